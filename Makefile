@@ -13,6 +13,9 @@ RELEASE := .venv-release
 # That ARGS leaves a run without tests is no failure (pytest's status 5).
 MAYBE_NONE := || [ $$? -eq 5 ]
 
+# The engine's loops, once, in two processes: what comes then finds them.
+LOOPS = $(TEST)/bin/python -c "from prequential.program.compilation import compile_loops; compile_loops(print)"
+
 # The examples of docstrings.
 DOCTESTS = $(TEST)/bin/python -m pytest -q --doctest-modules -o doctest_optionflags=ELLIPSIS \
   -o consider_namespace_packages=true topics pipeline
@@ -31,17 +34,19 @@ help: ## list the targets
 demo: $(DEMO)/.ready ## broker, topics, labelled stream with a drift, worker: what it finds
 	$(DEMO)/bin/prequential demo $(ARGS)
 
-test: lint ## lint, types, doctests, all tests of some size; the last lines say which brokers were used
+test: lint ## before a change goes in: lint, types, doctests, all tests with small worlds; its last lines name the brokers
+	$(LOOPS)
 	$(DOCTESTS)
 	$(TEST)/bin/python -m pytest -n 3 --dist loadfile $(ARGS) $(MAYBE_NONE)
 
-quick: $(TEST)/.ready ## what one runs while coding, under a minute: no broker, nothing slow
+quick: $(TEST)/.ready ## while coding: no broker, nothing slow
 	$(TEST)/bin/python -m pytest -q -n 2 --dist loadfile \
 	  -m "not kafka and not embedded and not slow and not bench" $(ARGS)
 
-nightly: lint $(BENCH)/.ready fuzz ## what a release needs: all of `make test` in its large form, with peers, chaos and evidence
+nightly: lint $(BENCH)/.ready fuzz ## before a release, and each night: the same with large worlds, fuzz, chaos, evidence, peers
+	$(LOOPS)
 	$(DOCTESTS)
-	$(LARGE) $(BENCH)/bin/python -m pytest -q -m bench tests/bench
+	$(LARGE) $(BENCH)/bin/python -m pytest -q -W default -m bench tests/bench
 	$(LARGE) $(TEST)/bin/python -m pytest -n 2 --dist loadfile -m "not bench" $(ARGS) $(MAYBE_NONE)
 
 lint: $(TEST)/.ready ## ruff, the rooms' contracts, mypy

@@ -81,7 +81,9 @@ def start(
         request = {"arguments": list(arguments), "cwd": str(cwd), "environment": environment}
         files = [out.fileno(), err.fileno(), there.fileno()]
         socket.send_fds(server, [json.dumps(request).encode()], files)
-    return Forked(int(here.recv(64)), here)
+    if not (pid := here.recv(64)):
+        raise RuntimeError("the process that makes copies has ended: see what it wrote to standard error")
+    return Forked(int(pid), here)
 
 
 def run(

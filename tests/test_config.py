@@ -292,6 +292,15 @@ WRONG = [
     ("defaults: {estimators: [5]}", 1, ["5", "expected a string"]),
     ("defaults: {estimators: ['window:9999999999999']}", 1,
      ["'window:9999999999999'", "at most 10000000"]),
+    ("defaults: {estimators: ['decay:0h']}", 1, ["'decay:0h'", "decay:H (H a half-life such as 1h)"]),
+    ("defaults: {estimators: ['decay:1 h']}", 1, ["'decay:1 h'", "decay:H"]),
+    ("defaults: {estimators: ['decay:']}", 1, ["'decay:'", "decay:H"]),
+    ("defaults: {estimators: ['decay:99999w']}", 1, ["'decay:99999w'", "at most 36525d"]),
+    ("defaults: {estimators: ['decay:1h', 'decay:60m']}", 1,
+     ["'decay:1h' and 'decay:60m' are the same", "without repeats"]),
+    ("defaults: {detectors: [{signal: 'decay:1h:auc'}]}", 1, ["'decay:1h:auc'", "only windows have auc"]),
+    ("defaults:\n  detectors:\n  - {signal: 'decay:1h/all'}\n  - {signal: 'decay:60m/all'}", 4,
+     ["detector on decay:60m/all twice"]),
     ("defaults:\n  estimators: [all, 'fading:0.9', 'fading:0.90']", 2,
      ["defaults.estimators: 'fading:0.9' and 'fading:0.90' are the same", "without repeats"]),
     ("defaults: {estimators: ['fading:1', 'fading:1e0']}", 1,
@@ -464,6 +473,10 @@ NO_PARAMETERS = {
         "1_0", "0.9_9", "nan", "inf", "-inf", " 0.5", "0.5 ", "+0.5", "-0.5", "-0", "00.5", "01", "1.", ".",
         "", "e5", "1e", "1e-", "0.\u0665", "\u0661", "0.5\n", "infinity", "0x1p-1", "1e-400", "1.0000001",
     ),
+    "decay": (
+        "", "0s", "01h", "1", "h", "1 h", " 1h", "1h ", "1h\n", "+1h", "-1h", "1.5h", "1e3s", "1_0s", "1H",
+        "1y", "\u0661h", "1h30m", "3652501d", "1" * 5000 + "s",
+    ),
 }  # fmt: skip
 
 
@@ -487,7 +500,7 @@ def test_what_is_no_parameter_of_an_estimator(file: Path, name: str) -> None:
     "name",
     [
         "window:1", "window:1000", "window:10000000", "fading:0.999", "fading:.5", "fading:1",
-        "fading:1.0", "fading:9e-1", "fading:1E-05", "fading:1e-30",
+        "fading:1.0", "fading:9e-1", "fading:1E-05", "fading:1e-30", "decay:1ms", "decay:90m", "decay:36525d",
     ],
 )  # fmt: skip
 def test_parameters_of_estimators_and_their_signals(file: Path, name: str) -> None:

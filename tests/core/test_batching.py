@@ -62,6 +62,9 @@ from worlds import extreme_world, random_world
 
 from tests.nightly import scaled
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 SEEDS = range(scaled(4, 8))
 
 
@@ -529,6 +532,9 @@ DETECTORS += [
     for signal in (("error",) if detector.binary else ("error", "window:2/all"))
 ]
 
+#: Seeds of extreme worlds; the last one alone has periods of numbers.
+_EXTREMES = (*range(scaled(5, 11)), 11)
+
 #: Worlds whose shards have, together, something in every table.
 WORLDS = {
     "evaluation": world_with(
@@ -542,7 +548,7 @@ WORLDS = {
     "periods that are forgotten": world_with(
         12, period="20ms", label_horizon="50ms", settle="10ms", emit={"every": "50ms"}, detectors=[]
     ),
-    **{f"extremes {seed}": extreme_world(random.Random(seed), 500) for seed in range(scaled(5, 12))},
+    **{f"extremes {seed}": extreme_world(random.Random(seed), 500) for seed in _EXTREMES},
     **{
         f"random {seed}": random_world(random.Random(seed), 400, 2 + seed, unusable=True) for seed in range(4)
     },

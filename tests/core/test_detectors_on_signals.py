@@ -12,7 +12,7 @@ from helpers import alarms_of, batch_of, cut, restored, snapshot_of
 from prequential.config.reader import load_config
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.signals import WRONG
-from prequential.core.detectors.watch import Signal
+from prequential.core.detectors.watch import Signal, WatchedRows
 from prequential.core.shard import Shard
 from prequential.core.tables.alarms import new_alarms
 from prequential.core.tables.outcomes import new_log
@@ -64,11 +64,8 @@ def test_alarms_are_those_of_the_signals_values(name: str, signal: str) -> None:
         found += [(piece.start + place, statistic) for place, statistic, _ in raised]
 
     log, rows = log_of(given), np.arange(len(given), dtype=np.int32)
-    wrong = np.array([float(y != h) for y, h, _, _ in given])
-    positives = positives_of(["0", "1"])
-    values, fed = Signal(signal, 30, 1, 2, WRONG).update(
-        log, rows, wrong, np.ones(len(given), np.uint8), positives
-    )
+    taken = WatchedRows(log, rows, 2, WRONG, positives_of(["0", "1"]))
+    values, fed = Signal(signal, 30, 1, 2, WRONG).update(taken)
     detector = DETECTORS[name]
     settings = detector.configured(config.params)
     table: Any = detector.new_table(1, settings)

@@ -95,7 +95,9 @@ def n_of(memory: Outcomes) -> float:
 
 def state_of(memory: Outcomes) -> dict[str, bytes]:
     """All that a snapshot would hold."""
-    return {name: array.tobytes() for name, array in memory.plan.dump().items()}
+    return {
+        name: column.tobytes() for table in memory.plan.tables() for name, column in table.columns().items()
+    }
 
 
 def weights_of(memory: Outcomes) -> dict[Cell, float]:

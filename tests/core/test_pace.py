@@ -27,6 +27,9 @@ from worlds import paced_world
 
 from tests.nightly import scaled
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 SEEDS = scaled(6, 25)
 
 
@@ -51,7 +54,6 @@ def as_they_come(world: World) -> Life:
     return life.end()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_the_oracle_agrees_at_any_pace(seed: int) -> None:
     world = paced_world(random.Random(seed), 300)
@@ -59,7 +61,6 @@ def test_the_oracle_agrees_at_any_pace(seed: int) -> None:
     assert_same(world, as_they_come(world).outputs)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_cuts_change_nothing_at_any_pace(seed: int) -> None:
     rng = random.Random(1000 + seed)

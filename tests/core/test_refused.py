@@ -17,6 +17,9 @@ from prequential.settings.model import Config, Limits, StreamConfig
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import DeadLetter, Output
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 BASE = StreamConfig(label_horizon=1_000, settle=100, emit_outcomes=1, emit_every=None, segments=("arm",))
 
 #: Later than all deadlines of what waits.

@@ -27,6 +27,9 @@ from prequential.topics.decoding import KINDS
 
 from tests.nightly import scaled
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 #: Kinds of news that records in the plain form can have (`prequential.core.input.plain`).
 PLAIN = ("model", "stream", "class", "label")
 

@@ -31,6 +31,9 @@ from worlds import World
 
 from tests.nightly import scaled
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 LIMITS = Limits(versions_per_model=2)
 
 SETTINGS: dict[str, Any] = {

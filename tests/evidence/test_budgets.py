@@ -9,7 +9,10 @@ from prequential.settings.model import DetectorConfig
 from tests.evidence.budgets import IN_THE_ENGINE, RATIO, WORLDS, World, in_the_engine, realised
 from tests.nightly import few
 
-pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes hours without the compiler")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes hours without the compiler"),
+]
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,14 @@ import numba
 import pytest
 
 from tests.evidence.calibration import PROCESSES, Process, shares
-from tests.nightly import few
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.nightly,
     pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes hours without the compiler"),
 ]
 
 
-@pytest.mark.parametrize("process", few(PROCESSES))
+@pytest.mark.parametrize("process", PROCESSES)
 def test_bounds_hold_what_comes(process: Process) -> None:
     """Of three detectors; one of them may miss."""
     some = [one for one in shares(process, 5_000, 101) if one is not None]

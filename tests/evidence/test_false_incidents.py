@@ -10,7 +10,10 @@ from tests.evidence.budgets import World
 from tests.evidence.false_incidents import opened, outputs
 from tests.nightly import few
 
-pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes an hour without the compiler")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes an hour without the compiler"),
+]
 
 
 @pytest.mark.parametrize("world", few([World(0.003), World(0.01), World(0.01, 0.8), World(0.1, 0.8)]))

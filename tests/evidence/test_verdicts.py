@@ -9,7 +9,10 @@ import pytest
 from tests.evidence.verdicts import EQUAL, LEVEL, UNKEPT, World, delays, detection, rates
 from tests.nightly import few
 
-pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes hours without the compiler")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes hours without the compiler"),
+]
 
 
 @pytest.mark.parametrize("world", few(EQUAL), ids=[world.name for world in EQUAL])

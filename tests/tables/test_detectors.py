@@ -22,6 +22,9 @@ from prequential.core.tables.outcomes import new_log
 from river import drift
 from scipy import stats
 
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
 Params = Mapping[str, Any]
 
 #: What river has of the same name, with the same parameters.

@@ -19,9 +19,10 @@ from prequential.settings.stages import parse as parse_stage
 
 
 def evaluate(state: State, reporter: Reporter, count: int, records: Sequence[Any]) -> list[Raised]:
-    """Let all that is by sequence take over so many rows of the log; returns alarms and warnings in order.
+    """Let all that is by sequence take over `count` rows of the outcome log.
 
-    `records` are those that the log's rows refer to.
+    `records` are the round's, which the log's rows refer to. Returns alarms and warnings in the order of
+    records.
     """
     catalog, log = state.catalog, state.logs.outcomes
     plans, counts = log.plan[:count], log.kind[:count] != REFERENCE

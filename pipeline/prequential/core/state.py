@@ -50,7 +50,7 @@ class JointSequence(NamedTuple):
 
 
 class State:
-    """What is known of the records up to now, and where it stands in them."""
+    """All that a shard knows of the records up to now, and where it stands in them."""
 
     def __init__(self, config: Config, partition: int = 0) -> None:
         self.config = config
@@ -77,19 +77,19 @@ class State:
 
     @property
     def remembered(self) -> int:
-        """Instances that are known: waiting, labelled, settled or expired."""
+        """Instances that are in the store: waiting, labelled, settled or expired."""
         return int(self.logs.used[REMEMBERED])
 
     # ---- rows
 
     @property
     def lacks_rows(self) -> bool:
-        """Whether there are streams or subjects that the tables have no rows for."""
+        """Whether there are streams or subjects that the tables beside the catalog's have no rows for."""
         known = self._streams, self._subjects
         return known != (len(self.catalog.streams), len(self.catalog.subjects))
 
     def add_rows(self) -> None:
-        """Rows for streams and subjects that are new, where more is known of them than their outcomes."""
+        """Have rows for streams and subjects that are new, in accounts, pairs and incidents."""
         catalog, accounts = self.catalog, self.accounts
         accounts.ensure(len(catalog.streams), len(catalog.subjects), len(catalog.segment_origin))
         for about in filter(None, catalog.subjects[self._subjects :]):
@@ -103,7 +103,10 @@ class State:
         self._streams, self._subjects = len(catalog.streams), len(catalog.subjects)
 
     def forget(self, gone: list[Subject]) -> list[Incident]:
-        """These subjects aren't evaluated any more, whatever still waits of them; messages about that."""
+        """Drop subjects that aren't evaluated any more; returns the messages that close their incidents.
+
+        Predictions of theirs may still wait in the store.
+        """
         rows = [about.row for about in gone]
         self.pairing.forget()
         self.notes.forget(rows)
@@ -115,7 +118,7 @@ class State:
     # ---- the log
 
     def follow_predictions(self) -> None:
-        """Timelines follow what became of predictions, and outcomes of the log get their places there."""
+        """Let timelines follow the logs' events, and note outcomes' places in them; grows the tables."""
         logs, catalog = self.logs, self.catalog
         self.timeline = grown(self.timeline, len(catalog.streams))
         outcomes, events = int(logs.used[OUTCOMES]), int(logs.used[EVENTS])

@@ -94,7 +94,10 @@ _STEP = 300
 
 
 def warm_up(config: Config) -> None:
-    """Compile the loops that shards of a configuration use, or fetch them from numba's cache."""
+    """Compile the loops that shards of a configuration use, or fetch them from numba's cache.
+
+    A small shard goes through all there is to evaluate; detectors are those of the configuration.
+    """
     warm_up_detectors({one.detector for some in _settings(config) for one in every_detector(some)})
     _warm_up_plain()
     shard = Shard(CONFIG)

@@ -84,6 +84,7 @@ class Server(HttpServer):
         return f"{address(self._access.scheme, host, self.port)}/"
 
     def failed(self, request: web.Request) -> web.Response:
+        """500, without the error: the log has it."""
         return _wrong(request, 500, "it can't be answered: the log says why")
 
     @web.middleware

@@ -59,9 +59,10 @@ class BatchSchema(faust.Schema[Any, Any]):
     """Events carry fetched batches as they are: nothing is to be decoded by Faust."""
 
     def loads_key(self, app: Any, message: Any, **kwargs: Any) -> None:
-        return None
+        """None: batches have no key."""
 
     def loads_value(self, app: Any, message: Any, **kwargs: Any) -> Any:
+        """The fetched batches as they are."""
         return message.value
 
 

@@ -75,10 +75,10 @@ def identifier(path: str, value: Any) -> str:
 
 
 def together(path: str, parts: tuple[str, ...]) -> str:
-    """One id of several; different parts give different ids.
+    r"""One id of several; different parts give different ids.
 
     >>> together("customer, day", ("7", "2024-05-01")), together("a, b", ("x|y", "z"))
-    ('7|2024-05-01', 'x\\\\|y|z')
+    ('7|2024-05-01', 'x\\|y|z')
     """
     return values.text(path, "|".join(one.replace("\\", r"\\").replace("|", r"\|") for one in parts))
 

@@ -126,10 +126,10 @@ class Source:
 
 
 def lines_of(stream: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of a stream with their ends; what it begins with to say that it is UTF-8 is no part of them.
+    r"""The lines of a stream with their ends; what it begins with to say that it is UTF-8 is no part of them.
 
-    >>> list(lines_of([b"\\xef\\xbb\\xbf{}\\n", b"[]"])), list(lines_of([b"\\xef\\xbb\\xbf"]))
-    ([b'{}\\n', b'[]'], [])
+    >>> list(lines_of([b"\xef\xbb\xbf{}\n", b"[]"])), list(lines_of([b"\xef\xbb\xbf"]))
+    ([b'{}\n', b'[]'], [])
     """
     lines = iter(stream)
     first = next(lines, b"").removeprefix(BOM_UTF8)

@@ -70,6 +70,7 @@ class ThinCourses(Courses):
         self._measures = measures
 
     def course(self, name: str, series: Series | None) -> dict[str, Any]:
+        """One sequence's course, thinned."""
         if series is None:
             return super().course(name, series)
         places = series.at_most(self._points)

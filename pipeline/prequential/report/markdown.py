@@ -113,10 +113,10 @@ def _row(cells: Iterable[str]) -> Iterator[str]:
 
 
 def code(text: str) -> str:
-    """Text as code, also within a table.
+    r"""Text as code, also within a table.
 
     >>> code("nb"), code("a`b"), code("a|b")
-    ('`nb`', '`` a`b ``', '`a\\\\|b`')
+    ('`nb`', '`` a`b ``', '`a\\|b`')
     """
     text = printable(text).replace("|", "\\|")
     longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=0)

@@ -45,7 +45,7 @@ class Costs:
     window_bytes: float = 4.0
     window_probability_bytes: float = 41.0
     pair_window_bytes: float = 4.0
-    pair_loss_bytes: float = 16.0
+    pair_loss_bytes: float = 17.0
     #: History for incidents: of a block, how many there are at first and at most, and outcomes that bring one
     #: more; of each segment it has this share.
     block_bytes: float = 260.0

@@ -93,9 +93,9 @@ class Keyboard:
 
 
 def keys(typed: str) -> list[str]:
-    """What was typed, key by key; unknown keys and control characters are left out.
+    r"""What was typed, key by key; unknown keys and control characters are left out.
 
-    >>> keys("j\\x1b[6~\\x1b\\r\\x1b[15~q")
+    >>> keys("j\x1b[6~\x1b\r\x1b[15~q")
     ['j', 'pagedown', 'escape', 'enter', 'q']
     """
     found = []

@@ -197,7 +197,7 @@ class State:
         self._dropped(model, gone)
 
     def _dropped(self, model: Model, gone: list[Sequence]) -> None:
-        """… with sequences that have ended …"""
+        """Called with sequences that have ended, for a subclass to forget."""
 
     def _noted(self, model: Model, sequence: Sequence, newest: Newest, heading: Heading) -> None:
         """What whoever remembers more than the newest does with a metrics message."""
@@ -210,7 +210,7 @@ class State:
         return self._pairs.setdefault((said.stream, said.partition), Pairs()).update(said)
 
     def _compared(self, said: Comparison) -> None:
-        """… and with a comparison …"""
+        """Called with each comparison, for a subclass to keep."""
 
     def _alarm(self, value: bytes, time: int) -> bool:
         alarm = decode_notice(value)
@@ -222,7 +222,7 @@ class State:
         return True
 
     def _alarmed(self, model: Model, alarm: Notice) -> None:
-        """… and with an alarm …"""
+        """Called with each alarm, for a subclass to keep."""
 
     def _incident(self, value: bytes, time: int) -> bool:
         message = decode_incident(value)

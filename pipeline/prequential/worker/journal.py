@@ -48,7 +48,7 @@ class Death(msgspec.Struct, array_like=True, frozen=True, tag="death"):
 
 
 class Quarantine(msgspec.Struct, array_like=True, frozen=True, tag="quarantine"):
-    """This record is passed over: it goes to the dead letters when its turn comes."""
+    """A record that is passed over: it goes to the dead letters when its turn comes."""
 
     kind: int
     offset: int

@@ -51,9 +51,9 @@ def kind_of(reason: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Text from outside for a terminal or a log: no control characters may reach it.
+    r"""Text from outside for a terminal or a log: no control characters may reach it.
 
-    >>> printable("a\\x1b[31mb")
-    'a\\ufffd[31mb'
+    >>> printable("a\x1b[31mb")
+    'a\ufffd[31mb'
     """
     return "".join(character if character.isprintable() else "\ufffd" for character in text)

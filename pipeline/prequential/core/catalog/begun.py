@@ -11,7 +11,7 @@ Item = tuple[str, str]
 
 
 def item_of(kind: str, name: str) -> Item:
-    """What is configured by this name; bins are one stage."""
+    """Kind and name of what is configured: all bins of a stage are that one stage."""
     return kind, parse(name).configured if kind == "stage" else name
 
 
@@ -32,10 +32,10 @@ class Begun(NamedTuple):
 
     @property
     def what(self) -> str:
-        """The same without whose."""
+        """What starts empty, without whose: stage, kind and name, where it has them."""
         return " ".join(part for part in (self.stage, self.kind, self.name) if part)
 
     @property
     def item(self) -> Item:
-        """What is configured."""
+        """The configured thing that starts empty; bins of a stage are one."""
         return item_of(self.kind, self.name)

@@ -68,7 +68,7 @@ _SCHEMAS: tuple[Any, ...] = (Streams, Classes, Pairs, Subjects, SegmentRows, Age
 
 
 class Subject(NamedTuple):
-    """What is evaluated, by its names in messages."""
+    """What is evaluated, by its names in messages: a model, or beside it a segment or an age, a baseline."""
 
     row: int
     stream: int
@@ -79,7 +79,7 @@ class Subject(NamedTuple):
 
 
 class Stream:
-    """The names of one stream."""
+    """A stream's settings, and its names: models, classes, values of segments, versions."""
 
     def __init__(self, code: int, name: str, config: StreamConfig) -> None:
         self.code = code
@@ -109,7 +109,7 @@ class Stream:
         return self.config.evaluated_stages
 
     def reports(self, stage: str) -> bool:
-        """Whether messages are about a stage, which may be evaluated for others' sake."""
+        """Whether messages are about a stage, which may be evaluated for others' sake alone."""
         return parse_stage(stage).configured in self.config.stages
 
     def position(self, key: int, value: str) -> int:
@@ -127,12 +127,12 @@ class Stream:
         return position
 
     def add_value(self, key: int, value: str) -> None:
-        """A segment's value that wasn't known."""
+        """Register a value of the key at this place, which gets the next position."""
         values = self.values[key]
         values[value] = len(values) + 1
 
     def note_keys(self, given: Mapping[str, str]) -> None:
-        """A record carries segments under these keys."""
+        """Note the segments' keys of a record: which are configured, and at most `MOST_OTHER_KEYS` others."""
         self.unseen_keys -= given.keys()
         for key in given:
             if key not in self.config.segments and key not in self.other_keys:
@@ -141,9 +141,9 @@ class Stream:
                 self.other_keys.append(key)
 
     def version(self, name: str) -> int:
-        """The code of a model's version; raises KeyError for one to be added.
+        """The code of a model's version, from 1; raises KeyError for one to be added.
 
-        Those beyond the bound share one.
+        Those beyond `MOST_VERSIONS` share one.
         """
         code = self.versions.get(name)
         if code is None:
@@ -151,13 +151,13 @@ class Stream:
         return code
 
     def add_version(self, name: str) -> None:
-        """A version that wasn't known; beyond the bound, the one that all others share."""
+        """Register a version, with the next code; beyond `MOST_VERSIONS` the one that all others share."""
         name = OTHER if len(self.versions) >= MOST_VERSIONS else name
         self.versions[name] = len(self.versions) + 1
         self.version_names.append(name)
 
     def version_name(self, code: int) -> str:
-        """The version that has this code."""
+        """The name of the version that has this code, from 1."""
         return self.version_names[code - 1]
 
     def segment_name(self, key: int, position: int) -> str:
@@ -210,7 +210,7 @@ class Catalog:
 
     @property
     def registry(self) -> Registry:
-        """The tables, for loops."""
+        """The tables of streams, classes and subjects, as compiled loops take them."""
         return self._registry
 
     @registry.setter
@@ -229,7 +229,10 @@ class Catalog:
     # ---- streams
 
     def add_stream(self, name: str, *, baselines: bool = True) -> Stream:
-        """A stream that wasn't known; without `baselines` it has none yet."""
+        """Register a stream, with the code that is next, its settings, and its baselines.
+
+        Without `baselines` it has none yet: who restores a snapshot gives them their rows.
+        """
         config = self.config.stream(name)
         stream = Stream(len(self.streams), name, config)
         self.streams.append(stream)
@@ -246,23 +249,23 @@ class Catalog:
         return stream
 
     def add_baseline(self, stream: Stream, which: int) -> int:
-        """The subject of an evaluated baseline, by its place in `BASELINES`."""
+        """Register the baseline at place `which` of `BASELINES` as evaluated; returns its subject's row."""
         row = self._add_subject(stream, BASELINE, f"@{BASELINES[which]}", None, None)
         self.set_baseline(stream, which, row)
         return row
 
     def set_baseline(self, stream: Stream, which: int, row: int) -> None:
-        """This subject is that of an evaluated baseline."""
+        """Note `row` as an evaluated baseline's subject: the majority's if `which`, else persistence's."""
         s = self.registry.streams
         (s.majority_subject if which else s.persistent_subject)[stream.code] = row
 
     def baseline_of(self, stream: Stream, which: int) -> int:
-        """The subject of an evaluated baseline; 0: it isn't evaluated."""
+        """The row of the evaluated baseline at place `which` of `BASELINES`; 0: it isn't evaluated."""
         s = self.registry.streams
         return int((s.majority_subject if which else s.persistent_subject)[stream.code])
 
     def baselines_of(self, stream: Stream) -> list[tuple[str, int]]:
-        """Names and subjects of the evaluated baselines."""
+        """The stream's evaluated baselines: `@persistent`, `@majority`, and their rows."""
         rows = [self.baseline_of(stream, which) for which in range(2)]
         return [(f"@{baseline}", row) for baseline, row in zip(BASELINES, rows) if row]
 
@@ -333,13 +336,13 @@ class Catalog:
         return code
 
     def ensure_class_capacity(self, stream: Stream, capacity: int) -> None:
-        """Have capacity for so many classes of a stream of which nothing is evaluated yet."""
+        """Have capacity for at least so many classes of a stream of which nothing is evaluated yet."""
         assert not stream.subjects
         if capacity > self.registry.streams.class_capacity[stream.code]:
             self._make_class_room(stream, capacity)
 
     def check_class(self, stream: Stream, name: str) -> None:
-        """Raise Unusable for a class that would be one too many."""
+        """Raise Unusable for a class that would be one too many (`limits.classes_per_stream`)."""
         limit = self.config.limits.classes_per_stream
         if name not in stream.classes and len(stream.class_names) >= limit:
             raise Unusable(f"class {name!r} is one too many: limits.classes_per_stream is {limit}")
@@ -420,7 +423,11 @@ class Catalog:
         self.begun_anew.append(row)
 
     def put_subject(self, about: Subject) -> None:
-        """Append a subject; in the rows before it that there aren't yet, nothing is evaluated."""
+        """Register a subject at its row, behind all others, with rows in a plan for each of its stages.
+
+        Rows before it that there weren't are those of nothing: as in a snapshot, of what isn't evaluated any
+        more.
+        """
         row, stream = about.row, self.streams[about.stream]
         self.subjects += [None] * (row - len(self.subjects))
         self.registry = self.registry._replace(subjects=grown(self.registry.subjects, row + 1))
@@ -438,7 +445,10 @@ class Catalog:
         stream.subjects.append(row)
 
     def add_ages(self, stream: Stream, row: int) -> None:
-        """Stages at an age of a model or a baseline have own subjects: not every outcome is in them."""
+        """Register the stages at an age of a model or a baseline (its row), each as a subject of its own.
+
+        Not every outcome is in them: some come before that age.
+        """
         about = self.subjects[row]
         assert about is not None
         kind = AGE if about.kind == MODEL else BASELINE_AGE
@@ -451,7 +461,8 @@ class Catalog:
     def check_model(self, stream: Stream, name: str, *, retires: bool = False) -> None:
         """Raise Unusable for a model that would be one too many, or has the name of something else.
 
-        One that `retires` another takes its place.
+        One that `retires` another takes its place. Too many: `limits.models_per_stream`. Taken are the names
+        of evaluated baselines, of random predictions and of corrections, and those of versions that gave way.
         """
         config = stream.config
         numbers = config.task == "regression"
@@ -476,13 +487,13 @@ class Catalog:
             raise Unusable(f"model {name!r} is one too many: limits.models_per_stream is {limit}")
 
     def check_stream(self, name: str) -> None:
-        """Raise Unusable for a stream that would be one too many."""
+        """Raise Unusable for a stream that would be one too many (`limits.streams_per_shard`)."""
         limit = self.config.limits.streams_per_shard
         if name not in self.by_name and len(self.streams) >= limit:
             raise Unusable(f"stream {name!r} is one too many: limits.streams_per_shard is {limit}")
 
     def add_model(self, stream: Stream, name: str) -> int:
-        """The subject of a model that wasn't known."""
+        """Register a model of a stream, with its segments' rows and stages at an age; returns its row."""
         row = self._add_subject(stream, MODEL, name, None, None)
         stream.models[name] = row
         self.columns.subjects.model[row] = row
@@ -492,7 +503,7 @@ class Catalog:
         return row
 
     def add_segment_rows(self, stream: Stream, model: int) -> None:
-        """Rows for all segments that a model's outcomes may be in."""
+        """Have rows in `SegmentRows` for all segments that a model's (its row's) outcomes may be in."""
         keys, slots = len(stream.config.segments), stream.config.segments_per_key + 1
         own = [(model, key, position) for key in range(keys) for position in range(1, slots + 1)]
         free = self._free_segments.get(len(own))
@@ -503,12 +514,12 @@ class Catalog:
         self.registry.subjects.segments[model] = start
 
     def make_segment_rows(self) -> None:
-        """Have a row for each of `segment_origin`."""
+        """Grow `SegmentRows` to the length of `segment_origin`."""
         rows = grown(self.registry.segment_rows, len(self.segment_origin))
         self.registry = self.registry._replace(segment_rows=rows)
 
     def segment_rows_of(self, models: Ints) -> Ints:
-        """Rows of these models' segments."""
+        """The rows in `SegmentRows` of these models, (n,) int64: one after the other, model by model."""
         streams, subjects = self.registry.streams, self.registry.subjects
         of = subjects.stream[models]
         counts = streams.keys[of].astype(np.int64) * streams.slots[of]
@@ -518,7 +529,7 @@ class Catalog:
         return np.asarray(rows, dtype=np.int64)
 
     def free_segment_rows(self) -> list[int]:
-        """After a restoration: rows for the segments of models that are gone are free; returns them."""
+        """Free the rows for segments of models that weren't restored; returns them, ascending."""
         origin = self.segment_origin
         rows: list[int] = []
         for model, places in groupby(range(1, len(origin)), lambda place: origin[place][0]):
@@ -529,7 +540,10 @@ class Catalog:
         return rows
 
     def add_correction(self, stream: Stream, model: int) -> int:
-        """What a model would predict if it used the labels before."""
+        """Register what a model (its row) would predict if it used the labels before; returns its row.
+
+        Temporal correction: Žliobaitė et al. 2015, eq. 3.
+        """
         name = self.subjects[model].model + CORRECTED_SUFFIX  # type: ignore[union-attr]
         row = self._add_subject(stream, CORRECTION, name, None, None)
         self.registry.subjects.model[row] = model
@@ -537,7 +551,7 @@ class Catalog:
         return row
 
     def add_segment(self, segment_row: int) -> int:
-        """The subject of a model's outcomes in a segment."""
+        """Register a model's outcomes in a segment, by its row in `SegmentRows`; returns its subject."""
         model, key, position = self.segment_origin[segment_row]
         about = self.subjects[model]
         assert about is not None
@@ -550,9 +564,10 @@ class Catalog:
     # ---- not evaluated any more
 
     def remove_model(self, stream: Stream, name: str) -> list[Subject]:
-        """A model isn't evaluated any more, nor what is evaluated beside it: the subjects that are gone.
+        """Let a model and all that is evaluated beside it be evaluated no more; returns these subjects.
 
         Their rows aren't given out again: what came first has the lower row, and predictions may still wait.
+        Raises KeyError for a model that isn't known.
         """
         row = stream.models.pop(name)
         self.ended.forget(stream.code, (name, name + CORRECTED_SUFFIX))
@@ -582,7 +597,7 @@ class Catalog:
     # ---- views
 
     def tables(self) -> Iterator[Table]:
-        """All that is state, and what its rows stand for."""
+        """All tables that are state: by name, what their rows stand for, and how many are in use."""
         columns, streams, subjects = self.columns, len(self.streams), len(self.subjects)
         for name, key, table, names, rows, links in (
             (
@@ -603,14 +618,14 @@ class Catalog:
             yield from plan.tables()
 
     def positives(self, plan: Plan) -> Positives:
-        """What says which class is the positive one, for the sequences of a plan."""
+        """What says which class is the positive one, by row of a plan; arrays that loops can take."""
         s = self.registry.streams
         columns = s.positive_code, s.classes, s.class_count, self.registry.classes.meaning
         # Copies: loops would be compiled for columns of records, and again for those of a single record.
         return Positives(plan.owner, *map(np.ascontiguousarray, columns))
 
     def positives_of(self, stream: Stream) -> Positives:
-        """The same for one stream, of which every sequence is number 0."""
+        """As `positives` for one stream, of which every sequence is number 0."""
         s, code, nothing = self.registry.streams, stream.code, np.zeros(1, dtype=np.int32)
         first, count = int(s.classes[code]), int(s.class_count[code])
         meaning = np.ascontiguousarray(self.registry.classes.meaning[first : first + count])

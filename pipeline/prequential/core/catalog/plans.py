@@ -56,7 +56,11 @@ class Plan:
     # ---- rows
 
     def take(self, stream: int, subject: int, *names: str | None) -> int:
-        """The first row of a new subject of a stream, of these names; all its rows are empty."""
+        """Give a new subject its rows, one for each stage, all empty; returns the first.
+
+        `stream` and `subject` are the rows' owners; `names` (stream, model, segment) what random numbers are
+        made of.
+        """
         count = len(self.stages)
         if self._free:
             first = self._free.pop()
@@ -75,11 +79,11 @@ class Plan:
         return first
 
     def give(self, first: int) -> None:
-        """A subject's rows are free again."""
+        """Free the rows of a subject that is gone, by the first one; `take` empties them."""
         self._free.append(first)
 
     def ensure(self, rows: int) -> None:
-        """Have capacity for so many rows."""
+        """Have capacity for at least so many rows in all tables."""
         if rows > len(self.owner):
             self.owner, self.subject = grown(_Rows(self.owner, self.subject), rows)
         for estimator in self.estimators:
@@ -97,7 +101,7 @@ class Plan:
         return self.stages.index(stage)
 
     def score(self) -> None:
-        """Outcomes with scores are coming: keep sums."""
+        """Keep sums of scores from now on: outcomes that have some are coming."""
         if not self.scored:
             self.scored = True
             for estimator in self.estimators:
@@ -106,7 +110,10 @@ class Plan:
     # ---- outcomes
 
     def consume(self, log: Log, rows: Ints32, positives: Positives) -> Alarms:
-        """Evaluate these rows of the log; returns the alarms."""
+        """Let estimators and detectors take over these rows of the log, in order; returns the alarms.
+
+        `rows` are (n,) int32; the alarms' places are among them, not in the log.
+        """
         if not self.scored and log.scored[rows].any():
             self.score()
         taken = WatchedRows(log, rows, self.capacity, self.loss, positives)
@@ -127,7 +134,10 @@ class Plan:
     # ---- moves
 
     def adopt(self, other: Plan, rows: Ints, new_rows: Ints) -> list[tuple[str, str]]:
-        """Copy rows of another plan to rows of this one; returns kind and name of what starts empty."""
+        """Copy rows of another plan to `new_rows` of this one, as many; returns what starts empty here.
+
+        As kind (`estimator`, `detector`) and name.
+        """
         missing = []
         if other.scored:
             self.score()
@@ -152,7 +162,7 @@ class Plan:
     # ---- as a whole
 
     def tables(self) -> Iterator[Table]:
-        """All tables; their rows are sequences."""
+        """All tables of estimators, detectors and signals; their rows are sequences."""
         for name, tables in self.named_tables():
             for i, table in enumerate(tables):
                 prefix = f"plan {self.number}|{name}|{i}|"

@@ -29,7 +29,7 @@ from prequential.core.tables.store import (
 
 
 def new_store() -> Store:
-    """Nothing is known."""
+    """A store that knows nothing, with room for next to nothing: `ensure` makes it."""
     return Store(
         ids.new_ids(),
         records(Instances, 16, packed=True),
@@ -50,14 +50,17 @@ def new_store() -> Store:
 
 
 def ensure(store: Store, catalog: Catalog, rows: Rows) -> Store:
-    """The store with capacity for all that a round can add."""
+    """The store with capacity for all that these rows of a round can add."""
     return ensure_rows(store, catalog, len(rows.kind), len(rows.text), len(rows.p))
 
 
 def ensure_rows(
     store: Store, catalog: Catalog, count: int = 0, text: int = 0, probabilities: int = 0
 ) -> Store:
-    """The store with capacity for so many more records, bytes of their ids, and probabilities."""
+    """The store with capacity for so many more records, bytes of their ids, and probabilities.
+
+    The same arrays where they have it. Columns that no stream needs have no second dimension.
+    """
     streams = catalog.registry.streams
     keys, ages = int(streams.keys.max()), int(streams.age_count.max())
     table = ids.ensure(store.ids, count, text)
@@ -121,7 +124,11 @@ def _flat(table: Any, rows: int) -> dict[str, Any]:
 
 
 def load(store: Store, arrays: Mapping[str, Any]) -> Store:
-    """The store with the tables of a snapshot, but for when instances run out; ids go by `ids|…`."""
+    """The store with the tables of a snapshot, by the names of `tables`, but for when instances run out.
+
+    Deadlines are scheduled by the caller. Ids get other hashes (`ids.load`). Raises KeyError for a table that
+    is missing.
+    """
     known = ids.Dump(*(arrays[f"ids|{name}"] for name in ids.Dump._fields))
     found = store._replace(ids=ids.load(known))
     for name in ("instances", "marks", "predictions", "values", "labels", "label_values", "probabilities"):

@@ -52,7 +52,7 @@ class Blocks(NamedTuple):
 
 
 def new_blocks(rows: int) -> Blocks:
-    """No blocks."""
+    """So many rows without blocks; columns of (rows, LENGTHS)."""
     widths = dict.fromkeys(Blocks._fields, LENGTHS)
     return zeros(Blocks, rows, **widths)
 
@@ -69,7 +69,10 @@ def length_of(values: int) -> int:
 
 @inner
 def add(blocks: Blocks, row: int, values: int, total: float, variance: float) -> None:
-    """Add a block of so many values (1 or more): Σ x and Σ x²."""
+    """Add a block of so many values (1 or more) with the sum Σ x and Σ x² to a row; it goes to its length's.
+
+    Neighbours are put together to blocks of all larger lengths.
+    """
     length = length_of(values)
     for j in range(length):  # what waits for a neighbour gets one that is longer
         if blocks.half_values[row, j]:
@@ -101,9 +104,10 @@ def add(blocks: Blocks, row: int, values: int, total: float, variance: float) ->
 
 @inner
 def inflation(blocks: Blocks, row: int, n: int) -> float:
-    """f >= 1: so many values of the row, which has n, are worth an independent one; 0: it isn't known yet.
+    """f >= 1: `n` values of the row are worth n/f independent ones; 0: it isn't known yet.
 
-    It is known once there are enough blocks of some length with at least half of the values.
+    It is known once there are `LEAST` blocks of some length with at least half of the values. `n` is how many
+    values the row has. For the formula see this module.
     """
     most, known = 1.0, 0
     for j in range(LENGTHS):
@@ -125,7 +129,7 @@ def inflation(blocks: Blocks, row: int, n: int) -> float:
 
 @inner
 def local_inflation(blocks: Blocks, row: int, n: int, least: int) -> float:
-    """The same where the mean may have moved: by differences of neighbouring blocks, at least so many.
+    """As `inflation` where the mean may have moved: by differences of neighbouring blocks, `least` at least.
 
     Σ (B_k - B_(k-1))²/2 hardly sees a mean that moves once; it is short of the variance where neighbours go
     together, which longer blocks make good.
@@ -146,7 +150,7 @@ def local_inflation(blocks: Blocks, row: int, n: int, least: int) -> float:
 
 @inner
 def clear(blocks: Blocks, row: int) -> None:
-    """No blocks."""
+    """Empty a row: it has no blocks, of any length."""
     for j in range(LENGTHS):
         blocks.number[row, j] = blocks.values[row, j] = blocks.half_values[row, j] = 0
         blocks.total[row, j] = blocks.squares[row, j] = blocks.neighbours[row, j] = 0.0

@@ -34,18 +34,18 @@ class Closed(NamedTuple):
 
 
 def new_pending(rows: int) -> Pending:
-    """Nothing waits."""
+    """So many rows (sequences) for which nothing waits; columns of (rows, OPEN)."""
     return zeros(Pending, rows, n=OPEN, total=OPEN, squares=OPEN)
 
 
 def new_closed() -> Closed:
-    """Room for what `add` returns."""
+    """Room for the cohorts that `add` closes at a time: columns of (OPEN + 1,)."""
     return zeros(Closed, OPEN + 1)
 
 
 @inner
 def begin(pending: Pending, row: int, cohort: int, epoch: int, frontier: int) -> None:
-    """The row's first value comes, of this cohort (see `add`)."""
+    """Prepare a row for its first value, which is of this cohort and epoch (see `add`)."""
     pending.oldest[row] = frontier if cohort == CLOSED else min(cohort, frontier)
     pending.epoch[row] = epoch
 
@@ -54,10 +54,27 @@ def begin(pending: Pending, row: int, cohort: int, epoch: int, frontier: int) ->
 def add(
     pending: Pending, row: int, cohort: int, epoch: int, frontier: int, x: float, closed: Closed
 ) -> int:
-    """Take the row's next value; returns how many cohorts count from now on, which are put into `closed`.
+    """Take the row's next value x; returns how many cohorts count from now on, which are put into `closed`.
 
-    Its prediction is of the `cohort` of the stream's timeline (`CLOSED`: of one that was closed before) in
-    this epoch, and now cohorts before `frontier` are closed.
+    Parameters
+    ----------
+    pending
+        What waits.
+    row
+        The sequence.
+    cohort, epoch
+        Where its prediction lies in the stream's timeline; `CLOSED`: in a cohort that was closed before.
+    frontier
+        Cohorts before this one are closed now.
+    x
+        The value.
+    closed
+        Its first rows are written, one for each cohort, in order of time.
+
+    Returns
+    -------
+    int
+        How many rows of `closed` are written: 0 … OPEN + 1.
     """
     while pending.epoch[row] < epoch:
         _coarsen(pending, row)

@@ -57,7 +57,7 @@ class Timeline(NamedTuple):
 
 
 def new_timeline(streams: int) -> Timeline:
-    """Streams without predictions."""
+    """Rows for so many streams without predictions; columns of `OPEN` cohorts are (streams, OPEN)."""
     return zeros(Timeline, streams, begin=OPEN, made=OPEN, met=OPEN, expired=OPEN)
 
 
@@ -67,8 +67,9 @@ def locate(
 ) -> None:
     """Follow the first `event_stop` events, and say where the first `stop` outcomes lie in their timelines.
 
-    An instance's rows have one `record`. The timeline follows the events up to each instance, and what is
-    complete with its outcomes is closed. Outcomes of streams that don't need it are left out.
+    Written are the columns `cohort`, `epoch` and `frontier` of the outcome log. An instance's rows have one
+    `record`. The timeline follows the events up to each instance, and what is complete with its outcomes is
+    closed. Outcomes of streams that don't need it are left out.
     """
     subjects, streams = registry.subjects, registry.streams
     i = followed = 0

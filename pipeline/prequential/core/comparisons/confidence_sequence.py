@@ -46,7 +46,7 @@ LARGEST: dict[str, float] = {
 #: Fewer outcomes say nothing, as they say nothing of their dependence either.
 FEWEST = 100
 
-#: By how much f is taken larger of many outcomes. Gaps of 1 and 2 points are found after 1.4 and 1.5 times as
+#: By how much f is taken larger of many outcomes. Gaps of 1 and 2 points are found after 1.5 and 1.6 times as
 #: many outcomes as by a mixture that knows of independence, and larger ones as soon as without
 #: (`docs/papers.md`).
 SLACK, FROM = 0.4, 1_000

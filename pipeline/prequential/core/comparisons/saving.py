@@ -13,7 +13,7 @@ from prequential.core.comparisons.tables import Comparisons
 
 
 def head(pairing: Pairing) -> dict[str, Any]:
-    """Pairs by their subjects and rows, the tables that these are in, and what was reported."""
+    """For a snapshot: pairs by their subjects and rows, the tables these are in, and what was reported."""
     p = pairing.pairs
     return {
         "pairs": [
@@ -38,7 +38,23 @@ def restore(
 ) -> list[Begun]:  # fmt: skip
     """Give the present pairs what was saved of them; returns those that start empty, with what.
 
-    `moved` says which subjects have other rows now, `stages_of` which stages each had then.
+    Parameters
+    ----------
+    catalog, pairing
+        The present ones; the pairing is filled.
+    saved
+        What `head` has made.
+    arrays
+        Tables of the snapshot, by name.
+    moved
+        Subjects' rows then and now, where they differ.
+    stages_of
+        By subject's row now, the stages that it had then.
+
+    Returns
+    -------
+    list of Begun
+        What there was no state for.
     """
     former = [_tables(number, one, arrays) for number, one in enumerate(saved["comparisons"])]
     known = {(moved.get(one[0], one[0]), moved.get(one[1], one[1]), one[5]): one for one in saved["pairs"]}

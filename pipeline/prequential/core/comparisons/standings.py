@@ -25,7 +25,7 @@ class Copies(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How a pair stands in a stage, by one loss."""
+    """How A and B stand in a stage, by one loss; `interval` is of the mean loss of A less that of B."""
 
     a: Subject
     b: Subject
@@ -42,7 +42,7 @@ class Standing(NamedTuple):
 
 
 def costs(pairing: Pairing, subjects: int) -> Ints:
-    """By subject, up to so many: bytes of the pairs whose A it is."""
+    """By subject (row), (subjects,) int64: bytes that `take` copies of the pairs whose A it is."""
     found = np.zeros(subjects, dtype=np.int64)
     numbers = np.fromiter(pairing.ends, dtype=np.int64, count=len(pairing.ends))
     pairs = taken(pairing.pairs, numbers)
@@ -82,7 +82,7 @@ def take(reporter: ComparisonReporter, pairing: Pairing, subjects: Iterable[int]
 
 
 def standings(copies: Copies) -> Iterator[Standing]:
-    """What there is to say of the copied pairs that have joint outcomes: what messages would say now."""
+    """How the copied pairs with joint outcomes stand, stage by stage: what messages would say now."""
     found = {key: read(side, list(range(side.rows))) for key, side in copies.sides.items()}
     for known, places in copies.places:
         for place in places:

@@ -105,7 +105,10 @@ def shortest(c: np.uint64, q: int) -> tuple[int, int]:
 
 @inlined
 def put_bytes(out: Bytes, at: int, text: Bytes, start: int, stop: int) -> int:
-    """Write the bytes of a text from `start` to `stop`; returns where they end."""
+    """Write `text[start:stop]` into `out` from `at` on; returns where it ends, `at + stop - start`.
+
+    `out` must have room for it: compiled, nothing checks.
+    """
     # Unsigned: numba need not ask of each byte whether it is counted from the end.
     to, begin = np.uint64(at), np.uint64(start)
     for place in range(np.uint64(stop - start)):
@@ -138,7 +141,7 @@ def _digits(number: int) -> int:
 
 @inner
 def put_int(out: Bytes, at: int, number: int) -> int:
-    """Write a whole number of at most 18 digits; returns where it ends."""
+    """Write a whole number of at most 18 digits, with its sign; returns where it ends."""
     if number < 0:
         out[at] = _MINUS
         at += 1
@@ -148,7 +151,11 @@ def put_int(out: Bytes, at: int, number: int) -> int:
 
 @inner
 def put_float(out: Bytes, at: int, x: float) -> int:
-    """Write a double, with a point or an exponent; `null` for what isn't a number. Returns where it ends."""
+    """Write a double as the shortest decimal that reads back as the same double (JSON's number).
+
+    With a point or an exponent, so that readers take it for a float; `null` for NaN and infinities. Returns
+    where it ends: at most `LONGEST_NUMBER` bytes behind `at`.
+    """
     if not -math.inf < x < math.inf:
         return put_bytes(out, at, _NULL, 0, len(_NULL))
     if math.copysign(1.0, x) < 0.0:

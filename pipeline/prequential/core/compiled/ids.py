@@ -53,12 +53,12 @@ class Ids(NamedTuple):
 
 
 def new_key() -> Words:
-    """A secret to key hashes by."""
+    """A secret to key hashes by: two random words of 64 bits, (2,) uint64."""
     return np.frombuffer(secrets.token_bytes(16), dtype=np.uint64).copy()
 
 
 def new_ids(key: Words | None = None) -> Ids:
-    """No ids, and no room; under a key of its own unless one is given."""
+    """No ids, and no room (`ensure` makes it); under a secret of its own unless a `key` is given."""
     counts = np.zeros(RUNS + LARGEST + 1, dtype=np.int64)
     counts[END] = 1  # offset 0 means none
     return Ids(
@@ -76,6 +76,11 @@ def ensure(ids: Ids, more_slots: int, more_bytes: int) -> Ids:
     """The ids with room for so many more, of so many bytes together; the same arrays where they have it.
 
     With ids that are removed meanwhile there is room too. What grows doubles at least.
+
+    Raises
+    ------
+    MemoryError
+        For 2^31 ids, or blocks of text: slots have 31 bits.
     """
     live, top, end = (int(ids.counts[k]) for k in (LIVE, TOP, END))
     rows = max(live + more_slots, top) + 1
@@ -97,7 +102,7 @@ def ensure(ids: Ids, more_slots: int, more_bytes: int) -> Ids:
 
 
 def text_of(ids: Ids, slot: int) -> bytes:
-    """The id that has a slot."""
+    """The id that has a slot, as bytes of UTF-8; raises KeyError for 0 and for a free slot."""
     length, first = int(ids.size[slot]) - 1, int(ids.offset[slot])
     if slot <= 0 or length < 0:
         raise KeyError(slot)
@@ -176,7 +181,13 @@ def _finish(
 
 @inner
 def siphash(key: Words, stream: int, text: Bytes, start: int, stop: int) -> np.uint64:
-    """SipHash-1-3 of the stream's code (eight bytes, the lowest first) and then the text."""
+    """SipHash-1-3 of the stream's code (eight bytes, the lowest first) and then of `text[start:stop]`.
+
+    References
+    ----------
+    Aumasson, Bernstein: SipHash: a fast short-input PRF, INDOCRYPT 2012; with one round for each word and
+    three at the end, as Python and Rust hash strings.
+    """
     v0, v1, v2, v3 = _begin(key, stream)
     at = start
     while at + 8 <= stop:
@@ -244,19 +255,19 @@ def _place(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int)
 
 @inner
 def hash_of(ids: Ids, stream: int, text: Bytes, start: int, stop: int) -> int:
-    """The hash of an id as entries hold it."""
+    """The hash of the id `text[start:stop]` of a stream (code) as entries hold it: 31 bits of `siphash`."""
     return np.int64(siphash(ids.key, stream, text, start, stop) >> _R33)
 
 
 @inlined
 def find_hashed(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int) -> int:
-    """The slot of the id text[start:stop] of a stream; 0: it has none. `part` is its `hash_of`."""
+    """The slot of the id `text[start:stop]` of a stream (code); 0: it has none. `part` is its `hash_of`."""
     return ids.entries[_place(ids, part, stream, text, start, stop)] & LOW
 
 
 @inner
 def find_or_add_hashed(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int) -> int:
-    """The same, but an id that has no slot gets one: minus that slot is returned then.
+    """As `find_hashed`, but an id that has no slot gets one: minus that slot is returned then.
 
     It has at most `LONGEST` bytes, and there must be room for it, see `ensure`.
     """
@@ -297,7 +308,7 @@ def _write(ids: Ids, slot: int, stream: int, text: Bytes, start: int, stop: int)
 
 @inner
 def remove(ids: Ids, slot: int) -> None:
-    """Take an id out; its slot and its blocks are free then. Nothing happens if the slot is free, or 0."""
+    """Free an id's slot and its blocks, for the next ids to take; nothing happens for 0 or a free slot."""
     if ids.size[slot] == 0:
         return
     entries, mask = ids.entries, len(ids.entries) - 1
@@ -330,7 +341,24 @@ def warm(ids: Ids, stream: Ints32, text: Bytes, starts: Ints, first: int, last: 
 
     One look-up waits for several reads of memory, each for the one before. Here the reads of many rows are
     on the way at once; soon after it, look-ups find everything in the cache. So call it for some `AHEAD`
-    rows. The number that is returned means nothing, but that the reads are needed.
+    rows.
+
+    Parameters
+    ----------
+    ids
+        The ids.
+    stream, text, starts
+        Columns of `Rows`: row i has the id `text[starts[i]:starts[i + 1]]` of the stream with code
+        `stream[i]`.
+    first, last
+        The rows.
+    parts
+        (rows,) int64: written from `first` to `last` - 1, as `hash_of`.
+
+    Returns
+    -------
+    int
+        Nothing of meaning, but the reads are needed for it.
     """
     mask = len(ids.entries) - 1
     read = np.int64(0)
@@ -361,7 +389,7 @@ class Dump(NamedTuple):
 
 
 def used(ids: Ids) -> Ids:
-    """What `dump` needs; without the table, nobody can be found in it."""
+    """What `dump` needs, as views; without the hash table, no id can be found in it."""
     slots = int(ids.counts[TOP]) + 1
     return ids._replace(
         stream=ids.stream[:slots], offset=ids.offset[:slots], size=ids.size[:slots], entries=ids.entries[:0],
@@ -379,7 +407,10 @@ def dump(ids: Ids) -> Dump:
 
 
 def load(dumped: Dump, key: Words | None = None) -> Ids:
-    """The ids with the slots that they had, under another key."""
+    """Ids from a snapshot, with the slots that they had; under another key, so their hashes are others.
+
+    `key` as in `new_ids`.
+    """
     live, top = len(dumped.slots), int(dumped.slots.max(initial=0))
     ids = ensure(new_ids(key), live, len(dumped.text))
     if top >= len(ids.stream):

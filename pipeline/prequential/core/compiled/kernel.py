@@ -73,6 +73,9 @@ def kernel(function: Function) -> Function:
     Without numba's reference counts: every call between loops would count each array of each table up and
     down, which costs ten times what the loops themselves do. What allocates can't be compiled so, and numba
     says it.
+
+    An index outside of a table is an IndexError without the compiler (`NUMBA_DISABLE_JIT=1`) or with
+    `NUMBA_BOUNDSCHECK=1`; else it is undefined.
     """
     return _from_python(_compiled(function, _nrt=False))
 
@@ -86,7 +89,7 @@ def inner(function: Function) -> Function:
 
 
 def inlined(function: Function) -> Function:
-    """The same, for what every record goes through: it becomes part of the loops that call it.
+    """As `inner`, for what every record goes through: it becomes part of the loops that call it.
 
     A call of a loop with many tables costs some 50 ns. What is rare isn't worth the compilation.
     """
@@ -94,7 +97,10 @@ def inlined(function: Function) -> Function:
 
 
 def allocating(function: Function) -> Function:
-    """Compile a loop that makes arrays for its own use; called from Python."""
+    """Compile a loop that makes arrays for its own use, and is called from Python.
+
+    As `kernel`, but with numba's reference counts.
+    """
     return _from_python(_compiled(function))
 
 
@@ -167,7 +173,7 @@ class Records(np.ndarray):
 
 
 def as_records(rows: Any) -> Any:
-    """Structured rows as a table."""
+    """Structured rows as a table whose fields are attributes (a view, no copy); see `records`."""
     return rows.view(Records)
 
 
@@ -215,7 +221,10 @@ def _name(annotation: Any) -> str:
 
 
 def columns_of(table: Any) -> dict[str, Any]:
-    """A table's columns by name; of a dict of columns that itself."""
+    """A table's columns by name, as views; of a dict of columns that dict itself.
+
+    A table is a NamedTuple of arrays of equal length, or an array of records (`records`).
+    """
     if isinstance(table, dict):
         return table
     if isinstance(table, np.ndarray):
@@ -225,13 +234,22 @@ def columns_of(table: Any) -> dict[str, Any]:
 
 
 def as_columns(schema: type[Table], table: Table) -> Table:
-    """A table as a NamedTuple of its columns, which are views of it."""
+    """A table as a NamedTuple, `schema`, of its columns as views: what is written to them is in the table."""
     return schema(*columns_of(table).values())
 
 
 def grown(table: Growing, rows: int) -> Growing:
     """The table, or the column, with at least `rows` rows, new ones zero; the same one if it has them.
 
+    The new number of rows is `capacity_for` so many, the old rows are copied.
+
+    Raises
+    ------
+    RuntimeError
+        If a table's columns differ in length.
+
+    Examples
+    --------
     >>> from typing import NamedTuple
     >>> class Points(NamedTuple):
     ...     x: Ints
@@ -283,7 +301,10 @@ def _wider(column: Any, rows: int) -> Any:
 
 
 def taken(table: Table, rows: Ints | slice, *unread: str) -> Table:
-    """A copy of these rows alone, in this order; columns that are `unread` have none."""
+    """A copy of these rows alone, in this order, as a table of `len(rows)` rows.
+
+    Columns of a NamedTuple that are named in `unread` are copied with no rows.
+    """
     if isinstance(table, np.ndarray):
         return cast(Table, table[rows].copy())
     names: Any = zip(table._fields, table)  # type: ignore[attr-defined]
@@ -295,18 +316,21 @@ def _taken(column: Any, rows: Ints | slice) -> Any:
 
 
 def row_bytes(table: Any, *unread: str) -> int:
-    """Bytes of a row that `taken` copies."""
+    """Bytes that `taken` copies for each row, of all columns but those that are `unread`."""
     columns = (column for name, column in columns_of(table).items() if name not in unread)
     return sum(column.itemsize * int(np.prod(column.shape[1:])) for column in columns)
 
 
 def viewed(table: Table, rows: slice) -> Table:
-    """These rows of a NamedTuple of columns, not copied."""
+    """These rows of a NamedTuple of columns as views: writing to them writes to the table."""
     return type(table)(*(column[rows] for column in table))
 
 
 def of_rows(table: Table, rows: Ints) -> Table:
-    """A copy of these rows where they are; the others are zero, and take next to no time or memory."""
+    """A copy of equal shape that has these rows (their numbers) where they are, and zeros elsewhere.
+
+    Pages of zeros that nobody writes to take next to no time or memory.
+    """
     if isinstance(table, np.ndarray):
         some = np.zeros(table.shape, table.dtype)
         some[rows] = table[rows]
@@ -331,7 +355,13 @@ def tables_of(tables: tuple[Any, ...], prefix: str = "") -> dict[str, npt.NDArra
 
 
 def with_tables(tables: Table, arrays: dict[str, npt.NDArray[Any]], prefix: str = "") -> Table:
-    """The same NamedTuples with these arrays instead, by the names of `tables_of`."""
+    """The same NamedTuples with these arrays, not copied, in place of their own, by the names of `tables_of`.
+
+    Raises
+    ------
+    KeyError
+        For an array that is missing; arrays of other names are passed over.
+    """
     values = [
         with_tables(value, arrays, f"{prefix}{name}.") if isinstance(value, tuple) else arrays[prefix + name]
         for name, value in zip(tables._fields, tables)  # type: ignore[attr-defined]

@@ -30,7 +30,7 @@ class Pool(NamedTuple):
 
 
 def new_pool(rows: int = 16) -> Pool:
-    """A pool for so many rows, a power of two."""
+    """An empty pool with so many rows, row 0 among them; `rows` is a power of two."""
     return Pool(
         np.full(rows, -1, dtype=np.int32), np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=np.int32),
         np.zeros(2 * rows, dtype=np.int32), np.array([1, 0], dtype=np.int64),
@@ -50,12 +50,15 @@ def grown_pool(pool: Pool, rows: int) -> Pool:
 
 
 def with_free_row(pool: Pool) -> Pool:
-    """The pool, grown if no row is free."""
+    """The pool itself where a row is free; else a larger copy, in which all rows stay where they are."""
     return grown_pool(pool, 0 if pool.counters[_FREE] else int(pool.counters[_NEXT]) + 1)
 
 
 def pool_of(owner: Ints, key: Ints, following: Ints32) -> Pool:
-    """A pool of these rows, from 0 on, which is none."""
+    """A pool whose rows are these, from 0 on, which is none; every other one is in use.
+
+    `owner`, `key` and `following` (the owner's next row, 0: none) have equal length.
+    """
     rows = len(key)
     pool = new_pool(capacity_for(rows))
     pool.owner[1:rows] = owner[1:]
@@ -91,7 +94,7 @@ def _put_all(pool: Pool) -> None:
 
 @kernel
 def find(pool: Pool, owner: int, key: int) -> int:
-    """The row under an owner's key, 0 if there is none."""
+    """The row under an owner's key, by linear probing; 0 if there is none."""
     mask = len(pool.slots) - 1
     slot = _home(owner, key, mask)
     row = np.int64(pool.slots[slot])
@@ -103,13 +106,17 @@ def find(pool: Pool, owner: int, key: int) -> int:
 
 @inner
 def is_full(pool: Pool) -> bool:
-    """Whether no row is free."""
+    """Whether no row is free, so that `insert` would return 0; it asks before anything is changed."""
     return pool.counters[_FREE] == 0 and pool.counters[_NEXT] == len(pool.owner)
 
 
 @inner
 def insert(pool: Pool, first: Ints32, owner: int, key: int) -> int:
-    """A row for a key that its owner hasn't yet, before the owner's `first` one; 0 if none is free."""
+    """Give the owner a row for a key that it hasn't yet; returns the row, 0 where none is free.
+
+    `first[owner]` is the first row of the owner's list, (owners,) int32: the new row is put before it. See
+    `with_free_row`.
+    """
     counters = pool.counters
     row = counters[_FREE]
     if row:
@@ -162,7 +169,10 @@ def remove(pool: Pool, first: Ints32, owner: int, previous: int, row: int) -> in
 
 @kernel
 def remove_all(pool: Pool, row: int) -> None:
-    """Free a whole list from its first row on. Its links stay, so it can be read until rows are inserted."""
+    """Free a whole list from its first row on (0: it is empty).
+
+    Its links stay, so it can be read until rows are inserted.
+    """
     head, last = row, row
     while row:
         _vacate(pool, row)

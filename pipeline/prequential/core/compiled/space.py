@@ -25,7 +25,7 @@ _GROWTH = 16
 
 
 class Space:
-    """Memory for copies of arrays; what goes beyond it is made as it is needed."""
+    """Memory of so many bytes for copies of arrays, made once and used again; others are allocated."""
 
     def __init__(self, size: int = 0) -> None:
         self._memory = np.empty(size, dtype=np.uint8)
@@ -33,7 +33,7 @@ class Space:
         self._end = 0
 
     def fits(self, size: int) -> bool:
-        """Whether it is memory for so many bytes, and not for far more."""
+        """Whether there is memory for so many bytes, and not for far more, which would be a waste."""
         return size <= len(self._memory) <= _TOO_LARGE * size
 
     def clear(self) -> None:
@@ -47,7 +47,7 @@ class Space:
         self._end = 0
 
     def copy(self, array: Any) -> Any:
-        """A copy of an array.
+        """A copy of an array, contiguous; in this memory as long as there is room, and until `clear`.
 
         >>> space = Space(100)
         >>> space.copy(np.arange(3)), space.copy(np.zeros(5)), space.copy(np.zeros((2, 1), np.int8)).tolist()
@@ -67,6 +67,6 @@ class Space:
 
 
 def size_of(arrays: Iterable[Any]) -> int:
-    """Bytes for copies of arrays, also if they grow a little until then."""
+    """Bytes of memory that `Space` needs for copies of these arrays, with some more for growth until then."""
     size = sum(array.nbytes + _ALIGNED for array in arrays)
     return size + size // _GROWTH

@@ -34,7 +34,7 @@ class Accounts:
     # ---- rows
 
     def ensure(self, streams: int, subjects: int, segments: int) -> None:
-        """Have rows for so many."""
+        """Have rows for so many streams, subjects and (model, segment) pairs."""
         self.latencies = latency.with_streams(self.latencies, streams)
         self.late_latencies = latency.with_streams(self.late_latencies, streams)
         self.selection = selection.with_rows(self.selection, subjects, segments)
@@ -42,7 +42,7 @@ class Accounts:
         self.expected = expected.with_models(self.expected, subjects)
 
     def add(self, row: int, config: StreamConfig) -> None:
-        """A subject is evaluated, of a stream with this configuration."""
+        """Begin the accounts of a subject (its row), of a stream with this configuration."""
         self.coverage = coverage.with_model(self.coverage, row, config.label_horizon)
         if config.period is not None:
             self.periods, _ = periods.with_model(
@@ -57,7 +57,7 @@ class Accounts:
                 )  # fmt: skip
 
     def forget(self, subjects: Sequence[int], segments: Ints) -> None:
-        """These subjects aren't evaluated any more; these rows of segments are free."""
+        """Drop what is known of these subjects, and empty these rows of segments, (n,) int64."""
         self.coverage = coverage.forget(self.coverage, subjects)
         self.selection = selection.forget(self.selection, subjects, segments)
         self.periods = periods.without(self.periods, np.array(subjects, dtype=np.int64))
@@ -66,7 +66,7 @@ class Accounts:
     # ---- events
 
     def consume(self, logs: Logs) -> None:
-        """Take over what the join has written."""
+        """Take over all rows of the logs: events, events in segments, and latencies."""
         used = logs.used
         if count := used[EVENTS]:
             self.coverage = coverage.update(self.coverage, logs.events, 0, count)
@@ -89,12 +89,12 @@ class Accounts:
     # ---- as a whole
 
     def tables(self) -> Iterator[Table]:
-        """All that is state."""
+        """All tables that are state, of all four accounts, with what their rows stand for."""
         for name, part in _PARTS.items():
             yield from part.tables(getattr(self, name))
 
     def load(self, arrays: Mapping[str, Any]) -> None:
-        """Become what the arrays of a snapshot say."""
+        """Take over a snapshot's arrays by the names of `tables`; raises KeyError if one is missing."""
         own = {name: array.copy() for name, array in arrays.items() if name.partition("|")[0] in _PARTS}
         for name in _PARTS:
             if not any(array.startswith(f"{name}|") for array in own):
@@ -102,7 +102,10 @@ class Accounts:
             setattr(self, name, with_tables(getattr(self, name), own, f"{name}|"))
 
     def part(self, models: Ints, segments: Ints, streams: Ints) -> Accounts:
-        """Copies of what is known of these models, segments and streams, to be read only."""
+        """A copy of what is known of these models, segments and streams (rows, (n,) int64), to be read only.
+
+        Without periods, of which there is nothing to read between messages.
+        """
         part = Accounts()
         part.coverage = coverage.part(self.coverage, models)
         part.selection = selection.part(self.selection, models, segments)

@@ -151,7 +151,7 @@ def update(coverage: Coverage, events: Events, start: int, stop: int) -> Coverag
 
 
 def take_out(coverage: Coverage, events: Events, stop: int) -> None:
-    """Predictions that wait, as if they hadn't been made: the first rows of a log, up to `stop`."""
+    """Take waiting predictions out of the account, as if they hadn't been made: rows 0 to `stop` of a log."""
     _take_out(coverage.models, coverage.pool, coverage.cohorts.counts, events.model, events.ts, stop)
 
 
@@ -159,7 +159,19 @@ def labelled(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, f
     """Each model's label maturity curve: by age, the share of predictions that had met their label by then.
 
     Of all predictions that are at least as old; ages up to the horizon, and the horizon itself as `horizon`.
-    Made anew whenever the clock (ms) of the model's stream has moved by 1/64 of the horizon, which is state.
+    Made anew whenever the clock of the model's stream has moved by 1/64 of the horizon, which is state.
+
+    Parameters
+    ----------
+    coverage
+        The tables.
+    models, clocks
+        (n,) int64: rows of models, and the clock of each one's stream, ms.
+
+    Returns
+    -------
+    list of dict
+        By model: the shares in [0, 1] by names of `SHARES`; one that isn't known is left out.
     """
     table = coverage.models
     steps = clocks // (_STEPS * table.width[models])
@@ -171,7 +183,7 @@ def labelled(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, f
 
 
 def curve(coverage: Coverage, model: int, clock: int) -> dict[str, float]:
-    """The curve as it is now, for those who look on: what they ask for and when changes nothing."""
+    """A model's label maturity curve at a clock (ms), as in `labelled`; it changes nothing."""
     return _named(_shares(coverage, model, clock).tolist())
 
 
@@ -181,7 +193,10 @@ def _named(shares: list[float]) -> dict[str, float]:
 
 
 def oldest(coverage: Coverage, models: Ints, clocks: Ints) -> list[int]:
-    """Age of each model's oldest prediction that waits, in ms: at most a step too much; 0 if none waits."""
+    """Age of each model's oldest prediction that waits, in ms: at most a step too much; 0 if none waits.
+
+    `models` (rows) and `clocks` (of their streams, ms) are (n,) int64.
+    """
     ages, pool = np.zeros(len(models), dtype=np.int64), coverage.pool
     _oldest(
         pool.key, pool.next, coverage.cohorts.counts, coverage.models.first, coverage.models.width, models,
@@ -228,7 +243,7 @@ def forget(coverage: Coverage, models: Iterable[int]) -> Coverage:
 
 
 def without(coverage: Coverage, models: Ints) -> Coverage:
-    """The tables without these models; the cohorts of the others lie one behind the other."""
+    """The tables without these models (rows); the cohorts of the others lie one behind the other."""
     kept = np.setdiff1d(np.arange(len(coverage.models.first)), models)
     own, lists, cohorts = part(coverage, kept)
     own.added[:] = own.met[:] = 0
@@ -375,7 +390,7 @@ def _make_anew(
 def _curve(
     models: Models, pool: Pool, counts: Ints, model: int, clock: int, sums: Ints, shares: Floats
 ) -> None:
-    """Put a model's shares at this time into `shares`, NaN where there is none. (`sums`: see `_new_sums`.)"""
+    """Put a model's shares at this time into `shares`, NaN where there is none; `sums`: `_new_sums`."""
     width, horizon = models.width[model], models.horizon[model]
     for age in range(len(shares)):
         shares[age] = np.nan

@@ -102,7 +102,7 @@ class Latencies(NamedTuple):
 
 
 def new_latencies() -> Latencies:
-    """Empty tables."""
+    """Tables for no streams; `with_streams` makes rows."""
     counters = np.zeros(1, dtype=np.int64)
     counters[_USED] = 1
     streams = Streams(
@@ -129,9 +129,9 @@ def with_streams(latencies: Latencies, streams: int) -> Latencies:
 
 
 def update(latencies: Latencies, streams: Ints32, values: Ints, clocks: Ints) -> Latencies:
-    """Count latencies (ms) of streams (rows) at clocks (ms), arrays of equal length.
+    """Count latencies (ms) of streams (rows) at their clocks (ms), three arrays of (n,); returns the tables.
 
-    Negative latencies stand for nothing.
+    Negative latencies stand for nothing. With more bins than before the tables are wider ones.
 
     >>> latencies = with_streams(new_latencies(), 1)
     >>> streams, clocks = np.zeros(3, dtype=np.int32), np.zeros(3, dtype=np.int64)
@@ -148,9 +148,13 @@ def update(latencies: Latencies, streams: Ints32, values: Ints, clocks: Ints) ->
 
 
 def quantiles(latencies: Latencies, streams: Ints) -> list[dict[str, int]]:
-    """The latency in ms that a share of `QUANTILES` of labels had at most, to 1 %; {} without labels.
+    """The latency (ms) that a share of `QUANTILES` of labels had at most, by name, to 1 %; {} without labels.
 
-    Of each of these streams (rows).
+    Of each of these streams, (n,) int64 rows, over its whole life.
+
+    References
+    ----------
+    Masson, Rim, Lee: DDSketch, VLDB 2019, doi:10.14778/3352063.3352135.
     """
     found = np.zeros((len(streams), len(_SHARES)), dtype=np.int64)
     labels = np.zeros(len(streams), dtype=np.int64)
@@ -159,7 +163,7 @@ def quantiles(latencies: Latencies, streams: Ints) -> list[dict[str, int]]:
 
 
 def recent_quantiles(latencies: Latencies, streams: Ints) -> list[dict[str, int]]:
-    """The same of the streams' latest labels, to 4 %; {} without labels.
+    """As `quantiles`, of the streams' latest labels, to 4 %: those of five to ten minutes, or 100 to 200.
 
     >>> slower = np.repeat([5_000, 30_000], 2_000)  # ms, a label each second
     >>> now = 1_000 * np.arange(len(slower))
@@ -185,7 +189,7 @@ def part(latencies: Latencies, streams: Ints) -> Latencies:
 
 
 def of_streams(latencies: Latencies, streams: Sequence[int]) -> Latencies:
-    """What is known of these streams, in rows from 0 on."""
+    """A copy of what is known of these streams, in rows from 0 on, in this order."""
     own = taken(latencies.streams, np.array(streams, dtype=np.int64))
     bins = _bins_of(latencies, own, slice(None))
     return Latencies(own, bins, np.array([len(bins.counts)], dtype=np.int64))

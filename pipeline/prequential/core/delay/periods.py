@@ -1,4 +1,4 @@
-"""Performance by the time of prediction: how good was what the model said in a certain hour?
+"""Performance by the time of prediction: how good what a model said in a certain hour was.
 
 Estimators go by the time of labels. Here each prediction belongs to the period of its own `ts`, `width` ms
 from the epoch on, and is judged when its label comes. A period's message is provisional until as large a
@@ -144,7 +144,7 @@ class PeriodState(NamedTuple):
 
     @property
     def name(self) -> str:
-        """In place of an estimator's name."""
+        """What messages have in place of an estimator's name: `period:` and the start as ISO 8601, in UTC."""
         return f"period:{np.datetime64(self.start, 'ms')}Z"
 
 
@@ -235,9 +235,27 @@ def due(
 ) -> list[PeriodState]:
     """The model's periods about which there is something to report, in order of time.
 
-    Then they count as reported. `expected` is the share of predictions that get a label at all, as far as it
-    is known. With `all_news` the least change is enough. Their rows may be read until the next `update`,
-    even of periods that are forgotten now.
+    Then they count as reported. Their rows may be read until the next `update`, even of periods that are
+    forgotten now.
+
+    Parameters
+    ----------
+    tables
+        The tables.
+    model
+        The model's row.
+    clock
+        Of its stream, ms.
+    expected
+        The share of predictions that get a label at all, as far as it is known.
+    all_news
+        Whether the least change is enough; else 5 % more labels, a change from provisional to final, or a
+        correction of what was final.
+
+    Returns
+    -------
+    list of PeriodState
+        What there is to report.
     """
     models = tables.models
     width, horizon = int(models.width[model]), int(models.horizon[model])
@@ -283,7 +301,7 @@ def _state_of(tables: PeriodTables, row: int, width: int, expected: float | None
 
 
 def cells_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
-    """Joint counts of a period (row) with capacity for k classes: (4·k²,), see `cell_of`."""
+    """Joint counts of a period (row) with capacity for k classes: (4·k²,) float64, see `cell_of`."""
     counts = np.zeros(4 * capacity * capacity)
     pool, periods = tables.cell_pool, tables.periods
     first, cells = int(periods.first_cell[period]), int(periods.cells[period])
@@ -292,7 +310,7 @@ def cells_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
 
 
 def sums_of(tables: PeriodTables, period: int) -> Floats | None:
-    """Sums of the scores of a period (row): (SIZE,); None if there are none."""
+    """A copy of the sums of the scores of a period (row): (SIZE,) float64; None if there are none."""
     row = int(tables.periods.sums[period])
     return tables.sums.sums[row].copy() if row else None
 

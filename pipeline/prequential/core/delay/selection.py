@@ -134,20 +134,27 @@ def by_class(selection: Selection, model: int) -> Ints:
 
 
 def shares(selection: Selection, model: int, classes: Sequence[str]) -> dict[str, float]:
-    """By predicted class: of its predictions whose fate is known, the share with a label."""
+    """By predicted class: of a model's predictions whose fate is known, the share with a label, in [0, 1].
+
+    Classes (by code) that it has never predicted are left out.
+    """
     counts = by_class(selection, model).tolist()
     return {name: some / (some + others) for name, (some, others) in zip(classes, counts) if some + others}
 
 
 def indices(selection: Selection, models: Ints) -> list[float | None]:
-    """Each model's stability index of the predicted classes; None without labels, or with nothing else."""
+    """Each model's stability index of the predicted classes: of the labelled against those without a label.
+
+    Of models (rows), (n,) int64; None without labels, or where all predictions have one. See
+    `stability_index`.
+    """
     found = np.zeros(len(models))
     _indices(selection.models.block, selection.models.capacity, selection.classes.counts, models, found)
     return [None if value != value else value for value in found.tolist()]
 
 
 def segment_index(selection: Selection, rows: slice | list[int]) -> float | None:
-    """Likewise of segments with one key, by their rows in the order in which they were first counted."""
+    """The stability index of a model's segments with one key, by their rows; None as for `indices`."""
     return stability_index(selection.segments.counts[rows])
 
 

@@ -60,7 +60,9 @@ class RecentDependence:
         return FirstOrder(p_maj, p_per, p_per > p_maj)
 
     def snapshot(self) -> list[int]:
+        """The latest labels, at most `size` of them, in order."""
         return list(self._labels)
 
     def restore(self, state: Iterable[int]) -> None:
+        """From a snapshot; of one with a larger `size` the latest labels."""
         self._labels = deque(state, maxlen=self.size)

@@ -45,9 +45,29 @@ def details_of(
 ) -> dict[str, Any]:
     """The details of these names (see `DETAILS` in `prequential.settings.model`) that an estimator has.
 
-    Of its joint cells; `whole`: each outcome in it counts 1; `effective(n, paired)`: how many equal outcomes
-    a weight of n is worth, of cells or of pairs; `pairs` are those of neighbours by sign, if there are any;
-    `known`: whether baselines had a label to predict by at any of the outcomes.
+    Parameters
+    ----------
+    names
+        Those that are configured.
+    cells, capacity
+        Joint counts or weights, (4·k²,), with room for k = `capacity` classes.
+    whole
+        Whether each outcome counts 1: `normalised` needs whole numbers.
+    effective
+        `effective(n, paired)`: how many equal outcomes a weight of n is worth, of cells or of pairs.
+    pairs
+        By sign, those of neighbours; [] if none are counted.
+    positive
+        The positive class's code, or `NO_POSITIVE`.
+    class_names
+        By code.
+    known
+        Whether baselines had a label to predict by at any of the outcomes.
+
+    Returns
+    -------
+    dict
+        By name, as messages have it; without those that have no value yet.
     """
     matrix = new_classes(capacity)
     totals = sum_up(cells, matrix)

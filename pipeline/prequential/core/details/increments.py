@@ -88,6 +88,7 @@ class Increments:
         ]
 
     def snapshot(self) -> list[object]:
+        """The number of labels, the last one, its run, and both counts, for `restore`."""
         return [self.n, self._last, self._run, list(self._same), list(self._other)]
 
     def restore(self, state: Any) -> None:

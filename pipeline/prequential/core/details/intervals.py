@@ -30,8 +30,15 @@ _ROUNDING = 1e-9
 
 
 def wilson(share: float, n: float) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share seen in `n` outcomes, which needn't be a whole number.
+    """Wilson's 95 % interval, (low, high), of a share seen in `n` outcomes, which needn't be a whole number.
 
+    References
+    ----------
+    Wilson: Probable inference, the law of succession, and statistical inference, Journal of the American
+    Statistical Association 22, 1927.
+
+    Examples
+    --------
     >>> wilson(0.5, 100)
     (0.4038..., 0.5961...)
     """
@@ -43,7 +50,7 @@ def wilson(share: float, n: float) -> tuple[float, float]:
 
 
 def autocorrelation(pairs: Ints | Floats) -> float | None:
-    """Correlation of neighbours from the counts (or weights) of 00, 01, 10, 11; None if one never varies.
+    """Correlation of neighbours from (4,) counts or weights of 00, 01, 10, 11; None if one never varies.
 
     >>> import numpy as np
     >>> autocorrelation(np.array([40, 10, 10, 40]))
@@ -54,10 +61,17 @@ def autocorrelation(pairs: Ints | Floats) -> float | None:
 
 
 def shrunk(n: float, correlation: float | None) -> float:
-    """Independent outcomes that `n` of a first-order autocorrelation are worth: n·(1 - r)/(1 + r).
+    """Independent outcomes that `n` with a first-order autocorrelation are worth: n·(1 - r)/(1 + r).
 
-    A negative correlation isn't taken as a gain.
+    A negative correlation isn't taken as a gain; None is taken for 0.
 
+    References
+    ----------
+    Bayley, Hammersley: The "effective" number of independent observations in an autocorrelated time series,
+    Supplement to the Journal of the Royal Statistical Society 8, 1946.
+
+    Examples
+    --------
     >>> shrunk(900, 0.5), shrunk(900, -0.5)
     (300.0, 900.0)
     """

@@ -27,13 +27,25 @@ class LabelDependence:
         self._recent = RecentDependence()
 
     def update_many(self, labels: Ints) -> None:
-        """The next labels, as class codes."""
+        """Add the next labels, (n,) int64 class codes in the order of outcomes."""
         self._transitions.update_many(labels)
         self._increments.update_many(labels)
         self._recent.update_many(labels)
 
     def report(self, names: list[str]) -> dict[str, Any]:
-        """What is known, by class name where it is about a class; what isn't defined yet is left out."""
+        """What is known, as messages say it; what isn't defined yet is left out.
+
+        Parameters
+        ----------
+        names
+            Of classes, by code.
+
+        Returns
+        -------
+        dict
+            `majority_share` and `persistence` (shares), `repeat` and `increments` by class name, and
+            `recent`, the test on the latest labels.
+        """
         found: dict[str, Any] = {
             "majority_share": self._transitions.majority_share,
             "persistence": self._transitions.persistence,
@@ -51,10 +63,11 @@ class LabelDependence:
         return {name: value for name, value in found.items() if value is not None}
 
     def snapshot(self) -> list[object]:
+        """The snapshots of transitions, increments and recent labels, for `restore`."""
         return [self._transitions.snapshot(), self._increments.snapshot(), self._recent.snapshot()]
 
     def restore(self, state: Any) -> None:
-        """From a snapshot with the same order."""
+        """Become what a snapshot says, of one with the same order."""
         transitions, increments, recent = state
         self._transitions.restore(transitions)
         self._increments.restore(increments)

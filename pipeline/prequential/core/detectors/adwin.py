@@ -33,7 +33,7 @@ class Adwin(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """Parameters."""
+    """The parameters as the loop takes them, see `DETECTOR`."""
 
     delta: float
     clock: int

@@ -34,7 +34,7 @@ _SOME = 1000.0
 
 @inlined
 def due(number: int) -> bool:
-    """Whether thresholds of a sequence are set at its outcome of this number.
+    """Whether a sequence's thresholds are set at its outcome of this number (from 1): 256, 512, each 1024th.
 
     Often enough that they follow what is known; seldom enough that it costs an outcome some nanoseconds.
     """

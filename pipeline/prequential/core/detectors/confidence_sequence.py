@@ -70,7 +70,9 @@ def needed_with(rho: float, alpha: float) -> float:
 
 @inner
 def beyond(s: float, variance: float, needed: float, rho: float) -> bool:
-    """Whether s >= 0 is beyond the bound, by v, N and ρ; no root is searched for.
+    """Whether s = Σ x_i >= 0 is beyond the bound at v = Σ x_i² (`variance`); no root is searched for.
+
+    `needed` is N, of `needed_for`. See this module for the bound and its source.
 
     >>> beyond(20.0, 40.0, needed_for(0.025), RHO), beyond(30.0, 40.0, needed_for(0.025), RHO)
     (False, True)
@@ -83,8 +85,8 @@ def beyond(s: float, variance: float, needed: float, rho: float) -> bool:
 def radius(variance: float, needed: float, rho: float) -> float:
     """Where `beyond` changes: the s with G(s, v) = ln(N + 1/(s + 1)), by Newton's method from above.
 
-    It starts where a bound of G is as large, s - a·ln(1 + s/a) >= s²/(2a + 4s/3), and comes down, since G is
-    convex.
+    In units of the sum s; over n it is the half-width of an interval of the mean. It starts where a bound of
+    G is as large, s - a·ln(1 + s/a) >= s²/(2a + 4s/3), and comes down, since G is convex.
 
     >>> round(radius(50.0, needed_for(0.025), RHO), 6)  # of 1,000 outcomes with 50 that one model has wrong
     24.57978

@@ -44,7 +44,7 @@ class Parameter(NamedTuple):
     rarer: int = 0
 
     def parse(self, value: Any) -> Value:
-        """The value, as it stands in a configuration; raises ValueError quoting it.
+        """The value, as it stands in a configuration, as the default's type; raises ValueError quoting it.
 
         >>> Parameter("delta", 0.005, "").parse(1)
         1.0
@@ -68,7 +68,7 @@ class Parameter(NamedTuple):
 
     @property
     def expected(self) -> str:
-        """What a value must be.
+        """What a value must be, as errors say it: a type, and its range.
 
         >>> Parameter("delta", 0.002, "", most=1, above=True, below=True).expected
         'a number above 0 and below 1'

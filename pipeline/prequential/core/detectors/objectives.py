@@ -9,7 +9,10 @@ from prequential.settings.model import DetectorConfig, Objective, StreamConfig, 
 
 
 def tested(objective: Objective, measure: str) -> tuple[float, float, float] | None:
-    """The risk that a bound allows, the tolerance, and the losses' size; None: it can't be tested.
+    """The risk that a bound allows, the tolerance, and the losses' largest value; None: it can't be tested.
+
+    In the units of the measure's loss: of `rmse` squares. It can't for a measure without a loss of each
+    outcome, nor for a bound that no loss is within.
 
     >>> tested(Objective({"accuracy": 0.9}, 0.02), "accuracy")
     (0.1, 0.02, 1.0)
@@ -48,6 +51,9 @@ def tests_of(objective: Objective) -> tuple[DetectorConfig, ...]:
 
 
 def every_detector(config: StreamConfig) -> tuple[DetectorConfig, ...]:
-    """The configured detectors, and behind them the tests of the objective that aren't among them."""
+    """The configured detectors, and behind them those tests of the objective that aren't among them.
+
+    Their places here are the `detector` of `Alarms`.
+    """
     tests = tests_of(config.objective) if config.objective else ()
     return config.detectors + tuple(test for test in tests if test not in config.detectors)

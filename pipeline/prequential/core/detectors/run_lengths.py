@@ -205,7 +205,11 @@ def excursion_threshold(losses: Losses, drift: float, up: bool, down: bool, apar
 
 
 def ratio_log(spread: float, threshold: float) -> float:
-    """The table the other way: ln(outcomes between alarms) of a λ, beyond its last column along a line."""
+    """ln(outcomes between false alarms) of a λ on the default ratio: `ratio_threshold` the other way.
+
+    `spread` is c, the losses' long-run standard deviation over their mean (see `SPREADS`). Beyond the table's
+    last column along a line.
+    """
     thresholds = spread * np.array([np.interp(spread, SPREADS, column) for column in RATIO.T])
     logs = _FIRST_LOG + _LOG_STEP * np.arange(len(thresholds))
     beyond = max(0.0, threshold - thresholds[-1]) / (thresholds[-1] - thresholds[-2])

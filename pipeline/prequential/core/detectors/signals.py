@@ -36,7 +36,11 @@ LARGEST = 1e200
 
 @kernel
 def error(log: Log, rows: Ints32, loss: int, values: Floats, fed: Bytes) -> None:
-    """`error`: the outcome's own loss."""
+    """The signal `error`: the outcome's own loss, for each of `rows` of the log.
+
+    `loss` is `WRONG`, `ABSOLUTE` or `SQUARED`. Written: `values`, (n,) float64, and `fed`, (n,) uint8: 1 for
+    outcomes; revisions have the value 0 and feed nothing.
+    """
     for i in range(len(rows)):
         row = rows[i]
         fed[i] = log.kind[row] == OUTCOME

@@ -44,20 +44,33 @@ _BOUNDED = (*(name for name in OWN_LOSSES if OF_MEASURES[name].largest > 1.0), S
 
 
 class WatchedRows(Rows):
-    """Rows of the log as signals are made of them; see `Rows`."""
+    """Rows of the log as signals are made of them: beside `Rows`, their losses."""
 
     def __init__(
         self, log: Log, rows: Ints32, capacity: int, loss: int, positives: Positives
     ) -> None:
         super().__init__(log, rows, capacity, numbers=loss != WRONG)
         self.loss, self.positives = loss, positives
-        #: The loss of each row, and whether it is an outcome.
-        self.losses, self.outcome = np.empty(len(rows)), np.empty(len(rows), dtype=np.uint8)
-        signals.error(log, rows, loss, self.losses, self.outcome)
+
+    @cached_property
+    def _own(self) -> tuple[Floats, Bytes]:
+        losses, outcome = np.empty(len(self.rows)), np.empty(len(self.rows), dtype=np.uint8)
+        signals.error(self.log, self.rows, self.loss, losses, outcome)
+        return losses, outcome
+
+    @property
+    def losses(self) -> Floats:
+        """The loss of each row."""
+        return self._own[0]
+
+    @property
+    def outcome(self) -> Bytes:
+        """Whether each row is an outcome."""
+        return self._own[1]
 
     @cached_property
     def errors(self) -> Additions:
-        """Losses."""
+        """What the rows add to the means of errors: each outcome's loss, nothing of revisions."""
         into = additions(len(self.rows), payload_of_errors(self.loss))
         signals.errors(self.log, self.rows, self.loss == WRONG, self.losses, self.outcome, into)
         return into
@@ -89,7 +102,10 @@ class Signal:
                 self._estimator.score()
 
     def update(self, rows: WatchedRows) -> tuple[Floats, Bytes]:
-        """The value after each of the rows, and whether it is fed."""
+        """The signal's value after each of the rows, (n,) float64, and whether it is fed, (n,) uint8.
+
+        A revision feeds nothing, nor does a measure that has no value yet.
+        """
         values, fed = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.uint8)
         if self._estimator is not None:
             self._measures(self._estimator, rows, values, fed)
@@ -151,7 +167,7 @@ class Signal:
             signals.feed(found, self._measure, rows.outcome[span], values[span], fed[span])
 
     def ensure(self, rows: int) -> None:
-        """Have rows for so many sequences."""
+        """Have capacity for at least so many sequences; new ones have no outcomes."""
         for one in self._errors:
             one.ensure(rows)
         if self._scaled is not None:
@@ -162,7 +178,7 @@ class Signal:
             self._estimator.ensure(rows)
 
     def tables(self) -> Iterator[Any]:
-        """All tables that have a row for each sequence."""
+        """All tables that have a row for each sequence: what copying, snapshots and `adopt` go through."""
         for one in self._errors:
             yield one.table
         if self._scaled is not None:
@@ -173,7 +189,7 @@ class Signal:
             yield from self._estimator.tables()
 
     def adopt(self, other: Signal, rows: Ints, new_rows: Ints) -> None:
-        """Copy rows of a signal of the same name."""
+        """Copy rows of a signal of the same name to `new_rows` of this one, as many."""
         if self._estimator is not None and other._estimator is not None:
             self._estimator.adopt(other._estimator, rows, new_rows)
             return
@@ -183,7 +199,7 @@ class Signal:
 
 
 class Watch:
-    """A detector on its signal."""
+    """A detector on its signal, with a row of its table for each sequence of a plan."""
 
     def __init__(
         self, config: DetectorConfig, rows: int, capacity: int, loss: int, apart: float = 0.0
@@ -206,17 +222,17 @@ class Watch:
         self.table: Any = detector.new_table(rows, self._settings)
 
     def begin(self, row: int, *names: str | None) -> None:
-        """A row is that of a sequence of these names: random numbers, if any, are a function of them."""
+        """Prepare a new sequence's row: a detector's random numbers are a function of these names."""
         if "seed" in self.table._fields:
             self.table.seed[row] = int(identity(*names, self.config.signal)[:_SEED_DIGITS], 16)
 
     def threshold(self, row: int) -> float | None:
-        """The threshold in force that a budget has set; None: it hasn't, or not yet."""
+        """A sequence's threshold that the budget of false alarms has set; None: there is none, or not yet."""
         return (float(self.table.threshold[row]) or None) if self.budgeted else None
 
     @property
     def key(self) -> str:
-        """What it is, for snapshots: the same for equal ones.
+        """What it is, for snapshots: detector, signal, changed parameters; the same for equal ones.
 
         Of numbers, what is fed with the configured loss is another one with another loss.
         """
@@ -225,17 +241,39 @@ class Watch:
 
     @property
     def changed(self) -> str:
-        """The parameters that differ from their defaults."""
+        """The parameters that differ from their defaults, as `name=value`, separated by spaces."""
         return " ".join(f"{name}={value!r}" for name, value in self._changed.items())
 
     def run(self, rows: WatchedRows, place: int, alarms: Alarms) -> None:
-        """Feed the signal's values of these rows; the alarms are those of the detector at `place`."""
+        """Feed the signal's values of these rows to the detector; what it raises is appended to `alarms`.
+
+        `place` is its place among the stream's detectors, which alarms carry.
+        """
         values, fed = self.signal.update(rows)
         self._run(self.table, self._settings, rows.log, rows.rows, values, fed, place, alarms)
 
 
 def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> list[Watch]:
-    """A stream's detectors; those that its budget of false alarms sets the thresholds of divide it evenly."""
+    """A stream's detectors with tables of so many rows, in the order of `every_detector`.
+
+    Those whose thresholds its budget of false alarms sets divide it evenly.
+
+    Parameters
+    ----------
+    config
+        The stream's.
+    rows
+        Sequences to make room for.
+    capacity
+        The room for classes.
+    loss
+        What an outcome loses: `WRONG`, `ABSOLUTE` or `SQUARED`.
+
+    Returns
+    -------
+    list of Watch
+        Also such without a budget.
+    """
     detectors, apart = every_detector(config), 0.0
     own = [not one.fixed and kind_of(one, loss) != NOTHING for one in detectors]
     if config.alarm_budget:
@@ -244,7 +282,11 @@ def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> lis
 
 
 def kind_of(config: DetectorConfig, loss: int) -> int:
-    """What a detector watches, as a budget sees it (`prequential.core.detectors.budgets`)."""
+    """What a detector watches, as a budget of false alarms sees it: BINARY, BOUNDED, RATIO, or NOTHING.
+
+    `loss` is the stream's (`prequential.core.detectors.signals`). NOTHING: its threshold can't be set, for
+    the detector has no drift, or false alarms on its signal follow no known law.
+    """
     declared = DETECTORS[config.detector]
     drift = float(declared.complete(config.params)[declared.drift]) if declared.drift else 0.0
     if drift <= 0.0:

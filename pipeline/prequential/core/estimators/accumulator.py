@@ -35,33 +35,39 @@ class Accumulator:
         return len(self.table.n)
 
     def ensure(self, rows: int) -> None:
-        """Have capacity for so many sequences."""
+        """Have capacity for at least so many sequences; new ones have no outcomes."""
         self.table = grown(self.table, rows)
 
     # ---- counts
 
     def count(self, codes: Codes, into: Counted = UNREAD_COUNTS) -> None:
-        """Take over rows of a log; with `into`, the reading after each of them that is an outcome."""
+        """Take over rows of a log, of a payload of counts.
+
+        With `into`, as many rows of it are written: the reading after each row that is an outcome.
+        """
         self._loops.update(self.table, codes, self.parameter, into)
 
     def counted(self, sequences: Ints) -> Counted:
-        """Counts or weights of these sequences, one row each."""
+        """Counts or weights of these sequences, (n,) int64: cells of (n, width), row by row."""
         into = new_counted(len(sequences), self.payload.width)
         self._loops.read(self.table, sequences, self.parameter, into)
         return into
 
     def effective(self, sequence: int, n: float) -> float:
-        """How many equal outcomes a sequence's counts, of weight `n`, are worth."""
+        """How many equal outcomes a sequence's counts of weight `n` are worth: n²/Σw² (Kish)."""
         return self.memory.effective(self.table, sequence, self.parameter, n)
 
     # ---- sums
 
     def add(self, rows: Additions, into: Floats = UNREAD_SUMS) -> None:
-        """Take over rows of a log; with `into`, the reading after each of them that is an outcome."""
+        """Take over rows of a log, of a payload of sums.
+
+        With `into`, (rows, width), the reading after each of them that is an outcome is written there.
+        """
         self._loops.update(self.table, self.payload.kind, rows, self.parameter, into)
 
     def summed(self, sequences: Ints) -> Floats:
-        """Sums of these sequences, one row each."""
+        """Sums of these sequences, (n,) int64: (n, width) float64, row by row."""
         into = np.empty((len(sequences), self.payload.width))
         self._loops.read(self.table, self.payload.kind, sequences, self.parameter, into)
         return into
@@ -69,7 +75,10 @@ class Accumulator:
     # ---- rows
 
     def adopt(self, other: Accumulator, rows: Ints, new_rows: Ints) -> None:
-        """Copy sequences of one with the same name and payload; of counts, with `recoded` for a wider one."""
+        """Copy rows of another accumulator of the same name and payload to `new_rows` of this one, as many.
+
+        For one with more counts see `adopt_recoded`.
+        """
         for source, target in zip(other.table, self.table):
             target[new_rows] = source[rows]
 
@@ -85,12 +94,12 @@ class Accumulator:
                 target[new_rows] = source[rows]
 
     def follow(self, other: Accumulator, rows: Ints | slice) -> None:
-        """Be where another one of the same name is in the course of its sequences."""
+        """Set sequences to where another one of the same name is in their course, without its memory."""
         for name in self.memory.clock:
             getattr(self.table, name)[rows] = getattr(other.table, name)[rows]
 
     def begin(self, rows: Ints, outcomes: Ints) -> None:
-        """It is new to these sequences, which had so many outcomes before: their revisions don't reach it."""
+        """Note that these sequences had so many outcomes before it: revisions of those don't reach it."""
         if "began" in self.table._fields:
             self.table.began[rows] = outcomes
 
@@ -105,7 +114,10 @@ class Accumulator:
         return sum(column.itemsize * int(np.prod(column.shape[1:])) for column in columns)
 
     def part(self, rows: Ints | slice) -> Accumulator:
-        """A copy of these sequences alone, one after the other, for reading."""
+        """A copy of these sequences alone, in rows from 0 on, for reading.
+
+        What updates alone need isn't there.
+        """
         part = copy.copy(self)
         unread = dict.fromkeys(self._loops.unread, self.table.n)
         some = taken(self.table._replace(**unread), rows)

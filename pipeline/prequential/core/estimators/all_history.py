@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from prequential.core.compiled.kernel import Floats, Ints, inner, zeros
+from prequential.core.compiled.kernel import Floats, Ints, inlined, inner, zeros
 from prequential.core.estimators.declaration import Loops, Memory, Payload, no_parameter
 from prequential.core.estimators.loops import CountSteps, SumSteps, count_loops, sum_loops
 from prequential.core.estimators.sums import copied, finish, fold
@@ -70,7 +70,7 @@ def knows(table: AllCounts, q: int, parameter: float) -> bool:
     return table.known[q] > 0
 
 
-@inner
+@inlined
 def add_sums(
     table: AllSums, kind: int, q: int, t1: int, flags: int, values: Floats, parameter: float
 ) -> None:

@@ -26,7 +26,7 @@ NO_OUTCOME = -1
 
 
 class Payload(NamedTuple):
-    """What is remembered of each sequence."""
+    """What is remembered of each sequence: so many counts, or sums, of a kind."""
 
     kind: int
     width: int  # counts, or sums
@@ -45,7 +45,7 @@ class Codes(NamedTuple):
 
 
 class Additions(NamedTuple):
-    """By row of a log: what it adds to sums."""
+    """By row of a log: what it adds to sums; all columns have equal length."""
 
     sequence: Ints32  # NO_OUTCOME: it isn't one
     t1: Ints  # label time, ms
@@ -54,7 +54,7 @@ class Additions(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What counts are read into; by row."""
+    """What counts are read into, or found; by row of a log, or by sequence."""
 
     cells: Floats  # (rows, width): counts, or weights
     n: Floats  # their sum

@@ -44,19 +44,19 @@ class Estimator:
             yield self.sums
 
     def ensure(self, rows: int) -> None:
-        """Have rows for so many sequences."""
+        """Have capacity for at least so many sequences; new ones have no outcomes."""
         for one in self.accumulators():
             one.ensure(rows)
 
     def score(self) -> None:
-        """Keep sums from now on; what came before had no scores."""
+        """Keep sums of scores from now on; what came before had none, and counts as outcomes without."""
         if not self.summed:
             self.summed = True
             self.sums = Accumulator(self.name, self.sums.payload, self.rows)
             self.sums.follow(self.cells, slice(None))
 
     def update(self, rows: Rows) -> None:
-        """Take over rows of the log."""
+        """Take over rows of the log: joint cells, scores (once `score` was called), and pairs."""
         self.cells.count(rows.cells)
         if self.summed:
             self.sums.add(rows.scores)
@@ -64,11 +64,14 @@ class Estimator:
             one.count(codes)
 
     def tables(self) -> Iterator[Any]:
-        """All tables that have a row for each sequence."""
+        """The tables of all its payloads; each has a row for each sequence."""
         return (one.table for one in self.accumulators())
 
     def adopt(self, other: Estimator, rows: Ints, new_rows: Ints) -> None:
-        """Copy rows of an estimator of the same name, with capacity for as many classes or fewer."""
+        """Copy rows of an estimator of the same name to `new_rows` of this one, as many.
+
+        The other one may have capacity for fewer classes, none for more.
+        """
         if other.capacity == self.capacity:
             self.cells.adopt(other.cells, rows, new_rows)
         else:
@@ -81,23 +84,23 @@ class Estimator:
             new.adopt(old, rows, new_rows)
 
     def begin(self, rows: Ints, outcomes: Ints) -> None:
-        """It is new to these sequences, which had so many outcomes before: their revisions don't reach it."""
+        """Note that these sequences had so many outcomes before it: revisions of those don't reach it."""
         self.cells.begin(rows, outcomes)
 
     # ---- readings of one sequence
 
     def cells_of(self, sequence: int) -> Floats:
-        """The joint cells."""
+        """A sequence's joint cells: (4·k²,) counts or weights, see `cell_of`."""
         return self.cells.counted(np.array([sequence])).cells[0]
 
     def pairs_of(self, sequence: int) -> list[Floats]:
-        """Counts or weights of the pairs of neighbouring outcomes, by sign."""
+        """By sign (`CODES`), counts or weights of a sequence's pairs of neighbours: 00, 01, 10, 11."""
         return [one.counted(np.array([sequence])).cells[0] for one in self.pairs]
 
     def knows_labels(self, sequence: int) -> bool:
-        """Whether baselines had a label to predict by at any outcome in memory."""
+        """Whether baselines had a label to predict by at any outcome in a sequence's memory."""
         return bool(self.cells.counted(np.array([sequence])).known[0])
 
     def effective(self, sequence: int, n: float, paired: bool) -> float:
-        """How many equal outcomes a weight of `n`, of joint cells or of pairs of errors, is worth."""
+        """How many equal outcomes a weight `n` is worth, of joint cells or (`paired`) of pairs of errors."""
         return (self.pairs[pairs.WRONG] if paired else self.cells).effective(sequence, n)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from prequential.core.compiled.kernel import Floats, Function, inner, named
+from prequential.core.compiled.kernel import Floats, Function, inlined, inner, named
 from prequential.core.estimators.loops import CountSteps, SumSteps
 from prequential.core.estimators.sums import copied, finish, fold
 from prequential.core.tables.scores import NOTHING
@@ -47,6 +47,9 @@ def steps_of(
     def own(function: Function) -> Function:
         return inner(named(function, memory))
 
+    def whole(function: Function) -> Function:
+        return inlined(named(function, memory))
+
     @own
     def weight(table: Any, q: int, cell: int, parameter: float) -> float:
         found = table.weights[q, cell]
@@ -66,7 +69,7 @@ def steps_of(
         for cell in range(table.weights.shape[1]):
             cells[cell] = weight(table, q, cell, parameter)
 
-    @own
+    @whole
     def add_sums(
         table: Any, kind: int, q: int, t1: int, flags: int, values: Floats, parameter: float
     ) -> None:
@@ -77,7 +80,7 @@ def steps_of(
             table.touched[q] = at
             fold(kind, table.sums[q], flags, values, decay)
 
-    @own
+    @whole
     def read_sums(table: Any, kind: int, q: int, parameter: float, sums: Floats) -> None:
         copied(table.sums[q], sums)
         finish(kind, sums, left(now(table, q) - table.touched[q], parameter))

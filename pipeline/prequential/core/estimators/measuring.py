@@ -37,10 +37,28 @@ def measure(
     counted: Counted, summed: Floats, sequences: Ints, capacity: int, positives: Positives, numbers: bool,
     chance: bool, into: Measured, positive: Ints,
 ) -> None:  # fmt: skip
-    """Measures of what was read of counts and, if `summed` has rows, of sums, a row for each of `sequences`.
+    """Measures from what was read of counts and sums, a row for each of `sequences`.
 
-    With `chance`, those of random predictions with the model's distribution. Writes the code of the positive
-    class, too.
+    Parameters
+    ----------
+    counted
+        Their joint cells, (n, 4·k²), and their weights.
+    summed
+        (n, width) sums of scores; no rows where none are kept.
+    sequences
+        (n,) int64, as `positives` has them.
+    capacity
+        k, the room for classes.
+    positives
+        What says which class is the positive one.
+    numbers
+        Whether the task is regression.
+    chance
+        Whether the measures are those of random predictions with the model's distribution.
+    into
+        Written: (n,) weights, (n, measures) values and reasons.
+    positive
+        (n,) int64, written: the code of the positive class.
     """
     classes, nothing = new_classes(capacity), np.zeros(scores.SIZE)
     for i in range(len(sequences)):
@@ -63,13 +81,13 @@ def measure(
 
 
 def new_measured(rows: int) -> Measured:
-    """Zeros to measure into."""
+    """Zeros to measure so many sequences into: (rows,) weights, (rows, measures) values and reasons."""
     shape = rows, len(NAMES)
     return Measured(np.zeros(rows), np.zeros(shape), np.zeros(shape, dtype=np.int64))
 
 
 def block_of(*payloads: Payload) -> int:
-    """How many sequences are read at once."""
+    """How many sequences of these payloads are read at once: some 2 MiB of numbers, at least one."""
     return max(1, _BLOCK // max(payload.width for payload in payloads))
 
 
@@ -77,9 +95,27 @@ def measured(
     estimator: Estimator, sequences: Ints, positives: Positives, chance: bool = False, *,
     ranked: bool = True, into: Measured | None = None,
 ) -> Measured:  # fmt: skip
-    """The measures of these sequences, one row each; AUC of windows only if it is asked for (`ranked`).
+    """The measures of these sequences, (n,) int64, in as many rows.
 
-    `into`: zeros that they are to be written to.
+    Parameters
+    ----------
+    estimator
+        It is read, not changed.
+    sequences
+        Its rows.
+    positives
+        What says which class is the positive one.
+    chance
+        Whether the measures are those of random predictions with the model's distribution.
+    ranked
+        Whether `auc` is made of windows, which are sorted for it; else it stays without a value.
+    into
+        Zeros of `new_measured` that are written to; None: new ones.
+
+    Returns
+    -------
+    Measured
+        `into`, columns as `NAMES`.
     """
     into = into or new_measured(len(sequences))
     rank = estimator.memory.rank

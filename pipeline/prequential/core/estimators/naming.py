@@ -36,6 +36,9 @@ class EstimatorName(NamedTuple):
 def parse_estimator(name: str) -> EstimatorName:
     """The memory of an estimator of this name, and its parameter; raises ValueError quoting the name.
 
+    The parameter is W of `window:W`, the fading factor of `fading:A`, the half-life of `decay:H` in ms; 0 of
+    `all`.
+
     >>> parse_estimator("window:1000").parameter, parse_estimator("decay:1h").memory.name
     (1000.0, 'decay')
     >>> parse_estimator("fading:2")
@@ -91,7 +94,9 @@ class SignalName(NamedTuple):
 
 
 def parse_signal(name: str) -> SignalName:
-    """What a signal's name says; raises ValueError quoting it.
+    """What a signal's name says: estimators of errors, or one of a measure, or an outcome's own loss.
+
+    Raises ValueError quoting the name.
 
     >>> parse_signal("fading:0.9/all").errors, parse_signal("window:9:kappa").measure
     (('fading:0.9', 'all'), 'kappa')
@@ -131,6 +136,13 @@ log_loss, brier, mae, mse, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
 def canonical(name: str) -> str:
     """The name of an estimator or of a signal in one spelling: equal ones are the same.
 
+    Raises
+    ------
+    ValueError
+        For a name that is neither, quoting it.
+
+    Examples
+    --------
     >>> canonical("fading:0.90/fading:1"), canonical("decay:60m:kappa"), canonical("error")
     ('fading:0.9/fading:1.0', 'decay:1h:kappa', 'error')
     """

@@ -35,7 +35,7 @@ class LastSigns(NamedTuple):
 
 
 def new_last_signs(rows: int) -> LastSigns:
-    """Sequences without outcomes."""
+    """So many rows for sequences without outcomes: no last signs."""
     return LastSigns(np.zeros(rows, np.uint8))
 
 
@@ -43,7 +43,10 @@ def new_last_signs(rows: int) -> LastSigns:
 def codes_of(
     last: LastSigns, log: Log, rows: Ints32, positives: Positives, codes: npt.NDArray[np.int32]
 ) -> None:
-    """Write the code of the pair that each of `rows` of the log ends into codes[sign, i]."""
+    """Write the code of the pair that each of `rows` of the log ends into codes[sign, i], (signs, n) int32.
+
+    `NO_PAIR` for rows that aren't outcomes and for a sequence's first one. `last` is updated.
+    """
     for i in range(len(rows)):
         row = rows[i]
         for sign in range(len(CODES)):
@@ -71,13 +74,16 @@ class ErrorPairs(NamedTuple):
 
 
 def new_error_pairs(rows: int) -> ErrorPairs:
-    """Sequences without outcomes."""
+    """So many rows for sequences without outcomes: no pairs."""
     return ErrorPairs(np.zeros((rows, 4), np.int64), np.zeros(rows, np.uint8))
 
 
 @inner
 def autocorrelation(both_right: float, worse: float, better: float, both_wrong: float) -> float:
-    """Correlation of neighbours from the counts (or weights) of 00, 01, 10, 11; NaN if one never varies."""
+    """Correlation of neighbours (φ of a 2×2 table) from counts or weights of 00, 01, 10, 11.
+
+    NaN if the first or the second of them never varies.
+    """
     first, second = better + both_wrong, worse + both_wrong
     n = both_right + worse + better + both_wrong
     spread = first * (n - first) * second * (n - second)

@@ -31,14 +31,14 @@ class Rows:
 
     @cached_property
     def cells(self) -> Codes:
-        """Joint cells."""
+        """Which joint cells the rows add 1 to, or move an outcome between."""
         into = _new_codes(len(self.rows))
         joint_codes(self.log, self.rows, self._capacity, into)
         return into
 
     @cached_property
     def scores(self) -> Additions:
-        """Scores."""
+        """What the rows add to sums of scores; `flags` is 0 for those that have none."""
         into = sums.additions(len(self.rows), payload_of_scores(self.numbers))
         sums.scores_of(self.log, self.rows, self.numbers, into)
         return into
@@ -74,7 +74,7 @@ def _new_codes(rows: int) -> Codes:
 
 
 def unrevised(sequence: Ints32, t1: Ints, cell: npt.NDArray[np.int32]) -> Codes:
-    """What rows add to counts that nothing revises and no baseline has a part in."""
+    """Codes of counts that no revision moves and no baseline has a part in, from three columns of (n,)."""
     rows = len(cell)
     return Codes(
         sequence, t1, cell, np.full(rows, NO_CELL, np.int32), np.zeros(rows, np.int64),

@@ -11,7 +11,7 @@ around the present mean, since a difference of large sums would have no correct 
 from __future__ import annotations
 
 import numpy as np
-from prequential.core.compiled.kernel import Floats, Ints32, inner, kernel
+from prequential.core.compiled.kernel import Floats, Ints32, inlined, inner, kernel
 from prequential.core.estimators.declaration import (
     CLASS_SCORES,
     LOSSES,
@@ -46,7 +46,7 @@ OF_NUMBERS = Payload(NUMBER_SCORES, SPREAD + 1, VALUE + 1)
 
 
 def losses(count: int) -> Payload:
-    """So many losses of each outcome."""
+    """The payload of `count` losses of each outcome: their sums, and behind them their number or weight."""
     return Payload(LOSSES, count + 1, count)
 
 
@@ -78,14 +78,14 @@ def scores_of(log: Log, rows: Ints32, numbers: bool, into: Additions) -> None:
 
 
 def additions(rows: int, payload: Payload) -> Additions:
-    """Room for what so many rows add."""
+    """Room for what so many rows add to sums of this payload; `values` is (rows, payload.kept) zeros."""
     return Additions(
         np.empty(rows, np.int32), np.empty(rows, np.int64), np.empty(rows, np.uint8),
         np.zeros((rows, payload.kept)),
     )  # fmt: skip
 
 
-@inner
+@inlined
 def _add_class(sums: Floats, flags: int, values: Floats) -> None:
     """An outcome with probabilities, or with a weight w = 1/propensity of its label."""
     right = flags & RIGHT != 0
@@ -162,14 +162,14 @@ def _fade(sums: Floats, decay: float) -> None:
 # What memories do with them
 
 
-@inner
+@inlined
 def copied(source: Floats, target: Floats) -> None:
     """Write one vector into another."""
     for i in range(len(source)):
         target[i] = source[i]
 
 
-@inner
+@inlined
 def add(kind: int, sums: Floats, flags: int, values: Floats) -> None:
     """Add an outcome with these flags, not 0, to sums; without the labels of numbers."""
     if kind == LOSSES:
@@ -186,7 +186,7 @@ def add(kind: int, sums: Floats, flags: int, values: Floats) -> None:
         _add_class(sums, flags, values)
 
 
-@inner
+@inlined
 def fold(kind: int, sums: Floats, flags: int, values: Floats, decay: float) -> None:
     """S = x + decay·S, of an outcome with these flags, not 0."""
     if decay != 1.0:

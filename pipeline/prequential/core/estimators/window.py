@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, allocating, inner, zeros
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, allocating, inlined, inner, zeros
 from prequential.core.estimators.declaration import (
     LOSSES,
     NUMBER_SCORES,
@@ -112,7 +112,7 @@ def knows(table: WindowCounts, q: int, parameter: float) -> bool:
     return table.known[q] > max(0, table.n[q] - table.ring.shape[1])
 
 
-@inner
+@inlined
 def add_sums(
     table: WindowSums, kind: int, q: int, t1: int, flags: int, values: Floats, parameter: float
 ) -> None:

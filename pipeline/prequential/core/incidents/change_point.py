@@ -138,7 +138,30 @@ def best_split(
     n: Ints, loss: Floats, squares: Floats, number: Ints, first: int, until: int, entries: int,
     lost: float, square: float, binary: bool,
 ) -> tuple[int, float]:  # fmt: skip
-    """The block before which the blocks from `first` on are best split in two (0: nowhere), and its gain."""
+    """The block before which the blocks from `first` on are best split in two, and the likelihood gain.
+
+    Parameters
+    ----------
+    n, loss, squares
+        By block: outcomes, Σ of their losses, Σ of the squares.
+    number
+        By block: number of its first outcome, from 1.
+    first
+        The first block that is looked at.
+    until
+        The new level begins at this outcome at the latest.
+    entries, lost, square
+        Outcomes, losses and squares of all blocks from `first` on.
+    binary
+        Whether losses are 0 or 1 (Bernoulli), else normal.
+
+    Returns
+    -------
+    at : int
+        The block; 0: nowhere are there enough outcomes on both sides.
+    gain : float
+        Logarithm of the ratio of the largest likelihoods, with two means and with one; -1 for none.
+    """
     at, best = 0, -1.0
     n0, loss0, squares0 = 0, 0.0, 0.0
     for k in range(first + 1, len(n)):
@@ -157,11 +180,27 @@ def best_split(
 def best_move(
     table: Floats, first: int, low: int, high: int, last: int, everything: Floats, before: Floats
 ) -> tuple[int, float, float]:  # fmt: skip
-    """The block before which groups' weights, of the blocks `first` to `last`, are best split in two.
+    """The block before which groups' weights, of the blocks `first` to `last` - 1, are best split in two.
 
-    `table` has a row for each block and a column for each group; the last two arguments are room for a number
-    of each group. Returns the block (0: nowhere) and Pearson's χ² of the two sides, and the largest one of
-    the splits before the blocks `low` to `high`.
+    Parameters
+    ----------
+    table
+        (blocks, groups) weights.
+    first, last
+        Its rows that are looked at.
+    low, high
+        Splits before these blocks are looked at apart.
+    everything, before
+        (groups,) float64, for scratch.
+
+    Returns
+    -------
+    at : int
+        The block; 0: nowhere are there enough on both sides.
+    best : float
+        Pearson's χ² of the two sides there.
+    there : float
+        The largest one of the splits before blocks `low` to `high`.
     """
     groups = table.shape[1]
     n = n0 = 0.0

@@ -149,7 +149,7 @@ POOLS = ("outcomes", "predictions")
 
 
 def tables(history: History, subjects: int) -> Iterator[Table]:
-    """What is state of so many subjects, and what its rows stand for."""
+    """The tables that are state of so many subjects, and what their rows stand for."""
     links = {"owner": Key.SUBJECT, "model": Key.SUBJECT}
     yield Table("incidents|owners|", Key.SUBJECT, history.owners, subjects, links=links)
     yield Table("incidents|versions", Key.SUBJECT, history.versions, subjects)
@@ -262,9 +262,25 @@ def follow(
     history: History, log: Log, start: int, stop: int, events: Events, first: int, last: int,
     subjects: Subjects,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Take over rows of the outcome log, and events that came before each.
+    """Take over rows `start` to `stop` - 1 of the outcome log, and the events that came before each.
 
-    Returns the next row and the next event, and why it stopped: at the end of a record when owners are due.
+    Parameters
+    ----------
+    history
+        The tables; updated.
+    log, start, stop
+        Outcomes.
+    events, first, last
+        What became of predictions; rows `first` to `last` - 1.
+    subjects
+        The catalog's.
+
+    Returns
+    -------
+    row, event : int
+        The next ones.
+    why : int
+        Why it stopped: DONE; DUE, at the end of a record when owners are due; ROOM, if a table is full.
     """
     owners, notes = history.owners, history.notes
     i, e = start, first
@@ -290,7 +306,10 @@ def follow(
 
 @kernel
 def follow_events(history: History, events: Events, first: int, last: int) -> tuple[int, int]:
-    """Take over the remaining events; returns the next one, and why it stopped."""
+    """Take over events `first` to `last` - 1, behind all outcomes.
+
+    Returns the next one, and why it stopped: DONE, or ROOM, if a table is full.
+    """
     for e in range(first, last):
         if not _event(history, events, e):
             return e, ROOM

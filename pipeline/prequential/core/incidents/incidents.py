@@ -60,7 +60,7 @@ _MOVE, _MOVE_PART = 0.2, 0.25
 
 
 class Raised(NamedTuple):
-    """An alarm, or a warning, as the shard hands it on."""
+    """An alarm, or a warning, of a detector, as the shard hands it on in the order of records."""
 
     record: int
     subject: int
@@ -136,7 +136,7 @@ class State:
 
 
 class Incidents:
-    """All of a shard: what is open, and what was measured before."""
+    """The incidents of a shard's models: what is open, and what was measured before."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -154,7 +154,7 @@ class Incidents:
         self.opened: dict[int, dict[str, int]] = {}
 
     def standings(self, rows: Iterable[int]) -> dict[int, Standing]:
-        """How those of these subjects stand whose incidents are looked for."""
+        """How those of these subjects (rows) stand whose incidents are looked for, by row."""
         position = self.history.owners.position
         found = {}
         for row in rows:
@@ -169,7 +169,7 @@ class Incidents:
     # ---- rows
 
     def add(self, row: int) -> None:
-        """A subject is evaluated: say what of it is watched."""
+        """Watch a subject that is evaluated now: a model or a correction itself, a segment for its model."""
         about = self._catalog.subjects[row]
         assert about is not None
         if row >= len(self.history.owners.position):
@@ -187,7 +187,7 @@ class Incidents:
             owners.check_number[row] = owners.check_time[row] = NEVER
 
     def forget(self, gone: Sequence[Subject]) -> list[Incident]:
-        """These subjects aren't evaluated any more: what is open of them is closed."""
+        """Drop these subjects; returns the messages that close what is open of them."""
         found = []
         for about in gone:
             state = self.open.get(about.row)
@@ -220,7 +220,19 @@ class Incidents:
     def consume(self, logs: Logs, records: Sequence[Any], raised: list[Raised]) -> list[Alarm | Incident]:
         """Take over all that the logs have, and these alarms, which are in order of records.
 
-        Returns the alarms, and the messages about incidents among them.
+        Parameters
+        ----------
+        logs
+            What the join has written.
+        records
+            The round's, for ids of examples.
+        raised
+            Alarms and warnings of detectors.
+
+        Returns
+        -------
+        list of Alarm or Incident
+            Messages in the order of records: the alarms, and those about incidents among them.
         """
         count = int(logs.used[OUTCOMES])
         found: list[Alarm | Incident] = []
@@ -239,7 +251,7 @@ class Incidents:
         return found
 
     def follow_events(self, logs: Logs, event: int = 0) -> None:
-        """Take over what became of predictions after all outcomes."""
+        """Take over the events from row `event` on: what became of predictions after all outcomes."""
         why = ROOM
         while why == ROOM:
             event, why = history.follow_events(self.history, logs.events, event, int(logs.used[EVENTS]))
@@ -477,7 +489,10 @@ class Incidents:
     # ---- what the blocks say
 
     def view(self, owner: int, *, alone: bool = False) -> View:
-        """What is known of a model; if it isn't asked for `alone`, it knows the other ones of its stream."""
+        """What is known of a model (its row), for attribution.
+
+        Of the other models of its stream too, unless it is asked for `alone`.
+        """
         own, stream = self.history, self._stream(owner)
         classes = int(own.owners.classes[owner])
         names = list(stream.class_names[:classes])

@@ -33,6 +33,7 @@ class Phase:
 
     @property
     def mean(self) -> float:
+        """The mean loss; 0 without outcomes."""
         return self.loss / self.n if self.n else 0.0
 
     @cached_property

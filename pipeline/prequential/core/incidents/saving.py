@@ -24,7 +24,7 @@ _SETTINGS = frozenset(f"incidents|owners|{name}" for name in OWNER_SETTINGS)
 
 
 def head(incidents: Incidents) -> dict[str, Any]:
-    """What is open, and what is known beside the tables."""
+    """What is open, and what is known beside the tables, for a snapshot's head."""
     return {
         "incidents": {
             "open": [[owner, asdict(state)] for owner, state in incidents.open.items()],
@@ -42,9 +42,23 @@ def restore(
     incidents: Incidents, saved: dict[str, Any], arrays: Mapping[str, Any],
     stages: Mapping[int, Sequence[str]],
 ) -> list[int]:  # fmt: skip
-    """Give present models what was saved of them; returns those that start empty.
+    """Give present models what was saved of them; returns the rows of those that start empty.
 
-    `stages` are those that the subjects of the snapshot had, which are still evaluated.
+    Parameters
+    ----------
+    incidents
+        Filled.
+    saved
+        A snapshot's head.
+    arrays
+        Its tables, by name.
+    stages
+        By subject's row, the stages that it had in the snapshot and that are still evaluated.
+
+    Returns
+    -------
+    list of int
+        Rows of models for which nothing, or something else, was watched then.
     """
     kind = arrays["incidents|owners|kind"]
     rows = len(kind)

@@ -27,10 +27,10 @@ def count_predictions(
 
 
 class Admission:
-    """What limits leave to a round, as things are at its beginning.
+    """How many rows of a round are sure to be taken, as limits stand at its beginning.
 
-    So many instances are remembered; those of the first `streams` streams. With `taken` the first record is
-    sure to be taken: the join has been asked.
+    `remembered` instances are known; `streams` are those that the catalog had then. With `taken` the first
+    record is sure to be taken: the join has been asked.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Admission:
 
 
 def reason_of(code: int, record: Any, limits: Limits) -> str:
-    """Why the join has refused a record."""
+    """The sentence that says why the join has refused a record, by its code in `Rows.refused`."""
     if code == TOO_MANY_INSTANCES:
         return (
             "the shard remembers too many instances: limits.instances_per_shard is "

@@ -48,7 +48,7 @@ class Unused(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Rows, and what they are of."""
+    """Rows, which of the given records they are of, and which of these can't be used."""
 
     rows: Rows
     positions: Ints  # of each row among the records that were given
@@ -91,7 +91,7 @@ def number_of(value: Any, field: str) -> float:
 
 
 class Encoder:
-    """Makes rows of messages, with the names of a catalog."""
+    """Makes rows of messages: names become the catalog's codes, and what can't be used is found."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -108,7 +108,7 @@ class Encoder:
         self._scores = self._weights = self._numbers = False
 
     def know(self, stream: Stream) -> None:
-        """A stream is in the catalog, with its models and classes."""
+        """Take over a stream of the catalog as it is: models, classes, settings."""
         self._streams[stream.name] = stream.code
         stream.unseen_keys -= {key for key, values in zip(stream.config.segments, stream.values) if values}
         self._models[stream.name] = dict(stream.models)
@@ -124,9 +124,21 @@ class Encoder:
     def encode(
         self, records: Sequence[Any], times: Ints, kinds: Bytes, admission: Admission | None = None
     ) -> Round:
-        """Rows of decoded messages, in the order of processing, with their record times (ms) and kinds.
+        """Rows of decoded messages, in the order of processing; names that are new are registered on the way.
 
-        Without `admission` no limit of the join's is near.
+        Parameters
+        ----------
+        records
+            Decoded messages, or such as are plain (`PlainRecords`); None: it couldn't be decoded.
+        times, kinds
+            (n,) record times, ms, and kinds, of `prequential.core.tables.records`.
+        admission
+            What limits leave; without it none is near.
+
+        Returns
+        -------
+        Round
+            Rows of the first `stop` records, and those of them that can't be used, with reasons.
         """
         count = len(records)
         if isinstance(records, PlainRecords) and not self._numbers:

@@ -39,7 +39,7 @@ class Undecoded(NamedTuple):
 
 
 class Batch:
-    """Consecutive records of one input topic; `times` never decrease."""
+    """Consecutive records of one input topic, decoded or not; `times` (ms) never decrease."""
 
     __slots__ = ("_changes", "_records", "_undecoded", "kind", "offsets", "plain", "reasons", "times")
 
@@ -73,14 +73,14 @@ class Batch:
 
     @property
     def records(self) -> list[Record | None]:
-        """The records as objects, which they stay."""
+        """The records as objects, decoded by now, and kept so; None for those that can't be used."""
         self.decode()
         if self.plain is not None:
             self._records, self.plain = self.plain.records(), None
         return self._records
 
     def refuse(self, offset: int, reason: str) -> None:
-        """Make a record one that can't be used, if it is here."""
+        """Let the record at an offset be unusable for a reason; nothing happens if it isn't in this batch."""
         place = bisect_left(self.offsets, offset)
         if place < len(self.offsets) and self.offsets[place] == offset:
             if self._undecoded is None:
@@ -88,14 +88,14 @@ class Batch:
             self.reasons[place] = reason
 
     def change(self, records: Callable[[list[Record | None]], None]) -> None:
-        """Change the records as objects, as soon as they are decoded."""
+        """Call a function with the list of records, to change it in place: now, or once they are decoded."""
         if self._undecoded is None:
             records(self.records)
         else:
             self._changes = records
 
     def part(self, start: int, stop: int) -> Batch:
-        """Some of the records, decoded if they are."""
+        """A batch of the records at `start` to `stop` - 1, decoded if these are."""
         content: Decoded | Plain | Undecoded
         if self._undecoded is not None:
             content = self._undecoded._replace(values=self._undecoded.values[start:stop])
@@ -114,7 +114,7 @@ class Batch:
         return self._undecoded is None
 
     def decode(self) -> None:
-        """Decode the records, if they aren't decoded yet."""
+        """Decode the records; nothing happens if they are."""
         if self._undecoded is None:
             return
         (values, decode), self._undecoded = self._undecoded, None
@@ -159,26 +159,26 @@ class Round:
 
     @property
     def records(self) -> Sequence[Any]:
-        """All of them, in order of kind; None for those that couldn't be decoded."""
+        """All of them, in order of kind; None for those that can't be used."""
         return self.at(np.arange(len(self)))
 
     def at(self, places: Ints) -> Sequence[Any]:
-        """The records at these places."""
+        """The records at these places, (n,) int64, in this order."""
         if self._plain is not None:
             return PlainRecords(self._plain, places)
         return list(map(self._records.__getitem__, places.tolist()))
 
     @property
     def flawed(self) -> bool:
-        """Whether there may be unusable records among them."""
+        """Whether there may be unusable records among them, so that each has to be looked at."""
         return any(batch.reasons for batch, _, _ in self.sources)
 
     def kind(self, place: int) -> int:
-        """The kind of the record at a place."""
+        """The kind of the record at a place: 0 instances, 1 predictions, 2 labels."""
         return bisect_right(self.starts, place, 0, 3) - 1
 
     def locate(self, place: int) -> tuple[Batch, int]:
-        """Batch and index of the record at a place."""
+        """Batch of the record at a place, and its index there; raises IndexError beyond the last one."""
         for batch, start, stop in self.sources:
             if place < stop - start:
                 return batch, start + place
@@ -213,7 +213,10 @@ class Merge:
         return -inf if least == _EARLIEST else least
 
     def add(self, batch: Batch) -> int:
-        """Buffer a batch; returns how many records are new (those below `added` are dropped)."""
+        """Buffer a batch; returns how many of its records are new: those below `added` are dropped.
+
+        Times below the largest one seen so far in the topic are raised to it.
+        """
         kind = batch.kind
         offsets = batch.offsets
         if not len(offsets) or offsets[-1] < self.added[kind]:
@@ -242,15 +245,25 @@ class Merge:
             self.cut[kind] = self.added[kind]
 
     def skip(self, begins: Sequence[int]) -> None:
-        """Nothing below these offsets will ever come."""
+        """Move the cut to these offsets, by topic, unless it is behind them: no record below will come."""
         self.cut = list(map(max, self.cut, begins))
         self.added = list(map(max, self.added, begins))
 
     def take(self, watermarks: Sequence[int | None], most: int) -> Round | None:
         """Records whose turn has come, at most `most` of each topic; None if there are none.
 
-        `watermarks[kind]`: nothing with a smaller time will come from that topic, as far as the caller
-        knows; None: nothing is known beyond what is buffered.
+        Parameters
+        ----------
+        watermarks
+            By kind: nothing with a smaller time (ms) will come from that topic, as far as the caller knows;
+            None: nothing is known beyond what is buffered.
+        most
+            Of each topic.
+
+        Returns
+        -------
+        Round or None
+            They are taken: the cut lies behind them.
         """
         if not any(self.buffered):
             return None
@@ -280,7 +293,7 @@ class Merge:
         return Round(sources) if sources else None
 
     def take_until(self, cut: Cut) -> Round | None:
-        """Exactly the records below `cut`; all of them must have been added (see `covers`)."""
+        """Exactly the records below `cut`, all of which were added (see `covers`); None: there are none."""
         sources: list[tuple[Batch, int, int]] = []
         for kind, end in enumerate(cut):
             while (queue := self._queues[kind]) and self.cut[kind] < end:
@@ -318,8 +331,10 @@ class Merge:
     def _head(
         self, kind: int, place: int, end: int, watermark: int | None, until: Cut | None
     ) -> tuple[tuple[int, int], int | None]:
-        """Time and kind, and the offset, of the record that is `place` behind the head; without one, the
-        smallest time that it can have."""
+        """Time and kind, and the offset, of the record that is `place` behind the head.
+
+        Where there is none, the smallest time that it can have, and None.
+        """
         place += self._start[kind]
         for batch in self._queues[kind]:
             if place < len(batch.times):
@@ -333,7 +348,7 @@ class Merge:
         return (latest if watermark is None else max(latest, watermark), kind), None
 
     def covers(self, cut: Cut) -> bool:
-        """Whether everything below `cut` has been added."""
+        """Whether all records below `cut` have been added."""
         return all(added >= end for added, end in zip(self.added, cut))
 
     def _time_at(self, kind: int, place: int) -> int:
@@ -365,10 +380,11 @@ class Merge:
         return continues
 
     def snapshot(self) -> list[object]:
+        """The cut, and the times behind which records come late, for `restore`; nothing that is buffered."""
         return [list(self.cut), list(self._taken), list(self._last)]
 
     def restore(self, state: Any) -> None:
-        """Begin at the snapshot's cut with nothing buffered."""
+        """Become what a snapshot says: at its cut, with nothing buffered."""
         cut, taken, last = state
         self.__init__()  # type: ignore[misc]
         self.cut, self.added = list(cut), list(cut)

@@ -191,14 +191,14 @@ class PlainRecords(Sequence[Any]):
 
 
 def instance_ids(records: Sequence[Any], which: Ints) -> list[str]:
-    """The instances of some of a round's records, of which no objects are made."""
+    """The instance ids at places `which`, (n,) int64, among a round's records; makes no other objects."""
     if isinstance(records, PlainRecords):
         return records.plain.instance_ids(records.places[which])
     return [records[one].instance_id for one in which.tolist()]
 
 
 class Parser:
-    """Parses or decodes batches of one shard's records."""
+    """Parses batches of one shard's records as plain ones where it can, and decodes the others."""
 
     def __init__(self) -> None:
         self._begin()
@@ -210,7 +210,7 @@ class Parser:
         )
 
     def parse(self, kind: int, values: Sequence[bytes | None]) -> Decoded | Plain:
-        """The values of one topic's records."""
+        """The values of one topic's records: as columns where all of them are plain, else as objects."""
         return self._plain(kind, values) or decode(kind, values)
 
     def _plain(self, kind: int, values: Sequence[bytes | None]) -> Plain | None:
@@ -312,7 +312,7 @@ def _find(names: Names, text: Bytes, start: int, stop: int) -> int:
 
 @inlined
 def _blank(text: Bytes, at: int) -> int:
-    """Behind spaces. (A line's end is a record's.)"""
+    """Behind spaces; a line's end is no space, but the record's end."""
     while at < len(text) and (text[at] == _SPACE or text[at] == _TAB or text[at] == _RETURN):
         at += 1
     return at

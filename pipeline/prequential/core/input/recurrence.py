@@ -59,19 +59,22 @@ class Recurrence(NamedTuple):
 
 
 def new_recurrence() -> Recurrence:
-    """No ids."""
+    """Tables in which no id is followed."""
     return Recurrence(records(Followed, _PLACES), Gone(*(np.zeros(0, dtype=np.int64) for _ in Gone._fields)))
 
 
 def update(found: Recurrence, rows: Rows, stop: int, streams: Streams, count: int) -> Recurrence:
-    """Follow the rows before `stop` that weren't refused, of `count` streams; returns the tables."""
+    """Follow the ids of rows before `stop` that weren't refused, of `count` streams; returns the tables."""
     found = found._replace(gone=grown(found.gone, count))
     _update(found.followed, found.gone, rows, stop, streams)
     return found
 
 
 def reused_of(found: Recurrence, stream: int) -> tuple[int, int]:
-    """Of a stream's ids that are or were followed: predictions, and those with the id of another instance."""
+    """Of a stream's ids that are or were followed: predictions, and such with the id of another instance.
+
+    The latter were made while another prediction of the id waited, and further labels came for it.
+    """
     followed = found.followed
     own = (followed.key != 0) & (followed.stream == stream)
     reused = np.minimum(followed.repeated[own], np.maximum(followed.labels[own] - 1, 0))
@@ -82,7 +85,7 @@ def reused_of(found: Recurrence, stream: int) -> tuple[int, int]:
 
 
 def latency_of(found: Recurrence, stream: int) -> int | None:
-    """The median time (ms) from predictions to labels of ids that are followed; None without any."""
+    """The median time (ms) from predictions to labels of a stream's followed ids; None without any."""
     followed = found.followed
     own = (followed.key != 0) & (followed.stream == stream) & (followed.latency != NONE)
     return int(np.sort(followed.latency[own])[int(own.sum()) // 2]) if own.any() else None

@@ -24,7 +24,7 @@ class Refusal(NamedTuple):
 
 
 class Refusals:
-    """All of a shard's.
+    """Why records of a shard can't be used: kinds of reasons, with how many records have each.
 
     >>> refusals = Refusals()
     >>> for offset, name in enumerate("ab"):
@@ -38,7 +38,10 @@ class Refusals:
         self._counts: dict[tuple[int, str], int] = {}
 
     def add(self, kind: int, reason: str, offset: int) -> None:
-        """Count a record that can't be used."""
+        """Count a record of a topic (kind) that can't be used; the first one for a kind of reason is kept.
+
+        Beyond `_MOST` kinds of reasons, all others count as one.
+        """
         key = kind, kind_of(reason)
         if key not in self._counts and len(self._counts) >= _MOST:
             key = kind, ""  # all others together
@@ -46,5 +49,5 @@ class Refusals:
         self._counts[key] = self._counts.get(key, 0) + 1
 
     def known(self) -> list[Refusal]:
-        """The reasons, in the order in which they came first."""
+        """The reasons in the order in which they came first, with their first sentences and offsets."""
         return [Refusal(key[0], *self._first[key], count) for key, count in self._counts.items()]

@@ -28,12 +28,12 @@ class Seen(NamedTuple):
 
 
 def new_seen() -> Seen:
-    """Nothing was seen."""
+    """Tables for no streams: nothing was seen."""
     return Seen(*(np.zeros((0, _KINDS), dtype=np.int64) for _ in Seen._fields))
 
 
 def update(seen: Seen, rows: Rows, stop: int, streams: int) -> Seen:
-    """Count the rows before `stop` that weren't refused; returns the tables, maybe wider."""
+    """Count rows before `stop` that weren't refused, by stream and kind; returns the tables, maybe wider."""
     seen = grown(seen, streams)
     _update(seen, rows, stop)
     return seen

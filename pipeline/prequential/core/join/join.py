@@ -138,8 +138,9 @@ def join(
 
 @inlined
 def read_ahead(rows: Rows, store: Store, first: int, last: int) -> int:
-    """Hash the ids of these rows, and read what is known of them, so that it is in the cache when its turn
-    comes. The number that is returned means nothing, but that the reads are needed.
+    """Hash the ids of these rows, and read what is known of them, so that it is in the cache in its turn.
+
+    The number that is returned means nothing, but that the reads are needed.
     """
     read = warm(store.ids, rows.stream, rows.text, rows.starts, first, last, rows.hashes)
     entries, mask = store.ids.entries, len(store.ids.entries) - 1

@@ -42,7 +42,7 @@ class Transitions:
         self._repeats = 0
 
     def update(self, label: int) -> None:
-        """The next label."""
+        """Add the next label, a class code from 0 on."""
         if self.n >= self.lag:
             previous = self._latest[0]
             pair = previous << _SHIFT | label
@@ -54,7 +54,7 @@ class Transitions:
         self._latest.append(label)
 
     def update_many(self, labels: Ints) -> None:
-        """`update` with each of `labels`, (n,)."""
+        """Add labels, (n,) class codes, in order: as `update` with each."""
         if len(labels) <= _FEW:
             for label in labels.tolist():
                 self.update(label)
@@ -88,7 +88,7 @@ class Transitions:
         return self._repeats / (self.n - self.lag) if self.n > self.lag else None
 
     def prior(self, i: int) -> float | None:
-        """P(i)."""
+        """P(i), the share of labels with code i: 0 for one that hasn't come; None before the first label."""
         return self._counts.get(i, 0) / self.n if self.n else None
 
     def joint(self, i: int, previous: int) -> float | None:
@@ -129,10 +129,11 @@ class Transitions:
         return self._pairs.get(previous << _SHIFT | i, 0)
 
     def snapshot(self) -> list[object]:
+        """The last `lag` labels, and the counts of labels and of pairs, in order, for `restore`."""
         return [list(self._latest), sorted(self._counts.items()), sorted(self._pairs.items())]
 
     def restore(self, state: Any) -> None:
-        """From a snapshot with the same `lag`."""
+        """Become what a snapshot says, of one with the same `lag`."""
         latest, counts, pairs = state
         self._latest = deque(latest, maxlen=self.lag)
         self._counts, self._pairs = dict(counts), dict(pairs)

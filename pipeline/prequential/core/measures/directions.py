@@ -10,6 +10,8 @@ from prequential.core.measures.registry import LESS_COLUMNS, NEARER_COLUMNS
 def worse(measure: int, value: float) -> float:
     """The value of a measure (a column), turned so that it grows when the model gets worse.
 
+    What is best at 0 (`bias`) by its distance from it; losses as they are; v to 1 - v otherwise.
+
     >>> from prequential.core.measures.registry import INDEX
     >>> worse(INDEX["kappa"], 0.25), worse(INDEX["mae"], 0.25), worse(INDEX["bias"], -0.25)
     (0.75, 0.25, 0.25)

@@ -24,7 +24,7 @@ _TINY = 1e-280
 
 
 class Classes(NamedTuple):
-    """The matrix by class i, each against all others."""
+    """The matrix by class i, each against all others: columns of (k,) counts or weights."""
 
     labels: Floats
     predictions: Floats
@@ -47,14 +47,17 @@ class Binary(NamedTuple):
 
 @allocating
 def new_classes(capacity: int) -> Classes:
-    """Room for what is summed up by class."""
+    """Uninitialised room for what `sum_up` writes by class: columns of (capacity,) float64."""
     room = np.empty((8, capacity))
     return Classes(room[0], room[1], room[2], room[3], room[4], room[5], room[6], room[7])
 
 
 @kernel
 def binary(n: float, c: Classes, positive: int) -> Binary:
-    """The class `positive` of n outcomes; where it has no place among the classes, no outcome has it."""
+    """The class with code `positive` against all others, of n outcomes.
+
+    Where it has no place among the classes, no outcome has it: n true negatives.
+    """
     if positive < 0 or positive >= len(c.labels):
         return Binary(0.0, 0.0, 0.0, n)
     return Binary(c.hits[positive], c.missed[positive], c.false[positive], c.rest[positive])
@@ -180,7 +183,7 @@ def specificity(b: Binary) -> Result:
 )  # fmt: skip
 @kernel
 def f1(b: Binary) -> Result:
-    """Harmonic mean of precision and recall, 2TP/(P + P̂) (2019 paper, eq. 5).
+    """Harmonic mean of precision and recall, 2TP/(P + P̂) (2019 paper, eq. 5); with the reason, 0 if defined.
 
     Without a value where one of the two has none; 0 where both are 0.
 

@@ -21,9 +21,10 @@ class Positives(NamedTuple):
 
 @kernel
 def positive_of(positives: Positives, sequence: int, labels: Floats) -> int:
-    """The code of the positive class of a sequence with so many labels by class.
+    """The code of a sequence's positive class, given its labels by class in memory, (k,) counts or weights.
 
     The configured one; else `true` where all labels in memory are booleans, `1` where they are 0 and 1.
+    `NO_POSITIVE` where there is none, `UNSEEN_POSITIVE` for one that has had no code yet.
     """
     stream = positives.owner[sequence]
     if positives.configured[stream] != NO_POSITIVE:
@@ -46,7 +47,7 @@ def positive_of(positives: Positives, sequence: int, labels: Floats) -> int:
 
 @inner
 def may_be_positive(positives: Positives, sequence: int, code: int) -> bool:
-    """Whether a class may be the positive one, whatever other labels there are.
+    """Whether a class (code) may be the positive one of a sequence, whatever other labels there are.
 
     Where none can be known as positive, the second class: it tells two classes apart.
     """

@@ -124,7 +124,10 @@ def _others(values: Floats, others: Floats) -> None:
 
 @kernel
 def sum_up(cells: Floats, c: Classes) -> Totals:
-    """Fill `c` from joint cells. All sums go by class, so room for more of them changes no bit."""
+    """Fill `c` with the matrix by class from joint cells, (4·k²,); returns the sums over all of it.
+
+    All sums go by class, so room for more of them changes no bit.
+    """
     k = len(c.labels)
     persistent = persistent_wrong = majority = majority_wrong = 0.0
     for i in range(k):
@@ -243,14 +246,29 @@ def measure_cells(
     cells: Floats, c: Classes, positives: Positives, sequence: int, chance: bool, known: bool, sums: Floats,
     scored: bool, values: Floats, reasons: Ints,
 ) -> None:  # fmt: skip
-    """All measures of classes, from joint cells and, if there are such, sums of scores; `c` is for scratch.
+    """All measures of classes of one sequence, from joint cells and, if there are such, sums of scores.
 
     The positive class is the configured one or what the sequence's labels in memory say. What is made of the
-    ranks of a window's scores is the caller's to fill in (see `put_ranks`). `known`: whether baselines had a
-    label to predict by at any of the outcomes.
+    ranks of a window's scores is the caller's to fill in (see `put_ranks`).
 
-    With `chance`, those of random predictions with the model's own distribution, which have no probabilities.
-    In closed form: measures of the expected matrix. Nothing random is done.
+    Parameters
+    ----------
+    cells
+        (4·k²,) counts or weights of joint cells, see `cell_of`.
+    c
+        For scratch, of capacity k; it has the matrix by class afterwards.
+    positives, sequence
+        What says which class is the positive one, and of which sequence.
+    chance
+        Measures of random predictions with the model's own distribution instead, which have no probabilities:
+        in closed form, of the expected matrix. Nothing random is done.
+    known
+        Whether baselines had a label to predict by at any of the outcomes.
+    sums, scored
+        (`SIZE`,) sums of scores, and whether there are any.
+    values, reasons
+        (measures,) float64 and int64, columns as `NAMES`: written. A value counts where its reason is
+        `DEFINED`.
     """
     t = sum_up(cells, c)
     positive = positive_of(positives, sequence, c.labels)
@@ -264,7 +282,18 @@ def measure_cells(
 
 @kernel
 def measure_numbers(sums: Floats, scored: bool, spread: float, values: Floats, reasons: Ints) -> None:
-    """All measures of numbers; `spread` is Σ(y - ȳ)² of the labels in memory."""
+    """All measures of numbers of one sequence (the task is regression).
+
+    Parameters
+    ----------
+    sums, scored
+        (`SIZE`,) sums of scores, and whether there are any.
+    spread
+        Σ(y - ȳ)² of the labels in memory.
+    values, reasons
+        (measures,) float64 and int64, columns as `NAMES`: written. A value counts where its reason is
+        `DEFINED`.
+    """
     some = scored and sums[SCORED] >= NOTHING
     _fill(values, reasons, NOT_CLASSIFICATION if some else EMPTY)
     if some:

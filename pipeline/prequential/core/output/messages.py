@@ -60,7 +60,7 @@ class Reporter:
         self._columns: dict[tuple[str, ...], int] = {}  # by names of measures
 
     def forget(self, rows: Sequence[int]) -> None:
-        """These subjects aren't evaluated any more."""
+        """Drop what is remembered of these subjects' messages."""
         for row in rows:
             self._estimates.forget(row)
             self.expectations.newest.pop(row, None)
@@ -68,7 +68,7 @@ class Reporter:
     # ---- metrics
 
     def new_among(self, rows: Sequence[int]) -> list[int]:
-        """Those of the subjects that have outcomes or revisions which their last messages didn't know of."""
+        """Those of these subjects with outcomes or revisions since their last messages, in this order."""
         known = self._notes.reported
         return [row for row, counts in zip(rows, self._present(rows)) if known.get(row, (0, 0)) != counts]
 
@@ -82,8 +82,20 @@ class Reporter:
     ) -> list[Encoded]:
         """The messages about subjects in their present state, in the order of the rows.
 
-        With `covered`, all records up to now are accounted for, and so is what became of predictions. Where
-        it is `replaying`, only what is state goes on.
+        Parameters
+        ----------
+        rows
+            Of subjects.
+        covered
+            Whether all records up to now are accounted for: then messages say what became of predictions.
+        replaying
+            Whether only state goes on, such as since when a model is worse than baselines; no message is
+            made.
+
+        Returns
+        -------
+        list of Encoded
+            Of the topic of metrics; [] where it is replaying.
         """
         catalog, subjects = self._catalog, self._catalog.columns.subjects
         states = None if replaying and not self._compares(rows) else self._estimates.states(rows)
@@ -179,7 +191,7 @@ class Reporter:
     ) -> Iterator[Estimate]:
         """What messages about these subjects would say of their estimators now; nothing is noted of it.
 
-        Of lines that are `shown`.
+        One for each line (model, stage, estimator) for which `shown` is true.
         """
         states = self._estimates.states(rows)
         for row in rows:
@@ -318,7 +330,10 @@ class Reporter:
         return list(found.values())
 
     def segment_psi(self, stream: Stream, model: int) -> dict[str, float]:
-        """By key of segments: how a model's labelled predictions differ from those without a label."""
+        """By key of segments, the stability index of a model's labelled predictions against the unlabelled.
+
+        Keys without one are left out; see `prequential.core.delay.selection.stability_index`.
+        """
         start = int(self._catalog.columns.subjects.segments[model])
         slots = stream.config.segments_per_key + 1
         found = {}
@@ -332,7 +347,10 @@ class Reporter:
     # ---- periods
 
     def of_periods(self, stream: Stream, *, all_news: bool = False) -> list[Encoded]:
-        """What there is to say of periods of prediction time."""
+        """Messages about periods of prediction time of a stream's models, where there is something to say.
+
+        What they say counts as reported then. With `all_news` the least change is enough.
+        """
         found = []
         registry = self._catalog.columns
         clock = int(registry.streams.clock[stream.code])
@@ -400,7 +418,28 @@ class Reporter:
         self, about: Subject, stage: str, outcome: int, watch: Watch, statistic: float, threshold: float,
         correlation: float, instance_id: str, ts: int,
     ) -> Alarm:  # fmt: skip
-        """An alarm's message."""
+        """The message about an alarm that a watch raised at outcome number `outcome` (from 1) of a sequence.
+
+        Parameters
+        ----------
+        about, stage
+            Whose sequence it is.
+        outcome
+            Number of the outcome in the sequence.
+        watch
+            The detector.
+        statistic, threshold
+            Of the detector, at the alarm.
+        correlation
+            Autocorrelation of the errors up to there; NaN: it has no value, and isn't said.
+        instance_id, ts
+            Of the outcome: its instance, and the label time, ms.
+
+        Returns
+        -------
+        Alarm
+            Its id is the same for the same alarm, however often it is made.
+        """
         config = watch.config
         stream = self._catalog.streams[about.stream]
         key = (

@@ -66,7 +66,7 @@ class Vocabulary(NamedTuple):
 
 
 def vocabulary(names: Sequence[str], reasons: Sequence[str], counts: Iterable[str] = ()) -> Vocabulary:
-    """Of these columns and reasons, of which the first stands for a value; `counts`: whole numbers."""
+    """The texts of columns and reasons; the first reason stands for a value, `counts` are whole numbers."""
     named = [b'"%b":' % name.encode() for name in names]
     why = [b'"%b"' % reason.encode() if reason else b"" for reason in reasons]
     whole = np.isin(np.array(names), list(counts)).astype(np.uint8)
@@ -85,7 +85,7 @@ class Values(NamedTuple):
 
 
 def joined(parts: Sequence[Values]) -> Values:
-    """The rows of one after those of the other."""
+    """All rows of these parts, one part's after another's."""
     columns: Any = map(np.concatenate, zip(*parts))
     return Values(*columns)
 
@@ -180,24 +180,24 @@ def _write(
 
 
 class Who(NamedTuple):
-    """Who messages are about, message by message."""
+    """Who messages are about, message by message: what their ids begin with, and their first fields."""
 
     digests: list[Any]  # the beginnings of their ids' digests
     heads: list[bytes]
 
     @classmethod
     def of(cls, abouts: Iterable[dict[str, Any]]) -> Who:
-        """By what messages say of it."""
+        """Who messages are about, from the fields by which each says it, in their order."""
         abouts = list(abouts)
         return cls([digest_of(*fields.values()) for fields in abouts], list(map(fields_of, abouts)))
 
     def part(self, start: int, stop: int) -> Who:
-        """Of some of these messages."""
+        """Those of messages `start` to `stop` - 1."""
         return Who(self.digests[start:stop], self.heads[start:stop])
 
 
 class Draft:
-    """Messages that are to be written, group by group."""
+    """Messages that are to be written by `Writer.write`, group by group."""
 
     def __init__(self) -> None:
         self._digests: list[bytes] = []  # … by message
@@ -211,9 +211,24 @@ class Draft:
         self, stream: str, about: Who, numbers: bytes, rows: Iterable[int], outcomes: int, ts: int,
         columns: int, rest: bytes,
     ) -> None:  # fmt: skip
-        """A group: who its messages are about, and the rows of their values.
+        """Add a group: messages with one outcome count, time and rest, about those who `about` says.
 
-        `numbers` are what the digests lack.
+        Parameters
+        ----------
+        stream
+            The record's key.
+        about
+            Who the messages are about, one by one.
+        numbers
+            What their ids are made of, beside who.
+        rows
+            By message, the row of its values.
+        outcomes, ts
+            Number of outcomes, and the label time of the newest one, ms.
+        columns
+            Which measures are said, a number of `Writer.columns`.
+        rest
+            JSON of the fields behind, without braces.
         """
         digests = self._digests
         for begun in about.digests:
@@ -227,18 +242,18 @@ class Draft:
         self.streams += [stream] * len(about.heads)
 
     def messages(self) -> Messages:
-        """All of them."""
+        """Digests, heads and rows of values of all messages, in the order in which they were added."""
         digests = np.frombuffer(b"".join(self._digests), dtype=np.uint8)
         return Messages(digests, Pool.of(self._heads), np.array(self._rows, dtype=np.int64))
 
     def groups(self) -> Groups:
-        """All of them."""
+        """The groups in the order in which they were added, with the number of messages to their ends."""
         ends, outcomes, ts, columns = np.array(self._groups, dtype=np.int64).T.copy()
         return Groups(ends, outcomes, ts, columns, Pool.of(self._rests))
 
 
 class Writer:
-    """Writes the messages of one topic."""
+    """Writes the messages of one topic, with the names of one vocabulary."""
 
     def __init__(self, topic: str, words: Vocabulary, endings: Sequence[bytes] = (b"}",)) -> None:
         self._topic = topic
@@ -248,7 +263,7 @@ class Writer:
         self._known: dict[tuple[int, ...], int] = {}
 
     def columns(self, chosen: tuple[int, ...]) -> int:
-        """The number of this choice of columns."""
+        """The number of this choice of columns of values, for `Draft.add`."""
         known = self._known.get(chosen)
         if known is None:
             known = self._known[chosen] = len(self._known)
@@ -258,7 +273,7 @@ class Writer:
         return known
 
     def write(self, draft: Draft, of: Values) -> list[Encoded]:
-        """The messages."""
+        """The draft's messages, encoded, in order; `of` are the values that their rows refer to."""
         if not draft.streams:
             return []
         written = self._written(draft.messages(), draft.groups(), of)

@@ -38,9 +38,10 @@ class Courses:
         self._sums: Floats = np.zeros((0, BLOCKS))
 
     def update(self, subjects: Ints, stages: Ints, numbers: Ints, losses: Floats) -> None:
-        """Add outcomes: whose, their numbers in their sequences (from 1, without gaps), and their losses.
+        """Add outcomes, four arrays of (n,): subjects, places of stages, numbers and losses.
 
-        Those of later stages are passed over.
+        Numbers are those in their sequences, from 1 and without gaps. Those of stages from `COURSE_STAGES` on
+        are passed over.
         """
         shown = stages < COURSE_STAGES
         rows, numbers = (COURSE_STAGES * subjects + stages)[shown], numbers[shown]
@@ -65,7 +66,7 @@ class Courses:
             self._width[row] *= 2
 
     def copy(self, subject: int, source: int, target: int) -> None:
-        """Let a subject's stage be as another one."""
+        """Let a subject's course in stage `target` be as in stage `source`, both by place."""
         if max(source, target) < COURSE_STAGES:
             row, other = (COURSE_STAGES * subject + stage for stage in (source, target))
             self._ensure(max(row, other) + 1)
@@ -73,7 +74,10 @@ class Courses:
                 column[other] = column[row]
 
     def of(self, subject: int, stage: int) -> tuple[int, list[float]]:
-        """Outcomes in a block, and the mean loss of each block, the last one maybe of fewer outcomes."""
+        """Outcomes in a block, and the mean loss of each block, the last one maybe of fewer outcomes.
+
+        (0, []) for a sequence without outcomes.
+        """
         row = COURSE_STAGES * subject + stage
         if row >= len(self._width) or not self._outcomes[row]:
             return 0, []

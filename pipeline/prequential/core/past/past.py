@@ -24,13 +24,16 @@ class Past:
         self._rows: list[Log] = []
 
     def add(self, log: Log, rows: Ints32, subjects: Ints, stages: Ints) -> None:
-        """Keep the outcomes among these rows, whose subjects and stages these are."""
+        """Keep copies of the outcomes among `rows` of the log, of these subjects and places of stages.
+
+        All three are (n,).
+        """
         kept = log.kind[rows] == OUTCOME
         self._keys.append(subjects[kept] * _STAGES + stages[kept])
         self._rows.append(taken(log, rows[kept].astype(np.int64)))
 
     def copy(self, subject: int, source: int, target: int) -> None:
-        """Let a subject's stage have the outcomes of another one."""
+        """Let a subject's past in stage `target` be as in stage `source`, both by place."""
         of, to = (subject * _STAGES + stage for stage in (source, target))
         for i, (keys, rows) in enumerate(zip(self._keys, self._rows)):
             own = np.flatnonzero(keys == of)
@@ -39,7 +42,7 @@ class Past:
             self._keys[i][len(places) - len(own) :] = to
 
     def sequences(self) -> Iterator[tuple[int, int, Log]]:
-        """Subject, stage (its place among the subject's) and rows of each sequence."""
+        """Of each sequence its subject, the place of its stage, and its rows in order, as a `Log`."""
         if not self._keys:
             return
         keys = np.concatenate(self._keys)

@@ -59,14 +59,15 @@ class Picture(NamedTuple):
 
 
 def needs_sums(measures: frozenset[str]) -> bool:
-    """Whether any of these measures of classes is made of sums of scores, beside the joint cells."""
+    """Whether any of these measures of classes is made of sums of scores: a picture has to be `scored`."""
     return not measures.isdisjoint((*OF_PROBABILITIES, *OF_WEIGHTS))
 
 
 def parts(state: State, *, scored: bool, segments: bool = True) -> Iterator[Part]:
-    """Parts that are all of it now, each small enough to be copied at once; with `segments` or without.
+    """Parts that are all of it now, each small enough (some 2 ms) to be copied at once.
 
-    A subject isn't divided: it is the least that a part can be, however large its windows are.
+    Without `segments`, subjects of segments are left out; `scored` as in `take`. A subject isn't divided: it
+    is the least that a part can be, however large its windows are.
     """
     catalog = state.catalog
     subjects, count = catalog.registry.subjects, len(catalog.subjects)
@@ -106,7 +107,7 @@ def _row_bytes(plan: Plan, scored: bool) -> int:
 
 
 def take(state: State, comparisons: ComparisonReporter, part: Part, *, scored: bool) -> Picture:
-    """Copy a part, without subjects that have gone; where it is `scored`, with sums of classes' scores."""
+    """A copy of a part, without subjects that have gone since; if `scored`, with sums of classes' scores."""
     catalog = state.catalog
     registry = catalog.registry
     present = (row for row in part.subjects.tolist() if catalog.subjects[row] is not None)

@@ -39,7 +39,11 @@ from prequential.topics.errors import WorkError
 
 
 def restore(state: State, parts: Iterator[Any]) -> Restored:
-    """Let a new state become what the parts of a snapshot say."""
+    """Let a new state become what the parts of a snapshot say, as far as it is evaluated still.
+
+    Returns what was kept, what begins empty and what has ended. Raises WorkError for a stream whose task is
+    another one now.
+    """
     return _Restoring(state, *read(parts)).run()
 
 
@@ -288,7 +292,7 @@ class _Restoring:
             self._state.notes.note_empty(row, what)
 
     def _begins(self, row: int, note: str, *what: str) -> None:
-        """This of a subject starts empty; what is noted of it, if it is not only said."""
+        """Report that `what` of a subject starts empty, and note it for operators if there is a `note`."""
         about = self._catalog.subjects[row]
         assert about is not None
         name = f"{self._catalog.streams[about.stream].name}/{about.model}"

@@ -32,7 +32,7 @@ def take(state: State, space: Space) -> Iterator[object]:
 
 
 def size(state: State) -> int:
-    """Bytes that a snapshot copies."""
+    """Bytes that a snapshot of this state copies, for `Space`."""
     return size_of(_arrays(state).values())
 
 

@@ -30,7 +30,7 @@ _BY_SUBJECT = ("labels", "reported", "worse", "started_empty", "pairs", "compare
 
 
 def split(parts: Iterator[Any], keep: Callable[[str], bool], *, moved: bool) -> Iterator[object]:
-    """The parts of a snapshot with those streams alone whose names are to be kept.
+    """The parts of a snapshot with those streams alone whose names `keep` is true of.
 
     With `moved` they go to a shard whose input partitions are empty: it begins at their first records, and
     has counted nothing. Times go on: records of a topic never become earlier.
@@ -45,7 +45,7 @@ def split(parts: Iterator[Any], keep: Callable[[str], bool], *, moved: bool) -> 
 
 
 def streams_of(partition: int, before: int, after: int) -> Callable[[str], bool]:
-    """Which streams a partition keeps, or gets, when there are `after` of them instead of `before`.
+    """A test of streams' names: those that a partition keeps, or gets, with `after` partitions for `before`.
 
     `after` is a multiple of `before`, so all that a partition gets is of one former one: its number modulo
     `before`. Streams that have never lain where their names say (their producers have another partitioner)

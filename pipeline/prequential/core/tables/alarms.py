@@ -23,7 +23,7 @@ class Alarms(NamedTuple):
 
 
 def new_alarms(room: int) -> Alarms:
-    """Room for so many alarms: at most one for each row and detector is raised."""
+    """No alarms or warnings, with room for so many of either: at most one for each row and detector."""
     places, detectors = np.zeros(room, np.int32), np.zeros(room, np.int32)
     numbers = np.zeros(room), np.zeros(room), np.full(room, np.nan)
     warned = np.zeros(room, np.int32), np.zeros(room, np.int32)
@@ -32,7 +32,10 @@ def new_alarms(room: int) -> Alarms:
 
 @inner
 def raise_alarm(alarms: Alarms, place: int, detector: int, statistic: float, threshold: float) -> None:
-    """Add an alarm."""
+    """Append an alarm at `place` among the rows, by the detector of this place in the configuration.
+
+    There must be room (`new_alarms`): compiled, nothing checks.
+    """
     at = alarms.raised[0]
     alarms.place[at], alarms.detector[at] = place, detector
     alarms.statistic[at], alarms.threshold[at] = statistic, threshold
@@ -41,7 +44,7 @@ def raise_alarm(alarms: Alarms, place: int, detector: int, statistic: float, thr
 
 @inner
 def note_warning(alarms: Alarms, place: int, detector: int) -> None:
-    """A detector that had no warning has one."""
+    """Append a warning that begins at `place` among the rows; otherwise as `raise_alarm`."""
     at = alarms.warned[0]
     alarms.warned_place[at], alarms.warned_detector[at] = place, detector
     alarms.warned[0] = at + 1

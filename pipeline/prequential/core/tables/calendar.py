@@ -80,7 +80,7 @@ def _lowest(bits: np.uint64) -> int:
 def schedule(wheels: Wheels, links: Links, stream: int, instance: int, deadline: int, clock: int) -> None:
     """Let an instance, which is in no bucket, run out once its stream's clock is above `deadline`: maybe now.
 
-    `clock` is that of the last `advance`, or a later one that isn't above `next_due`.
+    Both are in ms. `clock` is that of the last `advance`, or a later one that isn't above `next_due`.
     """
     links.deadline[instance] = deadline
     now = _number(clock)
@@ -106,7 +106,7 @@ def schedule(wheels: Wheels, links: Links, stream: int, instance: int, deadline:
 
 @inlined
 def unschedule(wheels: Wheels, links: Links, stream: int, instance: int) -> None:
-    """Take an instance out of its bucket, if it is in one: not of what `advance` has found."""
+    """Take an instance out of its bucket; nothing happens if it is in none, as what `advance` has found."""
     bucket = np.int64(links.bucket[instance]) - 1
     if bucket < 0:
         return
@@ -141,11 +141,11 @@ def _take(wheels: Wheels, links: Links, stream: int, bucket: int, found: int) ->
 
 @inner
 def advance(wheels: Wheels, links: Links, stream: int, before: int, clock: int) -> int:
-    """The clock has gone from `before` to `clock`: take out what may be due, linked by `next`. Returns the
-    first.
+    """Take out the instances that may be due now that the clock (ms) has gone from `before` to `clock`.
 
-    Of what is taken out, the caller schedules again what isn't due yet, at the new clock, and then sets
-    `next_due` to the `earliest`. Times at which the clock wasn't above `next_due` can be left out.
+    Returns the first of them (0: none), the others follow by `links.next`. Of these, the caller schedules
+    again what isn't due yet, at the new clock, and then sets `next_due` to the `earliest`. Times at which the
+    clock wasn't above `next_due` can be left out.
     """
     old, new = _number(before), _number(clock)
     top = _level(old ^ new)
@@ -165,9 +165,10 @@ def advance(wheels: Wheels, links: Links, stream: int, before: int, clock: int) 
 
 @inner
 def earliest(wheels: Wheels, links: Links, stream: int, clock: int) -> int:
-    """What `next_due` is to be: a time such that none is due, nor to be moved, before the clock is above it.
+    """What `next_due` is to be: a time (ms) with nothing due, or to be moved, until the clock is above it.
 
     `clock` is that of the last `advance`. If the clock goes just above the time returned, something is found.
+    NEVER, if nothing is scheduled.
     """
     now = _number(clock)
     for level in range(LEVELS):

@@ -2,4 +2,4 @@
 
 
 class Unusable(Exception):
-    """The record goes to dead-letters; the message is the reason, one sentence."""
+    """A record goes to dead-letters; the message is the reason, one sentence that quotes what is wrong."""

@@ -39,5 +39,5 @@ class Events(NamedTuple):
 
 
 def new_events(rows: int) -> Events:
-    """A log with room for so many rows."""
+    """An empty log of so many rows, all zero; `Logs.used[EVENTS]` says how many are in use."""
     return records(Events, rows)

@@ -17,7 +17,7 @@ from prequential.core.compiled.pool import Pool
 
 
 class Key(Enum):
-    """What a row of a table stands for."""
+    """What a row of a table stands for: snapshots, splits and restorations go by it."""
 
     STREAM = "stream"
     CLASS = "stream and class"
@@ -73,18 +73,21 @@ class Table(NamedTuple):
         return {name: column[: self.rows] for name, column in self._columns().items()}
 
     def arrays(self) -> dict[str, Any]:
-        """The same, where records are one array, by the table's name."""
+        """As `columns`, but records are one array, by the table's name: what a snapshot copies in one go."""
         records = isinstance(self.content, np.ndarray)
         return {self.name: self.content[: self.rows]} if records else self.columns()
 
     def fill(self, arrays: Mapping[str, Any]) -> None:
-        """Take over its columns from a snapshot's arrays of no more rows; those that it hasn't stay."""
+        """Take over columns from a snapshot's `arrays`, by the names of `columns`, of no more rows than here.
+
+        Columns that `arrays` lacks stay as they are; so do rows beyond.
+        """
         for name, column in self._columns().items():
             if name in arrays:
                 column[: len(arrays[name])] = arrays[name]
 
     def copy(self, sources: Any, targets: Any) -> None:
-        """Let the target rows be as the source rows: row numbers, or arrays of as many."""
+        """Let the target rows be as the source rows, in all columns; row numbers, or arrays of as many."""
         for column in self._columns().values():
             column[targets] = column[sources]
 
@@ -95,7 +98,7 @@ class Table(NamedTuple):
 
 
 def of_pool(name: str, key: Key, owner: Key, pool: Pool) -> Iterator[Table]:
-    """A pool's tables: its rows, which `owner`s have, and what finds and counts them."""
+    """A pool's two tables: its rows, whose owners are rows of a table with the key `owner`, and its index."""
     rows = {field: getattr(pool, field) for field in ("owner", "key", "next")}
     yield Table(f"{name}.", key, rows, links={"owner": owner, "next": key})
     yield Table(f"{name}.", Key.NONE, {"slots": pool.slots, "counters": pool.counters})

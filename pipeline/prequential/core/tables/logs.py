@@ -40,7 +40,7 @@ class Latencies(NamedTuple):
 
 
 class Logs(NamedTuple):
-    """All that the join writes."""
+    """All that the join writes, and what stops it; the first rows of each log are in use."""
 
     outcomes: Log
     events: Events
@@ -52,7 +52,7 @@ class Logs(NamedTuple):
 
 
 def new_logs(rows: int) -> Logs:
-    """Logs with so many rows each."""
+    """Empty logs with room for so many rows each; see `has_capacity`."""
 
     def column(dtype: type) -> Any:
         return np.zeros(rows, dtype=dtype)
@@ -70,7 +70,11 @@ def new_logs(rows: int) -> Logs:
 
 @inlined
 def add_event(logs: Logs, kind: int, model: int, ts: int) -> int:
-    """A row in the log of events."""
+    """Append a row to the log of events; returns its number, for the caller to fill in what else is known.
+
+    `kind` is one of `prequential.core.tables.events`, `ts` the prediction's time, ms. Room is ensured by
+    `has_capacity`.
+    """
     row = logs.used[EVENTS]
     logs.used[EVENTS] = row + 1
     events = logs.events
@@ -82,7 +86,10 @@ def add_event(logs: Logs, kind: int, model: int, ts: int) -> int:
 
 @inner
 def add_segment_event(logs: Logs, model: int, segment: int, labelled: int) -> None:
-    """A row in the log of events in segments."""
+    """Append that a prediction of a model in a segment met its label or (`labelled` is 0) expired.
+
+    `segment` is a row of `SegmentRows`.
+    """
     row = logs.used[SEGMENT_EVENTS]
     logs.used[SEGMENT_EVENTS] = row + 1
     events = logs.segment_events
@@ -91,14 +98,17 @@ def add_segment_event(logs: Logs, model: int, segment: int, labelled: int) -> No
 
 @inner
 def note_dropped(logs: Logs, reason: int, row: int) -> None:
-    """A record is dropped: the first one for each reason is an example."""
+    """Note a record (its row) that is dropped for a reason, below `REASONS`; the first one is the example."""
     if logs.dropped[reason] == 0:
         logs.dropped[reason] = row + 1
 
 
 @inlined
 def add_latency(logs: Logs, stream: int, latency: int, clock: int, late: int) -> None:
-    """A row in the log of latencies."""
+    """Append a row to the log of latencies: t1 - t0, ms, or of a `late` label what is beyond the horizon.
+
+    `clock` is the stream's, ms.
+    """
     row = logs.used[LATENCIES]
     logs.used[LATENCIES] = row + 1
     latencies = logs.latencies
@@ -108,7 +118,10 @@ def add_latency(logs: Logs, stream: int, latency: int, clock: int, late: int) ->
 
 @inlined
 def has_capacity(logs: Logs, outcomes: int, events: int, segment_events: int) -> bool:
-    """Whether so many more rows fit; how many rows are needed at most is noted where they don't."""
+    """Whether so many more rows fit into each log, and one more latency.
+
+    Where they don't, `used[NEEDED]` says how many rows the caller has to add at least.
+    """
     rows = len(logs.due)
     used = logs.used
     if (
@@ -124,5 +137,5 @@ def has_capacity(logs: Logs, outcomes: int, events: int, segment_events: int) ->
 
 
 def clear(logs: Logs) -> None:
-    """Everything was read."""
+    """All rows have been read: the logs are empty; how many instances are remembered is state, and stays."""
     logs.used[:REMEMBERED] = 0

@@ -63,10 +63,20 @@ class Log(NamedTuple):
 #: Joint cells: label, prediction, which baselines were right.
 @inner
 def cell_of(label: int, prediction: int, bits: int, capacity: int) -> int:
-    """The joint cell among 4·k² with room for k = `capacity` classes."""
+    """The joint cell (label·k + prediction)·4 + bits, of 4·k² with room for k = `capacity` classes.
+
+    `label` and `prediction` are class codes; `bits`: 2 where the persistent baseline was right, plus 1 where
+    the majority one was.
+
+    >>> cell_of(1, 0, 3, 2)
+    11
+
+    >>> cell_of(1, 0, 3, 2)
+    11
+    """
     return (label * capacity + prediction) * 4 + bits
 
 
 def new_log(rows: int) -> Log:
-    """A log with room for so many rows."""
+    """An empty outcome log of so many rows, all zero; `Logs.used[OUTCOMES]` says how many are in use."""
     return records(Log, rows)

@@ -10,7 +10,7 @@ INSTANCE, PREDICTION, LABEL = range(3)
 
 
 class Rows(NamedTuple):
-    """By record, in the order of processing; times in ms."""
+    """By record, in the order of processing; times in ms. Columns are (records,) unless said."""
 
     kind: Bytes
     stream: Ints32

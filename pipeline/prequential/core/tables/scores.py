@@ -41,8 +41,15 @@ SIZE = 9 + 3 * BINS
 
 @inner
 def bin_of(confidence: float) -> int:
-    """The bin b of a confidence, b/15 < p <= (b + 1)/15; the first one for 0.
+    """The bin b of a confidence p, b/15 < p <= (b + 1)/15; the first one for 0: 0 … `BINS` - 1.
 
+    References
+    ----------
+    Guo, Pleiss, Sun, Weinberger: On calibration of modern neural networks, ICML 2017: bins of equal width for
+    the expected calibration error.
+
+    Examples
+    --------
     >>> bin_of(0.0), bin_of(0.5), bin_of(0.2), bin_of(1.0)
     (0, 7, 2, 14)
     """
@@ -68,7 +75,7 @@ def confidence_bin(confidence: float) -> int:
 
 @inner
 def log_loss_of(p: float) -> float:
-    """-ln p for the label's probability p, clipped.
+    """-ln p for the probability p of the label's class, clipped to [`CLIP`, 1 - `CLIP`] so that it is finite.
 
     >>> log_loss_of(0.5), round(log_loss_of(0.0), 2)
     (0.6931471805599453, 34.54)

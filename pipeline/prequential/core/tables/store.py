@@ -90,7 +90,7 @@ class Labels(NamedTuple):
 
 
 class LabelValues(NamedTuple):
-    """By label, where streams need them (else without columns)."""
+    """By label; where no stream needs them the columns are (labels, 0)."""
 
     after_numbers: Ints  # (labels, stages at an age): numbers of the baselines' outcomes
 
@@ -117,7 +117,10 @@ class Pools(NamedTuple):
 
 @inlined
 def take_row(pools: Pools, pool: int, next_row: Ints32) -> int:
-    """A free row of a pool; its capacity is ensured by the caller."""
+    """A free row of a pool, the one that was freed last; its `next` is 0 then.
+
+    Capacity is ensured by the caller (`prequential.core.catalog.state.ensure`): compiled, nothing checks.
+    """
     row = pools.free[pool]
     if row:
         pools.free[pool] = next_row[row]
@@ -131,7 +134,10 @@ def take_row(pools: Pools, pool: int, next_row: Ints32) -> int:
 
 @inner
 def give_row(pools: Pools, pool: int, next_row: Ints32, row: int) -> None:
-    """A row of a pool is free again."""
+    """Put a row that was in use into the free ones of a pool (`PREDICTIONS`, `LABELS`, `PROBABILITIES`).
+
+    `next_row` is the `next` column of the pool's table, by which free rows are linked.
+    """
     next_row[row] = pools.free[pool]
     pools.free[pool] = row
     pools.used[pool] -= 1
@@ -139,7 +145,7 @@ def give_row(pools: Pools, pool: int, next_row: Ints32, row: int) -> None:
 
 @inlined
 def count_of(predictions: Predictions, first: int) -> int:
-    """How many predictions a list has."""
+    """How many predictions are in the list that begins in row `first` (0: an empty one)."""
     count = 0
     while first:
         count += 1
@@ -149,7 +155,7 @@ def count_of(predictions: Predictions, first: int) -> int:
 
 @inner
 def drop_probabilities(pools: Pools, probabilities: Probabilities, first: int) -> None:
-    """Free a list of probabilities."""
+    """Free all probabilities of the list that begins in row `first` (0: an empty one)."""
     while first:
         following = probabilities.next[first]
         give_row(pools, PROBABILITIES, probabilities.next, first)
@@ -160,7 +166,10 @@ def drop_probabilities(pools: Pools, probabilities: Probabilities, first: int) -
 def drop_predictions(
     pools: Pools, predictions: Predictions, probabilities: Probabilities, first: int, waiting: bool
 ) -> None:
-    """Free a list of predictions, with what is scored of those that wait."""
+    """Free all predictions of the list that begins in row `first` (0: an empty one).
+
+    With their probabilities if they were `waiting`: of settled predictions `extra` is something else.
+    """
     while first:
         following = predictions.next[first]
         if waiting:
@@ -170,7 +179,7 @@ def drop_predictions(
 
 
 class Store(NamedTuple):
-    """All of it."""
+    """The join's state: instances, and the predictions and labels that wait or may still be revised."""
 
     ids: Ids
     instances: Instances

@@ -11,7 +11,7 @@ from prequential.core.tables.store import NO_CLASS
 
 
 class Streams(NamedTuple):
-    """By stream; times in ms."""
+    """By stream (its code); times in ms, places are rows of other tables."""
 
     # Settings:
     horizon: Ints
@@ -99,10 +99,10 @@ BOOLEANS = ("false", "true")
 
 
 def name_hash(name: str) -> int:
-    """64 bits that stand for a class's name: the same in every process, since snapshots hold them; never 0.
+    """64 bits, never 0, that stand for a class's name: the same in every process, since snapshots hold them.
 
     Names in `y_proba` come from strangers and needn't be classes, so they are given no codes. Both forms of a
-    name have the same.
+    name, `true` and `1`, `false` and `0`, have the same (BLAKE2b, the first 8 bytes, little-endian).
     """
     if name in ("0", "1"):
         name = OTHER_FORM[name]
@@ -222,7 +222,7 @@ def positive_name(streams: Streams, classes: Classes, stream: int, label: int) -
 
 
 class Ages(NamedTuple):
-    """Stages at an age, of all streams."""
+    """Stages at an age, of all streams: their ages, ms."""
 
     age: Ints
 
@@ -234,7 +234,7 @@ class Pairs(NamedTuple):
 
 
 class Registry(NamedTuple):
-    """What is known of streams, and what is evaluated."""
+    """What is known of streams, and what is evaluated: tables as compiled loops take them."""
 
     streams: Streams
     classes: Classes
