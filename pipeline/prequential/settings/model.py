@@ -127,6 +127,8 @@ class StreamConfig:
     period: int | None = None
     #: A period is final when this much of the share of labels that is expected has come.
     period_final_at: float = 0.95
+    #: Whether messages about periods say what their final values are expected to be.
+    expected: bool = True
     #: What metrics messages say of an estimator beyond its measures.
     details: tuple[str, ...] = ()
     #: Whether messages that time makes due say what became of the model's predictions and when.

@@ -31,7 +31,7 @@ from prequential.settings.model import Config, HttpConfig, StreamConfig
 from prequential.settings.stages import INITIAL, INTERMEDIATE, reported
 from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.specs import INPUTS
-from prequential.worker import compared
+from prequential.worker import compared, expecting
 from prequential.worker.statistics import DURATION_BOUNDS
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ _FAMILIES = (
     ("model_version_info", GAUGE, "The model's version, of its newest prediction that has met its label"),
     ("model_version_since_outcome", GAUGE, "Number of the first outcome of the model's version"),
     *compared.FAMILIES,
+    *expecting.FAMILIES,
     (
         "newest_prediction_timestamp_seconds", GAUGE,
         "Record time of a model's newest prediction in this life of the process, as Unix time",
@@ -213,6 +214,7 @@ class Exporter:
         def shows(stage: str, code: int) -> bool:
             return self._http.shows_stage(stage, streams[code].config)
 
+        expecting.add(scrape.families, shard.catalog, shard.emission.reporter, part.streams.tolist())
         return picture.take(shard.state, shard.emission.comparisons, part, scored=self._scored, shows=shows)
 
     def _shards(self, families: dict[str, Family], runners: list[ShardRunner]) -> None:

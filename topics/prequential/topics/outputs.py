@@ -116,6 +116,7 @@ class Metrics(msgspec.Struct, gc=False):
     same: list[str] | msgspec.UnsetType = msgspec.UNSET
     started_empty: bool | msgspec.UnsetType = msgspec.UNSET
     period: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    expected: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     coverage: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     per_class: dict[str, dict[str, float]] | msgspec.UnsetType = msgspec.UNSET
     normalised: dict[str, float] | msgspec.UnsetType = msgspec.UNSET

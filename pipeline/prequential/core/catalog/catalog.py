@@ -281,6 +281,7 @@ class Catalog:
             not measured.isdisjoint(OF_PROBABILITIES) or config.temporal_correction
             or (config.compare != "off" and not {"log_loss", "brier"}.isdisjoint(config.compare_losses))
         )
+        s.expects[code] = not numbers and config.period is not None and config.expected
         verdicts = config.compare != "off" and bool(config.compare_losses)
         s.by_cohorts[code] = verdicts or any(d.detector == "harm" for d in every_detector(config))
         s.weights[code] = not numbers and not measured.isdisjoint(OF_WEIGHTS)

@@ -427,6 +427,7 @@ def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, p
     row = add_event(logs, MET, predictions.model[prediction], predictions.ts[prediction])
     logs.events.t1[row] = labels.t1[label]
     logs.events.prediction[row] = predictions.label[prediction]
+    logs.events.bin[row] = predictions.bin[prediction]
     logs.events.label[row] = y
     logs.events.bits[row] = bits_of(predictions, prediction, y)
     logs.events.known[row] = knows(predictions, prediction)

@@ -37,6 +37,7 @@ from prequential.core.tables.logs import (
     note_dropped,
 )
 from prequential.core.tables.records import INSTANCE, LABEL, PREDICTION, Rows
+from prequential.core.tables.scores import confidence_bin
 from prequential.core.tables.store import (
     EXPIRED,
     LABELLED,
@@ -388,11 +389,14 @@ def _add_prediction(
     predictions.judged[row] = 0
     predictions.corrected[row] = 0
     predictions.version[row] = rows.version[i]
+    predictions.bin[row] = 0
     predictions.extra[row] = 0
     if streams.regression[stream]:
         values.number[row, 0] = rows.number[i]
     elif streams.probabilities[stream]:
         predictions.extra[row] = _keep_probabilities(rows, i, store)
+    if streams.expects[stream]:
+        predictions.bin[row] = _bin_of(rows, i, registry, stream)
     if streams.correction[stream]:
         predictions.corrected[row] = 1 + _corrected(rows, i, registry, stream)
     for key in range(streams.keys[stream]):
@@ -406,8 +410,23 @@ def _add_prediction(
         predictions.next[last] = row
     event = add_event(logs, WAITS, rows.model[i], rows.ts[i])
     logs.events.prediction[event] = rows.label[i]
+    logs.events.bin[event] = predictions.bin[row]
     logs.events.t1[event] = streams.clock[stream]
     return row
+
+
+@inner
+def _bin_of(rows: Rows, i: int, registry: Registry, stream: int) -> int:
+    """The bin of a record's confidence in the class that it predicts; 0: it gives no probabilities."""
+    first, end = rows.probabilities[i], rows.probabilities[i + 1]
+    if first == end:
+        return 0
+    confidence = 0.0
+    answer = registry.classes.name[registry.streams.classes[stream] + rows.label[i]]
+    for k in range(first, end):
+        if rows.names[k] == answer:
+            confidence = rows.p[k]
+    return confidence_bin(confidence)
 
 
 @inner
@@ -591,7 +610,9 @@ def _drop_late(registry: Registry, store: Store, logs: Logs, stream: int, slot: 
         if predictions.ts[row] > t1:
             model = predictions.model[row]
             registry.subjects.late[model] += 1
-            add_event(logs, LATE, model, predictions.ts[row])
+            event = add_event(logs, LATE, model, predictions.ts[row])
+            logs.events.prediction[event] = predictions.label[row]
+            logs.events.bin[event] = predictions.bin[row]
             if before:
                 predictions.next[before] = following
             else:

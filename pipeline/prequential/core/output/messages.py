@@ -21,6 +21,7 @@ from prequential.core.measures.positive import positive_of
 from prequential.core.measures.registry import INDEX, NAMES
 from prequential.core.measures.table import measure_cells, measure_numbers, sum_up
 from prequential.core.output.estimates import Estimates, Line, Lines, State, States, state_of
+from prequential.core.output.expectations import Expectations, Saying
 from prequential.core.output.texts import Draft, Writer, vocabulary
 from prequential.core.tables.scores import SIZE
 from prequential.core.tables.streams import AGE, MODEL
@@ -56,6 +57,7 @@ class Reporter:
     def __init__(self, catalog: Catalog, accounts: Accounts, notes: Notes) -> None:
         self._catalog, self._accounts, self._notes = catalog, accounts, notes
         self._estimates = Estimates(catalog)
+        self.expectations = Expectations(catalog, accounts)
         self._writer = Writer(METRICS, vocabulary(NAMES, REASONS))
         self._columns: dict[tuple[str, ...], int] = {}  # by names of measures
 
@@ -63,6 +65,7 @@ class Reporter:
         """Drop what is remembered of these subjects' messages."""
         for row in rows:
             self._estimates.forget(row)
+            self.expectations.newest.pop(row, None)
 
     # ---- metrics
 
@@ -361,13 +364,18 @@ class Reporter:
         models = np.array(list(stream.models.values()), dtype=np.int64)
         curves = coverage_of.labelled(self._accounts.coverage, models, np.full(len(models), clock))
         for (name, model), curve in zip(stream.models.items(), curves):
-            expected = curve.get("horizon")
-            for state in periods.due(self._accounts.periods, model, clock, expected, all_news=all_news):
-                message = self._period(stream, name, model, state)
+            share = curve.get("horizon")
+            due = periods.due(self._accounts.periods, model, clock, share, all_news=all_news)
+            measured = partial(self._measure_period, stream, model)
+            due, said = self.expectations.of_model(stream, model, clock, due, share, measured)
+            for state in due:
+                message = self._period(stream, name, model, state, said.get(state.row))
                 found.append(Encoded(METRICS, stream.name, encode(message)))
         return found
 
-    def _period(self, stream: Stream, model: str, row: int, state: periods.PeriodState) -> Metrics:
+    def _period(
+        self, stream: Stream, model: str, row: int, state: periods.PeriodState, saying: Saying | None
+    ) -> Metrics:
         key = (stream.name, self._catalog.partition, model, None, PERIOD, state.name)
         selected = self._measure_period(stream, row, state.row)
         said = {
@@ -379,10 +387,11 @@ class Reporter:
         return Metrics(
             identity(
                 *key, state.predictions, state.labelled, state.revisions, state.corrections, state.status,
-                *self._catalog.loss,
+                *self._catalog.loss, *([saying.maturity] if saying else []),
             ),
             *key, state.labelled, state.labelled, state.newest_ts, *selected,
             self._counts([row])[0], stream.config.digest, period=said,
+            expected=saying.message if saying else msgspec.UNSET,
             untimed=self._catalog.untimed or msgspec.UNSET,
         )  # fmt: skip
 

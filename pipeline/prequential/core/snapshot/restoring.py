@@ -12,7 +12,7 @@ from prequential.core.catalog.catalog import NOTHING, Stream, Subject
 from prequential.core.catalog.plans import Plan
 from prequential.core.comparisons import saving
 from prequential.core.compiled.kernel import grown, taken
-from prequential.core.delay import coverage, periods
+from prequential.core.delay import coverage, expected, periods
 from prequential.core.details.label_dependence import LabelDependence
 from prequential.core.incidents import saving as saved_incidents
 from prequential.core.snapshot import waiting
@@ -408,6 +408,7 @@ class _Restoring:
         """Periods that are new know what waits; those of another width begin anew."""
         accounts, catalog = self._state.accounts, self._catalog
         begun: list[int] = []
+        self._expected()
         for stream, saved in zip(catalog.streams, self._saved):
             for name, row in stream.models.items():
                 if stream.config.period is None:
@@ -419,6 +420,27 @@ class _Restoring:
                     self._note_empty(row, "periods")
         events, count = waiting.predictions_of(self._state.store, begun)
         accounts.periods = periods.update(accounts.periods, events, 0, count)
+
+    def _expected(self) -> None:
+        """What is expected of periods begins anew, with the first whole one, if its counters don't fit."""
+        catalog, models = self._catalog, self._state.accounts.expected.models
+        own = "width", *expected.FIXED
+        before = {name: self._arrays.get(f"expected|models.{name}", ()) for name in own}
+        for stream, saved in zip(catalog.streams, self._saved):
+            if stream.config.period is None or not stream.config.expected:
+                self._state.accounts.expected = expected.without(
+                    self._state.accounts.expected, np.array(list(stream.models.values()), dtype=np.int64)
+                )
+                continue
+            for name, row in stream.models.items():
+                if all(row < len(of) and of[row] == getattr(models, one)[row] for one, of in before.items()):
+                    continue
+                clock = int(catalog.registry.streams.clock[stream.code])
+                models.begin[row] = clock // stream.config.period + 1
+                if saved["period"] == stream.config.period:  # else periods themselves say so
+                    what = "from the next period on"
+                    self._missing.append(Begun(f"{stream.name}/{name}", "expected", what))
+                    self._note_empty(row, "expected")
 
     def _with_another_horizon(self) -> list[int]:
         """Models whose cohorts get another width: whole ones are moved, but not what waits in them."""

@@ -18,6 +18,7 @@ class Streams(NamedTuple):
     settle: Ints
     regression: Bytes
     probabilities: Bytes  # whether probabilities are scored
+    expects: Bytes  # whether periods are estimated, by the confidence of predictions
     weights: Bytes  # whether propensities are
     correction: Bytes  # whether predictions are corrected by the labels before
     initial: Bytes  # whether the stage is evaluated
