@@ -66,10 +66,15 @@ class Metrics(msgspec.Struct, gc=False):
         Outcome, from 1, that was the first of this version.
     untimed
         True where no record had a time: `ts` counts rows then, and is no time.
+    same
+        Stages that are the same as this one, as no instance has had two predictions: they have no messages.
     started_empty
         True while an estimator that a new configuration added hasn't seen the whole sequence.
     period
         Of messages about a period of prediction time: which one it is, and how much of it is labelled.
+    expected
+        Of such messages until the period is final: what its final values are expected to be, each with its
+        interval and the record of former ones (`docs/semantics.md`, "Expected values").
     coverage
         What became of the model's predictions, and when; in messages that time made due.
     per_class
@@ -181,6 +186,8 @@ class Comparison(msgspec.Struct, gc=False):
         about which of the outcomes that count it holds. Empty in messages of earlier versions.
     significant
         Whether McNemar's test rejects, looked at once; where there is one.
+    same
+        Stages that are the same up to now, and have no messages; of a comparison, of both models.
     untimed
         As in `Metrics`.
     """
@@ -247,6 +254,8 @@ class Alarm(msgspec.Struct, gc=False):
         The detector's parameters as they are configured, or their defaults.
     error_autocorrelation
         Of neighbouring errors (lag 1) up to this outcome: tests for drift assume that it is 0.
+    same
+        Stages that are the same up to now, and have no messages; of a comparison, of both models.
     untimed
         As in `Metrics`.
     """
