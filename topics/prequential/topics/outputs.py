@@ -339,6 +339,8 @@ class Incident(msgspec.Struct, gc=False):
         First and last outcomes before and after the change, and by what these were compared.
     recovered
         `outcome` and `ts` from which on the level is back within its former interval.
+    same
+        Stages that were the same as the one that is watched.
     untimed
         As in `Metrics`.
     """
