@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from prequential.core.compiled.kernel import columns_of
 from prequential.core.measures.registry import NAMES
 from prequential.core.shard import Shard
-from prequential.core.snapshot import picture
+from prequential.core.snapshot import read_snapshot
 from prequential.http.endpoint import TEXT, Endpoint
 from prequential.settings.model import ALL_SERIES, SERIES, Config, HttpConfig
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics, Output
@@ -255,7 +255,7 @@ def of_pairs(messages: list[Comparison]) -> Samples:
 
 
 class TestSeries:
-    @pytest.mark.parametrize("size", [picture._BYTES, 1], ids=["at once", "subject by subject"])
+    @pytest.mark.parametrize("size", [read_snapshot._BYTES, 1], ids=["at once", "entity by entity"])
     @examples(40)
     @given(seed=st.integers(0, 1 << 30), extreme=st.booleans())
     def test_they_are_what_the_messages_say(self, size: int, seed: int, extreme: bool) -> None:
@@ -264,7 +264,7 @@ class TestSeries:
         config = with_measures(world.config, NAMES)
         shard, outputs = lived(world, rng.randrange(3))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(picture, "_BYTES", size)
+            patch.setattr(read_snapshot, "_BYTES", size)
             found = exported(config, shard)
         messages, comparisons = last_set(shard)
         expected = of_sequences(messages, NAMES)
@@ -574,7 +574,7 @@ def test_scrapes_while_the_shard_advances_are_of_one_moment_each() -> None:
                 first = start * each // 3
                 shard.add(batch_of(kind, world.topics[kind], first, first + each))
             while shard.advance([world.topics[0][start][0] + 25] * 3, 4):
-                for row in (one.row for one in shard.catalog.subjects if one is not None):
+                for row in (one.row for one in shard.catalog.entities if one is not None):
                     for message in metrics_of(shard.reporter.metrics([row])):
                         if message.estimator == "all" and message.stage == "final":
                             said[message.model, message.outcomes] = message.measures
@@ -612,7 +612,7 @@ def test_scrapes_while_the_shard_advances_are_of_one_moment_each() -> None:
 
 
 def test_what_is_copied_at_once_is_bounded() -> None:
-    """Windows with probabilities are the largest of what is copied, a subject the least."""
+    """Windows with probabilities are the largest of what is copied, an entity the least."""
     world = steady(60)
     topics: Any = ([], [], [])
     for n in range(60):
@@ -621,8 +621,8 @@ def test_what_is_copied_at_once_is_bounded() -> None:
     settings = {"defaults": {"estimators": ["window:5000"], "stages": ["final"]}}
     shard, _ = lived(World(settings, topics))
     copied = []
-    for part in picture.parts(shard.state, scored=True):
-        taken = picture.take(shard.state, shard.emission.comparisons, part, scored=True)
+    for part in read_snapshot.parts(shard.state, scored=True):
+        taken = read_snapshot.take(shard.state, shard.emission.comparisons, part, scored=True)
         copied.append(
             sum(
                 column.nbytes
@@ -634,7 +634,7 @@ def test_what_is_copied_at_once_is_bounded() -> None:
             )
         )
     assert len(copied) > 5
-    assert max(copied) < 2 * picture._BYTES
+    assert max(copied) < 2 * read_snapshot._BYTES
     assert math.isclose(sum(copied), 120 * 41 * 5000, rel_tol=0.1)
 
 
@@ -648,13 +648,13 @@ def test_what_is_copied_of_pairs_at_once_is_bounded() -> None:
     settings = {"defaults": {**one.settings["defaults"], "estimators": ["window:5000"]}}
     shard, _ = lived(World(settings, topics))
     copied = []
-    for part in picture.parts(shard.state, scored=False):
-        pairs = picture.take(shard.state, shard.emission.comparisons, part, scored=False).pairs
+    for part in read_snapshot.parts(shard.state, scored=False):
+        pairs = read_snapshot.take(shard.state, shard.emission.comparisons, part, scored=False).pairs
         copied.append(
             sum(column.nbytes for side in pairs.sides.values() for _, table in side.named()
                 for column in columns_of(table).values())
         )  # fmt: skip
-    assert max(copied) < 2 * picture._BYTES
+    assert max(copied) < 2 * read_snapshot._BYTES
     # A pair's windows, and some kilobytes of its verdicts.
     assert 60 * 16 * 5000 < sum(copied) < 60 * (16 * 5000 + 40_000)
 

@@ -25,7 +25,7 @@ _INCIDENTS = 4
 _BEHIND = 2.0
 
 
-def picture(board: Board, feed: Feed, console: Console) -> Group:
+def read_snapshot(board: Board, feed: Feed, console: Console) -> Group:
     """All that is known by now, for rich to draw: progress, the drift, the models' table, incidents."""
     server = feed.server
     parts: list[Text | Table] = [
