@@ -107,17 +107,17 @@ def test_a_faster_core_is_less_busy_and_replicas_are_written(workload: Workload,
 
 
 def test_messages_of_an_example() -> None:
-    """1,000 streams, an outcome of each of 2 models every 2 s: 12 metrics and 6 comparisons at a time."""
+    """1,000 streams, an outcome of each of 2 models every 2 s: 6 metrics and 3 comparisons at a time."""
     workload = Workload(1_000, 2, 4 * 500.0)
-    moments = 1_000 * (1 - math.exp(-0.5) + 0.5 / 1_000)
-    assert messages(workload, Config()) == pytest.approx((12 * moments, 6 * moments))
+    moments = 1_000 * ((1 - math.exp(-0.5 * 10)) / 10 + 0.5 / 1_000)
+    assert messages(workload, Config()) == pytest.approx((6 * moments, 3 * moments))
 
 
 def test_segments_have_messages_of_their_own() -> None:
     config = Config(defaults=StreamConfig(segments=("region",), compare="off"))
     metrics, comparisons = messages(Workload(10, 1, 3 * 20.0, segment_values=4), config)
     assert comparisons == 0
-    assert metrics == pytest.approx(10 * 6 * (due(2.0, config.defaults) + 4 * due(0.5, config.defaults)))
+    assert metrics == pytest.approx(10 * 3 * (due(2.0, config.defaults) + 4 * due(0.5, config.defaults)))
 
 
 def test_instances_wait_settle_or_expire() -> None:
@@ -131,12 +131,12 @@ def test_instances_wait_settle_or_expire() -> None:
 @pytest.mark.parametrize(
     ("settings_", "expected"),
     [
-        ({}, (2, 0, 2, 3, 1_000, 1, 1)),
-        ({"compare": "off"}, (2, 0, 2, 3, 1_000, 0, 1)),
+        ({}, (2, 0, 1, 3, 1_000, 1, 1)),
+        ({"compare": "off"}, (2, 0, 1, 3, 1_000, 0, 1)),
         ({"stages": ("final", "bins", "intermediate"), "bins": 5}, (2, 0, 7, 3, 1_000, 1, 1)),
-        ({"estimators": ("window:10", "window:500")}, (2, 0, 2, 2, 510, 1, 1)),
-        ({"segments": ("a", "b"), "baselines": ("majority",)}, (3, 6, 2, 3, 1_000, 1, 1)),
-        ({"compare_losses": ("error", "brier")}, (2, 0, 2, 3, 1_000, 1, 2)),
+        ({"estimators": ("window:10", "window:500")}, (2, 0, 1, 2, 510, 1, 1)),
+        ({"segments": ("a", "b"), "baselines": ("majority",)}, (3, 6, 1, 3, 1_000, 1, 1)),
+        ({"compare_losses": ("error", "brier")}, (2, 0, 1, 3, 1_000, 1, 2)),
     ],
 )
 def test_what_is_counted(settings_: dict[str, Any], expected: tuple[int, ...]) -> None:
@@ -242,7 +242,7 @@ def test_json_has_all_figures(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "note"),
     [
-        (["--rate=100000", "--workers=1"], "workers would be busy for"),
+        (["--rate=400000", "--workers=1"], "workers would be busy for"),
         (["--streams=1", "--rate=10000000"], "each stream alone is more than a core can take"),
         (["--streams=900000", "--partitions=4"], "limits.streams_per_shard is 10,000, and 225,000 are"),
         (["--label-latency=3d", "--rate=100000", "--partitions=1"], "limits.instances_per_shard is 10,000,"),

@@ -75,12 +75,17 @@ BASE = StreamConfig(
 
 
 def views(predictions: Sequence[Any], t0: int, t1: int, bins: int) -> dict[int, tuple[Any, ...]]:
-    """By model: what counts as initial, as final, in the bins; from flat triples (model, ts, prediction)."""
+    """By model: what counts as initial, as final, in the bins; from flat triples (model, ts, prediction).
+
+    Where there is one prediction `initial` is `final`, and isn't kept by itself.
+    """
     made = list(zip(predictions[::3], predictions[1::3], predictions[2::3]))
     stages = ("initial", "final", *(("bins",) if bins else ()))
     found = counted(made, t0, t1, replace(BASE, stages=stages, bins=bins or 1))
     order = ["initial", "final", *(f"bin:{b}" for b in range(1, bins + 1))]
-    return {model: tuple(of[stage] for stage in order) for model, of in found.items()}
+    return {
+        model: tuple({"initial": of["final"], **of}[stage] for stage in order) for model, of in found.items()
+    }
 
 
 def made_by(predictions: Sequence[Any], end: int) -> dict[int, Any]:

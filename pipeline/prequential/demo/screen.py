@@ -13,7 +13,7 @@ from prequential.replay.table import Row, models_table, number, print_wide, with
 from prequential.topics.outputs import Alarm, Incident
 from prequential.wording.comparing import WHOLE
 from prequential.wording.incidents import cause_in_words, levels_in_words
-from prequential.wording.stages import caption_of_stages, stage_in_words
+from prequential.wording.stages import caption_of_stages, marked
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
@@ -52,7 +52,7 @@ def table(board: Board, server: ModelServer, console: Console) -> Table:
                 Row(
                     (
                         model if stage == stages[0] else "",
-                        stage_in_words(stage, board.same(model, stage)),
+                        marked(stage, board.same(model, stage)),
                     ),
                     (
                         board.measure(model, stage, WHOLE, "accuracy"),
