@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from prequential.core.compiled.ids import text_of
+from prequential.core.delay.expected import shape_of
 from prequential.core.state import State
 from prequential.core.tables.keys import Key, Table
 from prequential.core.tables.store import UNKNOWN, WAITING
@@ -18,6 +19,7 @@ Rows = dict[tuple[Any, ...], int]
 _OF_NO_MEANING = {
     "streams.wheel", "streams.class_capacity", "streams.class_count", "subjects.plan",
     "coverage|models.step", "coverage|models.shares", "periods|models.next", "periods|models.expected",
+    "expected|models.next",
 }  # fmt: skip
 
 
@@ -155,6 +157,29 @@ class _Names:
         periods = self._state.accounts.periods.periods
         own = {name: int(periods.sums[row]) for name, row in self._period(table).items()}
         return {name: row for name, row in own.items() if row}
+
+    def _expected_period(self, _: Table) -> Rows:
+        return self._owned(self._state.accounts.expected.pool, self._subjects)
+
+    def _expected_said(self, table: Table) -> Rows:
+        return self._owned(self._state.accounts.expected.said_pool, self._expected_period(table))
+
+    def _expected_record(self, _: Table) -> Rows:
+        return self._owned(self._state.accounts.expected.record_pool, self._subjects)
+
+    def _expected_of_model(self, _: Table) -> Iterator[tuple[tuple[Any, ...], int]]:
+        models = self._state.accounts.expected.models
+        for name, row in self._subjects.items():
+            if models.block[row]:
+                start = int(models.block[row])
+                yield from (((*name, i), start + i) for i in range(shape_of(models, row).of_model))
+
+    def _expected_of_period(self, table: Table) -> Iterator[tuple[tuple[Any, ...], int]]:
+        expected = self._state.accounts.expected
+        for name, row in self._expected_period(table).items():
+            if start := int(expected.periods.block[row]):
+                places = shape_of(expected.models, int(expected.pool.owner[row])).of_period
+                yield from (((*name, i), start + i) for i in range(places))
 
     def _predicted(self, _: Table) -> Iterator[tuple[tuple[Any, ...], int]]:
         models = self._state.accounts.selection.models

@@ -294,7 +294,7 @@ STREAM: dict[str, Parser] = {
     "estimators": _list_of(parse_estimator, key=canonical), "measures": _list_of(_measure),
     "stages": _list_of(_stage, key=stage_key),
     "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
-    "period_final_at": _positive_share,
+    "period_final_at": _positive_share, "expected": _flag,
     "alarm_budget": _optional(_budget), "alarm_change": _change,
     "segments": _segment_keys, "segments_per_key": _integer(1, 10_000),
     "baselines": _list_of(_baseline, empty=True), "details": _list_of(_detail, empty=True),

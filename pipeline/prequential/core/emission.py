@@ -27,18 +27,18 @@ class Emission:
         self._periodic = False
 
     def touch(self, streams: Ints32) -> None:
-        """Records of these streams have come."""
+        """Note that records of these streams (codes, (n,) int32) have come: their periods may be due."""
         if self._periodic:
             self._touched[streams] = True
 
     def add_streams(self) -> None:
-        """There are new streams."""
+        """Have room for streams that the catalog has got since."""
         streams, known = self._state.catalog.streams, len(self._touched)
         self._periodic |= any(one.config.period is not None for one in streams[known:])
         self._touched = np.append(self._touched, np.ones(len(streams) - known, dtype=np.bool_))
 
     def of_subjects(self, due: list[int], *, replaying: bool) -> list[Encoded]:
-        """Messages that outcomes have made due of these subjects."""
+        """Messages that outcomes have made due: of these subjects' metrics, and of their pairs."""
         kinds = self._state.catalog.columns.subjects.kind
         rows = sorted(due, key=lambda row: (int(kinds[row]), row))
         return self.reporter.metrics(rows, replaying=replaying)

@@ -26,6 +26,7 @@ from prequential.core.tables.keys import Key, Table
 from prequential.core.tables.logs import EVENTS, OUTCOMES, REMEMBERED, new_logs
 from prequential.core.tables.streams import MODEL
 from prequential.settings.model import Config
+from prequential.settings.stages import FINAL, INITIAL
 from prequential.topics.outputs import Incident
 
 #: Rows of the logs at first: those of a round as the worker takes them.
@@ -161,6 +162,21 @@ class State:
         for table in plan.tables():
             table.copy(of, to)
         self.notes.copy_stage(row, source.stage, target.stage)
+        self.incidents.copy_stage(row, source.stage, target.stage)
         for kept in (self.courses, self.past):
             if kept is not None:
                 kept.copy(row, *places)
+
+    def separate(self, row: int) -> None:
+        """`initial` of a model or a baseline, which has been the same as `final`, goes on from a copy of it.
+
+        So do those of its correction, of its segments, and of pairs of which both had one sequence; the
+        outcomes up to now have been taken over by all that reads the log.
+        """
+        own = self.catalog.single_of(row)
+        pairs = {pair for one in own for pair in self.pairing.of.get(one, ()) if self.pairing.is_single(pair)}
+        self.catalog.separate(row)
+        for subject in own:
+            self.copy(Sequence(subject, FINAL), Sequence(subject, INITIAL))
+        for pair in sorted(pairs):
+            self.copy(JointSequence(pair, FINAL), JointSequence(pair, INITIAL))

@@ -13,7 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 from prequential.core.comparisons.standings import standings
-from prequential.core.delay import coverage, latency, periods, selection
+from prequential.core.delay import coverage, following, latency, periods, selection
+from prequential.core.delay.expected import begin
+from prequential.core.delay.expecting import look
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.objectives import every_detector
 from prequential.core.estimators import MEMORIES
@@ -162,6 +164,8 @@ def warm_consumers() -> None:
     accounts.periods = periods.update(accounts.periods, logs.events, 0, 0)
     accounts.coverage = coverage.update(accounts.coverage, logs.events, 0, 0)
     coverage.take_out(accounts.coverage, logs.events, 0)
+    accounts.expected = following.update(accounts.expected, logs.events, 0, 0)
+    look(begin(accounts.expected, 1), 1, nothing, 0)
     accounts.selection = selection.update(accounts.selection, logs.events, 0, 0)
     accounts.latencies = latency.update(accounts.latencies, nothing, *np.zeros((2, 0), np.int64))
 

@@ -62,12 +62,10 @@ def for_files(config: Config, span: int, labels: int) -> Config:
 
 
 def without_metrics(config: Config) -> Config:
-    """The configuration for whom metrics messages don't interest: none is ever due. Alarms are the same."""
-
-    def never(stream: StreamConfig) -> StreamConfig:
-        return replace(stream, emit_outcomes=None, emit_every=None, emit_comparisons=None)
-
-    return _with_streams(config, never)
+    """The same configuration with metrics messages that are never due; alarms and incidents are the same."""
+    return _with_streams(
+        config, lambda stream: replace(stream, emit_outcomes=None, emit_every=None, emit_comparisons=None)
+    )
 
 
 def _with_streams(config: Config, change: Callable[[StreamConfig], StreamConfig]) -> Config:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Union
@@ -78,7 +78,7 @@ OF_TASK: Any = None
 
 @dataclass(frozen=True)
 class Objective:
-    """What a stream's models are to keep."""
+    """What a stream's models are to keep: bounds of measures, and how the detector `harm` tests them."""
 
     #: By measure: the least, or of measures of which less is better the most, that is good enough.
     bounds: Mapping[str, float] = field(hash=False)
@@ -107,7 +107,7 @@ class IncidentConfig:
 
 @dataclass(frozen=True)
 class StreamConfig:
-    """How the outcomes of one stream are evaluated."""
+    """How the outcomes of one stream are evaluated: the settings of `defaults` or of its own section."""
 
     task: str = "classification"
     #: A number's loss, which `error` is for detectors: `absolute` or `squared`.
@@ -127,6 +127,8 @@ class StreamConfig:
     period: int | None = None
     #: A period is final when this much of the share of labels that is expected has come.
     period_final_at: float = 0.95
+    #: Whether messages about periods say what their final values are expected to be.
+    expected: bool = True
     #: What metrics messages say of an estimator beyond its measures.
     details: tuple[str, ...] = ()
     #: Whether messages that time makes due say what became of the model's predictions and when.
@@ -200,9 +202,10 @@ class StreamConfig:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over all settings but those that say when there are messages, or what `calibrate` reports.
+        """SHA-256, in hex digits, of all that says how outcomes are evaluated.
 
-        It is the `config` field of metrics messages.
+        So not of when there are messages, or of what `calibrate` reports. It is the `config` field of
+        messages.
         """
         left_out = ("emit_", "alarm_change")
         settings = {name: value for name, value in asdict(self).items() if not name.startswith(left_out)}
@@ -264,8 +267,8 @@ class HttpConfig:
     tls_certificate: str | None = None
     tls_key: str | None = None
 
-    def shows_stage(self, stage: str, config: StreamConfig) -> bool:
-        """Whether a stage of a stream has series.
+    def shows_stage(self, stage: str, config: StreamConfig, same: Iterable[str] = ()) -> bool:
+        """Whether a stage of a stream has series, or one that is the `same` up to now.
 
         `bins` stands for each bin. Of two stages that are compared both must be listed, if any are.
 
@@ -274,12 +277,15 @@ class HttpConfig:
         [True, True, False, False]
         >>> [HttpConfig().shows_stage(stage, config) for stage in ("final", "initial", "initial/final")]
         [True, False, True]
+        >>> HttpConfig(stages=("initial",)).shows_stage("final", config, same=["initial"])
+        True
         """
         shown = self.stages
         if shown is None:
             return stage == config.main_stage or len(sides(stage)) > 1
-        return shown == ALL_SERIES or all(
-            one in shown or parse(one).configured in shown for one in sides(stage)
+        return shown == ALL_SERIES or any(
+            all(side in shown or parse(side).configured in shown for side in sides(one))
+            for one in (stage, *same)
         )
 
     def shows_estimator(self, estimator: str, config: StreamConfig) -> bool:
@@ -292,7 +298,7 @@ class HttpConfig:
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """How a worker takes part in its group."""
+    """How a worker takes part in its group, and when it commits, snapshots and gives up; times in ms."""
 
     group: str = "prequential"
     #: The group's name for this worker (static membership; `env:NAME` is that variable's value): one that
@@ -329,7 +335,7 @@ class SourceConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """Everything."""
+    """A whole configuration: the cluster, streams, limits, HTTP, worker, and mappings of files and topics."""
 
     kafka: KafkaConfig = field(default_factory=KafkaConfig)
     defaults: StreamConfig = field(default_factory=StreamConfig)
@@ -343,7 +349,7 @@ class Config:
 
     @property
     def ingest_group(self) -> str:
-        """The consumer group of `ingest`."""
+        """The consumer group of `ingest`: that of the worker with `-ingest` behind it."""
         return f"{self.group}-ingest"
 
     @property
@@ -358,7 +364,10 @@ class Config:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over what workers of a group must have in common: what is evaluated, and how."""
+        """SHA-256, in hex digits, of what workers of a group must have in common.
+
+        That is what is evaluated, and how, and the limits.
+        """
         streams = {name: one.digest for name, one in self.streams.items()}
         settings = [self.defaults.digest, streams, asdict(self.limits)]
         return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()

@@ -28,10 +28,10 @@ from prequential.http.exposition import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Fami
 from prequential.kafka.fetching import Fetcher
 from prequential.program.version import VERSION
 from prequential.settings.model import Config, HttpConfig, StreamConfig
-from prequential.settings.stages import INTERMEDIATE, reported
+from prequential.settings.stages import INITIAL, INTERMEDIATE, reported
 from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.specs import INPUTS
-from prequential.worker import compared
+from prequential.worker import compared, expecting
 from prequential.worker.statistics import DURATION_BOUNDS
 
 if TYPE_CHECKING:
@@ -57,6 +57,10 @@ _DETAIL_HELP: dict[str, str] = {
 #: The others, in the order in which they are shown: what it is called, what it is, and what it says.
 _FAMILIES = (
     ("outcomes_total", COUNTER, "Outcomes evaluated"),
+    (
+        "same_stage_info", GAUGE,
+        "A stage that is the same up to now, and has no series, as no instance has had two predictions",
+    ),
     ("newest_outcome_timestamp_seconds", GAUGE, "Label time of the newest outcome, as Unix time"),
     ("late_predictions_total", COUNTER, "Predictions made after their label"),
     ("expired_predictions_total", COUNTER, "Predictions whose label didn't come within the horizon"),
@@ -71,6 +75,7 @@ _FAMILIES = (
     ("model_version_info", GAUGE, "The model's version, of its newest prediction that has met its label"),
     ("model_version_since_outcome", GAUGE, "Number of the first outcome of the model's version"),
     *compared.FAMILIES,
+    *expecting.FAMILIES,
     (
         "newest_prediction_timestamp_seconds", GAUGE,
         "Record time of a model's newest prediction in this life of the process, as Unix time",
@@ -209,6 +214,7 @@ class Exporter:
         def shows(stage: str, code: int) -> bool:
             return self._http.shows_stage(stage, streams[code].config)
 
+        expecting.add(scrape.families, shard.catalog, shard.emission.reporter, part.streams.tolist())
         return picture.take(shard.state, shard.emission.comparisons, part, scored=self._scored, shows=shows)
 
     def _shards(self, families: dict[str, Family], runners: list[ShardRunner]) -> None:
@@ -308,9 +314,11 @@ class _Scrape:
         http = self._http
 
         def shows(line: Line, config: StreamConfig) -> bool:
-            return http.shows_stage(line.stage, config) and http.shows_estimator(line.estimator, config)
+            stage = http.shows_stage(line.stage, config, line.same)
+            return stage and http.shows_estimator(line.estimator, config)
 
-        for about, model, stage, estimator, state, details in taken.reporter.estimates(rows, shows):
+        for found in taken.reporter.estimates(rows, shows):
+            about, model, stage, estimator, state, details, _ = found
             stream = streams[about.stream]
             of = {"segment": about.segment} if about.segment else {}
             where = labels(
@@ -390,12 +398,17 @@ class _Scrape:
             families["model_version_since_outcome"].add(where, int(subjects.version_since[row]))
         if about.segment:
             where = labels(**of_model, segment=about.segment)
-        for stage in _stages(about, stream):
-            if not self._http.shows_stage(stage, stream.config):
+        single = bool(subjects.single[row])
+        for stage in _stages(about, stream, single):
+            same = catalog.same_as(row, stage)
+            if not self._http.shows_stage(stage, stream.config, same):
                 continue
             of_stage = f'{where},stage="{stage}"'
             if not about.segment:  # the model's are those of all segments
                 families["outcomes_total"].add(of_stage, int(subjects.outcomes[row]))
+                for one in same:
+                    if self._http.shows_stage(one, stream.config):
+                        families["same_stage_info"].add(f'{of_stage},same="{one}"', 1)
             raised: Counter[tuple[str, str]] = Counter()
             sequence = first + plan.stages.index(stage)
             for watch in plan.watches:
@@ -492,8 +505,12 @@ def _state(runner: ShardRunner) -> str:
     return "recovering" if runner.recovering else "running"
 
 
-def _stages(about: Subject, stream: Stream) -> list[str]:
-    """The stages of a subject that have outcomes of their own, as they are configured."""
+def _stages(about: Subject, stream: Stream, single: bool) -> list[str]:
+    """The stages of a subject that have outcomes of their own, as they are configured.
+
+    Of a `single` one, `initial` is `final`.
+    """
     if about.age is not None:
         return [about.age]
-    return [stage for stage in reported(stream.everywhere, stream.bins) if stage != INTERMEDIATE]
+    without = (INTERMEDIATE, INITIAL) if single else (INTERMEDIATE,)
+    return [stage for stage in reported(stream.everywhere, stream.bins) if stage not in without]

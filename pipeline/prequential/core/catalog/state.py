@@ -138,7 +138,8 @@ def load(store: Store, arrays: Mapping[str, Any]) -> Store:
 
 def _loaded(empty: Any, prefix: str, arrays: Mapping[str, Any]) -> Any:
     """A table with the columns of a snapshot."""
-    columns = {field: arrays[prefix + field] for field in columns_of(empty)}
+    own = (field for field in columns_of(empty) if prefix + field in arrays)  # new ones are zero
+    columns = {field: arrays[prefix + field] for field in own}
     rows = max(map(len, columns.values()))
     if isinstance(empty, np.ndarray):
         table: Any = np.zeros(rows, dtype=empty.dtype)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, records
 from prequential.core.tables.outcomes import OUTCOME, REVISION, SCORED, Log
-from prequential.core.tables.streams import Registry
+from prequential.core.tables.streams import Registry, Subjects
 
 #: Losses by code. `error` of classes is 0 or 1 and counted; the others are added up.
 ERROR, LOG_LOSS, BRIER, ABSOLUTE, SQUARED = range(5)
@@ -43,7 +43,10 @@ class Pairs(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """By subject: the last instance that it had an outcome of, and the row of its first stage."""
+    """By subject: the last instance that it had an outcome of, and its first row: that of its first stage.
+
+    Or of the second, `final`, while `initial` is the same and has none.
+    """
 
     group: Ints
     row: Ints32
@@ -120,12 +123,19 @@ def _has_rows(log: Log, pairs: Pairs, pair: int, row: int, other: int) -> bool:
 
 @inner
 def _write(
-    log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int, other: int
-) -> None:
-    """Write a pair's rows for all stages; A's outcomes begin in `row` of the outcome log, B's in `other`."""
+    log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int, other: int,
+    subjects: Subjects,
+) -> None:  # fmt: skip
+    """Write a pair's rows for all stages; A's outcomes begin in `row` of the outcome log, B's in `other`.
+
+    While `initial` of both is `final` it has none; while that of one is, `final`'s outcomes are its.
+    """
     at, losses = used[WRITTEN], _losses_of(pairs, pair)
-    for stage in range(pairs.stages[pair]):
-        first, second = row + pairs.a_stage[pair] + stage, other + pairs.b_stage[pair] + stage
+    a, b = subjects.single[pairs.a[pair]], subjects.single[pairs.b[pair]]
+    of_stages = pairs.a[pair] == pairs.b[pair]  # whose sequence isn't that of `initial`
+    for stage in range(0 if of_stages else a & b, pairs.stages[pair]):
+        first = row + max(0, pairs.a_stage[pair] + stage - a)
+        second = other + max(0, pairs.b_stage[pair] + stage - b)
         if pairs.counted[pair] >= 0:
             joint.plan[at] = pairs.plan[pair]
             joint.sequence[at] = pairs.counted[pair] + stage
@@ -177,7 +187,8 @@ def find(
         end = i
         while end < stop and log.record[end] == log.record[i]:
             subject = log.subject[end]
-            if log.kind[end] != REVISION and log.sequence[end] == subjects.first[subject]:
+            begins = log.sequence[end] - subjects.first[subject] == subjects.single[subject]
+            if log.kind[end] != REVISION and begins:
                 seen.group[subject], seen.row[subject] = group, end
             end += 1
         needed, begins = 0, False
@@ -204,7 +215,7 @@ def find(
                     while pair:
                         if _is_new(log, pairs, seen, pair, row, group):
                             other = seen.row[pairs.b[pair]]
-                            _write(log, pairs, joint, used, pair, row, other)
+                            _write(log, pairs, joint, used, pair, row, other, subjects)
                         pair = pairs.next[pair]
         i = end
         if used[BEGAN]:

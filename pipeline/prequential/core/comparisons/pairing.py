@@ -52,7 +52,7 @@ class Told(NamedTuple):
 
 
 class Pairing:
-    """All pairs of a shard, and what is known of them."""
+    """All pairs of a shard, what is known of them, and the tables that their sequences are in."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -234,12 +234,17 @@ class Pairing:
             signs = sides[side].counted
             confidence_sequence.declare(sides[side].sequences, row, largest, level, signs)
 
+    def is_single(self, pair: int) -> bool:
+        """Whether `initial` of a pair is the same as `final`, as that of both ends is."""
+        single = self._catalog.columns.subjects.single
+        return pair not in self.labels and all(single[end] for end in self.ends[pair])
+
     def identity(self, pair: int) -> tuple[int, int, str]:
         """What tells a pair from all others, also from those that had its number: subjects, stages."""
         return (*self.ends[pair], self.labels.get(pair, ""))
 
     def sequences(self, pair: int) -> Iterator[JointRow]:
-        """A pair's sequences, stage by stage."""
+        """A pair's sequences: stage by stage and loss by loss, with their tables and rows."""
         pairs = self.pairs
         of_pair = (int(of[pair]) for of in (pairs.counted, pairs.scored, pairs.stages))
         return self.tables[pairs.plan[pair]].sequences(*of_pair)
@@ -260,13 +265,13 @@ class Pairing:
         return [(tables.sides[one.side], one.row) for one in self.sequences(pair) if one.stage == place]
 
     def copy(self, pair: int, source: str, target: str) -> None:
-        """Let a pair's sequences in a stage be as those in another one."""
+        """Let a pair's sequences in stage `target` be as those in stage `source`, of each loss."""
         for (side, row), (_, other) in zip(self.rows_of(pair, source), self.rows_of(pair, target)):
             for table in side.tables(0):
                 table.copy(row, other)
 
     def all_tables(self) -> Iterator[Table]:
-        """All that is state, and what its rows stand for."""
+        """All tables that are state, with what their rows stand for."""
         for tables in self.tables:
             yield from tables.tables()
 

@@ -16,6 +16,7 @@ from prequential.core.comparisons.tables import Side
 from prequential.core.compiled.kernel import Floats, Ints
 from prequential.core.output.texts import Draft, Values, Who, Writer, joined, vocabulary
 from prequential.core.tables.logs import Logs
+from prequential.settings.stages import INITIAL
 from prequential.topics.outputs import Encoded, fields_of
 from prequential.topics.specs import COMPARISONS
 
@@ -37,6 +38,7 @@ class Place(NamedTuple):
     side: int
     row: int
     about: Who  # by estimator
+    same: list[str]  # stages that are the same up to now
 
 
 class Known(NamedTuple):
@@ -45,6 +47,7 @@ class Known(NamedTuple):
     a: Subject
     b: Subject
     order: tuple[int, ...]  # among all pairs' messages
+    single: bool  # whether `initial` is the same as `final`, so that nothing is said of it
     number: int  # of its tables
     places: list[Place]  # that messages are about
     at: dict[tuple[int, int], list[int]]  # by side and row: which places; losses may be the same
@@ -74,7 +77,7 @@ class Found(NamedTuple):
 
 
 class ComparisonReporter:
-    """Makes the messages about a shard's pairs."""
+    """Makes the messages about a shard's pairs, and knows what each of them is called."""
 
     def __init__(self, catalog: Catalog, pairing: Pairing) -> None:
         self._catalog = catalog
@@ -138,8 +141,9 @@ class ComparisonReporter:
         a, b = (catalog.subjects[row] for row in pairing.ends[pair])
         assert a is not None
         assert b is not None
+        single = pairing.is_single(pair)
         known = self._known_pairs.get(pair)
-        if known is not None and known.a is a and known.b is b:
+        if known is not None and known.a is a and known.b is b and known.single == single:
             return known
         stream = catalog.streams[a.stream]
         stages = pairing.stages(pair)
@@ -149,19 +153,22 @@ class ComparisonReporter:
         at: dict[tuple[int, int], list[int]] = {}
         for place, loss, _, side, row in pairing.sequences(pair):
             stage = stages[place]
+            if single and stage == INITIAL:  # the same as `final`, whose messages say so
+                continue
             if pair in pairing.labels or stream.reports(stage):
                 whose = {
                     "stream": stream.name, "partition": catalog.partition, "model": a.model,
                     "against": b.model, "segment": a.segment, "stage": stage,
                 }  # fmt: skip
+                same = catalog.same_as(a.row, stage) if single else []
                 of_estimators = Who.of(
                     whose | {"estimator": name, "loss": loss} for name in tables.estimators
                 )
                 at.setdefault((side, row), []).append(len(places))
-                places.append(Place(stage, loss, side, row, of_estimators))
+                places.append(Place(stage, loss, side, row, of_estimators, same))
         of_stages = int(pairing.pairs.a_stage[pair]), int(pairing.pairs.b_stage[pair])
         order = a.stream, a.kind, a.row, b.row, *of_stages
-        known = Known(a, b, order, number, places, at)
+        known = Known(a, b, order, single, number, places, at)
         self._known_pairs[pair] = known
         return known
 
@@ -186,13 +193,13 @@ class ComparisonReporter:
             count = len(place.about.heads)
             draft.add(
                 stream.name, place.about, numbers, range(start, start + count * step, step), outcomes,
-                side.newest[i], self._all_columns, self._rest(stream, sharing, side, i),
+                side.newest[i], self._all_columns, self._rest(stream, sharing, place.same, side, i),
             )  # fmt: skip
             orders.append(((one.group, known.order, number), count))
         written = iter(self._writer.write(draft, values))
         return [(order, list(islice(written, count))) for order, count in orders]
 
-    def _rest(self, stream: Stream, sharing: int, side: Found, i: int) -> bytes:
+    def _rest(self, stream: Stream, sharing: int, same: list[str], side: Found, i: int) -> bytes:
         """What all estimators' messages about a sequence have in common behind their statistics."""
         bounded, low, high = side.intervals[i]
         verdict = side.verdicts[i]
@@ -206,6 +213,8 @@ class ComparisonReporter:
             "effective": side.effective[i],
             "recent": side.recent[i],
         }
+        if same:
+            rest["same"] = same
         return fields_of(rest | {"untimed": True} if self._catalog.untimed else rest)
 
     def _values(

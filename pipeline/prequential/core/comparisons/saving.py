@@ -10,6 +10,7 @@ from prequential.core.catalog.catalog import Catalog
 from prequential.core.comparisons.joint import LOSS_NAMES
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.tables import Comparisons
+from prequential.settings.stages import INITIAL, standing_for
 
 
 def head(pairing: Pairing) -> dict[str, Any]:
@@ -71,10 +72,15 @@ def restore(
         }
         new: dict[str, None] = {}
         rows = list(pairing.sequences(pair))
+        single = pairing.is_single(pair)
+        twofold = catalog.is_twofold(a) or catalog.is_twofold(b)
         for place, _, code, side, row in rows:
-            key = pairing.stages(pair)[place], code
+            stage = pairing.stages(pair)[place]
+            if single and stage == INITIAL:
+                continue
+            key = stage if twofold else standing_for(stage, stages), code
             if key not in before:
-                new[f"by {LOSS_NAMES[code]} at stage {key[0]}"] = None
+                new[f"by {LOSS_NAMES[code]} at stage {stage}"] = None
                 continue
             for name in tables.sides[side].adopt(then.sides[side], before[key], row):
                 new[f"by {LOSS_NAMES[code]}: estimator {name}"] = None

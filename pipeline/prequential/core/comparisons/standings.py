@@ -42,6 +42,7 @@ class Standing(NamedTuple):
     outcomes: int
     ts: int  # label time of the newest of them, epoch ms
     recent: dict[str, Any]  # the verdict that forgets, as messages say it
+    same: list[str]  # stages that are the same up to now
 
 
 def costs(pairing: Pairing, subjects: int) -> Ints:
@@ -108,5 +109,5 @@ def standings(copies: Copies, shows: Callable[[str, Subject], bool] | None = Non
             yield Standing(
                 known.a, known.b, place.stage, place.loss, statistics, n, (low, high) if bounded else None,
                 verdict, side.since[i] if verdict else None, side.n[i], side.newest[i],
-                side.recent[i],
+                side.recent[i], place.same,
             )  # fmt: skip

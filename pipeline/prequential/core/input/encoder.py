@@ -115,7 +115,7 @@ class Encoder:
         self._classes[stream.name] = dict(stream.classes)
         s = self._catalog.columns.streams
         self._keys = max(self._keys, len(stream.config.segments))
-        self._scores |= bool(s.probabilities[stream.code])
+        self._scores |= bool(s.probabilities[stream.code] or s.expects[stream.code])
         self._weights |= bool(s.weights[stream.code])
         self._numbers |= bool(s.regression[stream.code])
 
@@ -129,7 +129,7 @@ class Encoder:
         Parameters
         ----------
         records
-            Decoded messages, or such as are plain (`PlainRecords`); None: it couldn't be decoded.
+            Decoded messages, or plain ones (`PlainRecords`).
         times, kinds
             (n,) record times, ms, and kinds, of `prequential.core.tables.records`.
         admission

@@ -118,6 +118,7 @@ def _expire(registry: Registry, store: Store, logs: Logs, stream: int, slot: int
         subjects.expired[model] += 1
         event = add_event(logs, PREDICTION_EXPIRED, model, predictions.ts[row])
         logs.events.prediction[event] = predictions.label[row]
+        logs.events.bin[event] = predictions.bin[row]
         if keys and is_first_of_model(predictions, first, row):
             own = first_with_segments(store, first, model, keys)
             for key in range(keys):

@@ -66,6 +66,7 @@ def revise(
             judged = predictions.judged[row] - 1 if predictions.judged[row] else at_first
             event = add_event(logs, REVISED, predictions.model[row], predictions.ts[row])
             logs.events.prediction[event] = predictions.label[row]
+            logs.events.bin[event] = predictions.bin[row]
             logs.events.label[event] = old
             logs.events.revised[event] = store.labels.label[label]
             logs.events.bits[event] = bits_of(predictions, row, judged)

@@ -12,7 +12,7 @@ from prequential.core.catalog.catalog import NOTHING, Stream, Subject
 from prequential.core.catalog.plans import Plan
 from prequential.core.comparisons import saving
 from prequential.core.compiled.kernel import grown, taken
-from prequential.core.delay import coverage, periods
+from prequential.core.delay import coverage, expected, periods
 from prequential.core.details.label_dependence import LabelDependence
 from prequential.core.incidents import saving as saved_incidents
 from prequential.core.snapshot import waiting
@@ -34,6 +34,7 @@ from prequential.core.tables.streams import (
 )
 from prequential.settings.durations import shown_duration
 from prequential.settings.model import DetectorConfig, StreamConfig
+from prequential.settings.stages import INITIAL, standing_for
 from prequential.settings.stages import parse as parse_stage
 from prequential.topics.errors import WorkError
 
@@ -208,6 +209,7 @@ class _Restoring:
             subjects.model[row] = owner if about.kind == AGE else 0
             if not subjects.after[owner]:
                 subjects.after[owner] = row
+        catalog.note_single(row)
 
     def _new_subjects(self) -> None:
         """What the configuration has and the snapshot hasn't: it starts empty."""
@@ -266,10 +268,14 @@ class _Restoring:
             plan = catalog.plans[int(subjects.plan[row])]
             first, start = int(arrays["subjects.first"][old_row]), int(subjects.first[row])
             same_bins = self._saved[stream.code]["bins"] == stream.bins
+            single, twofold = bool(subjects.single[row]), catalog.is_twofold(row)
             for position, stage in enumerate(plan.stages):
-                if stage in old_plan.stages and (same_bins or not parse_stage(stage).is_bin):
+                if single and stage == INITIAL:
+                    continue
+                former = stage if twofold else standing_for(stage, old_plan.stages)
+                if former in old_plan.stages and (same_bins or not parse_stage(stage).is_bin):
                     found = copies.setdefault((old_plan.number, plan.number), [])
-                    found.append((first + old_plan.stages.index(stage), start + position, row, stage))
+                    found.append((first + old_plan.stages.index(former), start + position, row, stage))
                 else:
                     self._begins(row, f"stage {stage}", "stage", stage)
                     outcomes = np.array([subjects.outcomes[row]])
@@ -336,11 +342,12 @@ class _Restoring:
         for row, what in head["started_empty"]:
             now = moved.get(row, row)
             for one in what if catalog.subjects[now] is not None else ():
-                self._note_empty(now, one)
+                self._note_empty(now, " ".join(self._stage_now(now, word) for word in one.split(" ")))
         for row, *counts in head["reported"]:
             notes.reported[moved.get(row, row)] = (counts[0], counts[1])
         for row, stage, estimator, baseline, since in head["worse"]:
             now = moved.get(row, row)
+            stage = self._stage_now(now, stage)
             if self._compares(now, stage, estimator):
                 notes.worse.setdefault(now, {})[stage, estimator, baseline] = since
         # How labels depend on each other is known for the same order only.
@@ -357,6 +364,13 @@ class _Restoring:
                 notes.labels[row].restore(saved[row])
             elif catalog.registry.subjects.outcomes[row]:
                 self._begins(row, "detail dependence", "detail", "dependence")
+
+    def _stage_now(self, row: int, stage: str) -> str:
+        """The stage that has the outcomes of one that the snapshot has."""
+        about = self._catalog.subjects[row]
+        if about is None or self._catalog.is_twofold(row):
+            return stage
+        return standing_for(stage, self._catalog.streams[about.stream].evaluated)
 
     def _compares(self, row: int, stage: str, estimator: str) -> bool:
         """Whether it is looked at whether a subject is worse: if not now, since when isn't known later."""
@@ -380,7 +394,10 @@ class _Restoring:
     def _incidents(self, stages: Mapping[int, Sequence[str]]) -> None:
         """What was measured of models, and what is open."""
         present = set(self._rows.values())
-        own = {row: of for row, of in stages.items() if of and row in present}
+        own = {
+            row: [self._stage_now(row, stage) for stage in of]
+            for row, of in stages.items() if of and row in present
+        }  # fmt: skip
         for row in saved_incidents.restore(self._state.incidents, self._head, self._arrays, own):
             if self._catalog.registry.subjects.outcomes[row]:
                 self._begins(row, "", "incidents")
@@ -391,6 +408,7 @@ class _Restoring:
         """Periods that are new know what waits; those of another width begin anew."""
         accounts, catalog = self._state.accounts, self._catalog
         begun: list[int] = []
+        self._expected()
         for stream, saved in zip(catalog.streams, self._saved):
             for name, row in stream.models.items():
                 if stream.config.period is None:
@@ -402,6 +420,27 @@ class _Restoring:
                     self._note_empty(row, "periods")
         events, count = waiting.predictions_of(self._state.store, begun)
         accounts.periods = periods.update(accounts.periods, events, 0, count)
+
+    def _expected(self) -> None:
+        """What is expected of periods begins anew, with the first whole one, if its counters don't fit."""
+        catalog, models = self._catalog, self._state.accounts.expected.models
+        own = "width", *expected.FIXED
+        before = {name: self._arrays.get(f"expected|models.{name}", ()) for name in own}
+        for stream, saved in zip(catalog.streams, self._saved):
+            if stream.config.period is None or not stream.config.expected:
+                self._state.accounts.expected = expected.without(
+                    self._state.accounts.expected, np.array(list(stream.models.values()), dtype=np.int64)
+                )
+                continue
+            for name, row in stream.models.items():
+                if all(row < len(of) and of[row] == getattr(models, one)[row] for one, of in before.items()):
+                    continue
+                clock = int(catalog.registry.streams.clock[stream.code])
+                models.begin[row] = clock // stream.config.period + 1
+                if saved["period"] == stream.config.period:  # else periods themselves say so
+                    what = "from the next period on"
+                    self._missing.append(Begun(f"{stream.name}/{name}", "expected", what))
+                    self._note_empty(row, "expected")
 
     def _with_another_horizon(self) -> list[int]:
         """Models whose cohorts get another width: whole ones are moved, but not what waits in them."""

@@ -63,6 +63,7 @@ class Predictions(NamedTuple):
     judged: Codes  # 0, or 1 + the label's class when it met the label alone, after others had
     corrected: Codes  # 0, or 1 + the class by temporal correction
     version: Codes  # of the model, a code; 0: not given
+    bin: Bytes  # of its confidence, where periods are estimated; 0: none was given
 
 
 class Values(NamedTuple):
