@@ -1,9 +1,9 @@
 """What messages of one tick weigh on Kafka, and what sending them costs, by compression and by waiting.
 
 `python -m tests.bench.sending` puts the benchmark's messages through a shard of some hundred streams of two
-models, lets time make messages about all of them due at once, and sends these to a broker that librdkafka
-mocks: bytes are those that it writes to its sockets, seconds are CPU seconds of the process. And it says what a
-reader of `metrics` gets of one model in a day, where time makes its messages due.
+models, makes messages about all of them at once, and sends these to a broker that librdkafka mocks: bytes are
+those that it writes to its sockets, seconds are CPU seconds of the process. And it says what a reader of
+`metrics` gets of one model in a day, where time makes its messages due.
 """
 
 from __future__ import annotations
@@ -45,9 +45,8 @@ def sent(messages: Sequence[Encoded], settings: dict[str, Any]) -> tuple[int, fl
     def note(text: str) -> None:
         written.append(sum(broker["txbytes"] for broker in json.loads(text)["brokers"].values()))
 
-    producer = Producer(
-        {"test.mock.num.brokers": 1, "statistics.interval.ms": 100, "stats_cb": note, "log_level": 0, **settings}
-    )
+    mocked = {"test.mock.num.brokers": 1, "statistics.interval.ms": 100, "stats_cb": note, "log_level": 0}
+    producer = Producer({**mocked, **settings})
     producer.list_topics("t", timeout=10)
     producer.produce("t", b"first", b"first", 0)
     producer.flush()
