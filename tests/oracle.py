@@ -382,7 +382,7 @@ class Stream:
                     )
             if outcomes:
                 memory.outcomes[model] += [(evaluated, outcome) for outcome in outcomes.values()]
-                self.result.alarms += evaluated.add(outcomes)
+                self.result.alarms += evaluated.add(outcomes, twofold=len(counting) > 1)
                 if evaluated is self.models[model][0]:  # stages at an age are groups of their own
                     newest = choose("final", counting, t0, label.t1, self.settings.bins)
                     assert newest is not None

@@ -61,6 +61,16 @@ def groups_of_stages(settings: Settings) -> list[Settings]:
     return [replace(settings, stages=stages) for stages in (together, *([stage] for stage in aged))]
 
 
+def same_stages(settings: Settings) -> dict[str, list[str]]:
+    """The stages that nothing is said of while no instance has had two predictions, by what stands for them.
+
+    >>> from oracle_records import settings_of
+    >>> same_stages(settings_of({}, "s")), same_stages(settings_of({"defaults": {"stages": ["final"]}}, "s"))
+    ({'final': ['initial']}, {})
+    """
+    return {"final": ["initial"]} if {"initial", "final"} <= set(settings.stages) else {}
+
+
 def binned_stages(settings: Settings) -> list[str]:
     """The stages of Λ(0), …, Λ(B), which `intermediate` sums up."""
     return ["initial", *(f"bin:{b}" for b in range(1, settings.bins + 1))]
@@ -137,27 +147,43 @@ class Model:
 
     def __init__(self, stream: str, name: str, settings: Settings) -> None:
         self.stream, self.name, self.settings = stream, name, settings
+        # `initial` has the random numbers of `final`: what is equal stays so.
         self.sequences = {
-            stage: OutcomeSequence(settings, stream, name, None, stage)
+            stage: OutcomeSequence(settings, stream, name, None, "final" if stage == "initial" else stage)
             for stage in stages_with_outcomes(settings)
         }
+        self.twofold = False  # whether an instance with an outcome has had two predictions
         self.count = 0  # outcomes so far, the same number in every stage
         self.dirty = False  # outcomes or revisions since the last messages
         self.version: tuple[str, int] | None = None  # of its newest evaluated prediction, and since when
         self.version_ts = 0
 
-    def add(self, outcomes: Mapping[str, Outcome]) -> list[dict[str, Any]]:
-        """Take an instance's outcome of each stage; the alarms, in order of stage and detector."""
+    @property
+    def same(self) -> dict[str, list[str]]:
+        """Stages that are the same as another one up to now."""
+        return {} if self.twofold else same_stages(self.settings)
+
+    def told(self) -> list[str]:
+        """The stages that messages are about now."""
+        untold = [stage for stages in self.same.values() for stage in stages]
+        return [stage for stage in told_stages(self.settings) if stage not in untold]
+
+    def add(self, outcomes: Mapping[str, Outcome], *, twofold: bool) -> list[dict[str, Any]]:
+        """Take an instance's outcome of each stage; the alarms, in order of stage and detector.
+
+        `twofold`: it is of two predictions, or more.
+        """
         self.count += 1
+        self.twofold |= twofold
         self.dirty = True
         raised = {stage: self.sequences[stage].add(outcome) for stage, outcome in outcomes.items()}
         return [
             {
                 "stream": self.stream, "partition": 0, "model": self.name, "segment": None, "stage": stage,
                 "outcome": self.count, "instance_id": outcomes[stage].instance_id,
-                "ts": outcomes[stage].ts, **alarm,
+                "ts": outcomes[stage].ts, "same": self.same.get(stage), **alarm,
             }
-            for stage in told_stages(self.settings) for alarm in raised.get(stage, [])
+            for stage in self.told() for alarm in raised.get(stage, [])
         ]  # fmt: skip
 
     def note_version(self, newest: Prediction) -> None:
@@ -176,7 +202,7 @@ class Model:
         for stage, sequence in self.sequences.items():
             for place, estimator in enumerate(sequence.estimators):
                 states[stage, place] = estimator.measures(revised=True)
-        for stage in told_stages(self.settings):
+        for stage in self.told():
             sequence = self.sequences["initial" if stage == "intermediate" else stage]
             for place, estimator in enumerate(sequence.estimators):
                 if stage == "intermediate":
@@ -191,6 +217,6 @@ class Model:
                     "ts": sequence.outcomes[-1].ts,
                     "measures": {name: values[name] for name in wanted if name in values},
                     "undefined": {name: undefined[name] for name in wanted if name in undefined},
-                    "counts": dict(counts), "version": self.version,
+                    "counts": dict(counts), "version": self.version, "same": self.same.get(stage),
                 })  # fmt: skip
         return found

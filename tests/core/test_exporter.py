@@ -25,7 +25,7 @@ from prequential.core.measures.registry import NAMES
 from prequential.core.shard import Shard
 from prequential.core.snapshot import picture
 from prequential.http.endpoint import TEXT, Endpoint
-from prequential.settings.model import Config, HttpConfig
+from prequential.settings.model import ALL_SERIES, SERIES, Config, HttpConfig
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics, Output
 from prequential.topics.partitioning import partition_of
 from prequential.worker.compared import FAMILIES
@@ -33,6 +33,9 @@ from prequential.worker.exporter import Exporter
 from prequential.worker.statistics import ShardStatistics
 from prometheus_client.parser import text_string_to_metric_families
 from worlds import extreme_world, random_world
+
+#: All that there can be.
+EVERYTHING = HttpConfig(stages=ALL_SERIES, estimators=ALL_SERIES, series=SERIES)
 
 #: Samples by name and labels.
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -66,7 +69,7 @@ def exported(config: Config, shard: Shard) -> Samples:
 
 
 def with_measures(config: Config, measures: tuple[str, ...]) -> Config:
-    return replace(config, http=HttpConfig(measures=measures))
+    return replace(config, http=replace(EVERYTHING, measures=measures))
 
 
 def lived(world: World, *where: int) -> tuple[Shard, list[Output]]:
@@ -288,18 +291,19 @@ class TestSeries:
         world = random_world(random.Random(seed), 200, 2)
         shard, _ = lived(world)
         names = {} if key is None else {key: getattr(world.config.defaults, key)[:1]}
-        http = HttpConfig(segments=segments, **names)
+        http = replace(EVERYTHING, segments=segments, **names)
 
         def is_shown(key: tuple[str, frozenset[tuple[str, str]]]) -> bool:
-            name, labels = key[0], dict(key[1])
+            labels = dict(key[1])
             stage, estimator = labels.get("stage"), labels.get("estimator")
-            if name != "prequential_outcomes_total" and stage is not None and not http.shows_stage(stage):
+            config = world.config.stream(labels.get("stream", ""))
+            if stage is not None and not http.shows_stage(stage, config):
                 return False
-            if estimator is not None and not http.shows_estimator(estimator):
+            if estimator is not None and not http.shows_estimator(estimator, config):
                 return False
             return segments or "segment" not in labels
 
-        every = exported(replace(world.config, http=HttpConfig()), shard)
+        every = exported(replace(world.config, http=EVERYTHING), shard)
         wanted = {sample: value for sample, value in every.items() if is_shown(sample)}
         assert exported(replace(world.config, http=http), shard) == wanted
 
@@ -393,7 +397,7 @@ class TestSeries:
 
     def test_losses_of_numbers_have_no_interval(self) -> None:
         shard, _ = lived(numbers())
-        found = exported(shard.config, shard)
+        found = exported(replace(shard.config, http=EVERYTHING), shard)
         of = {
             "stream": "s", "partition": "0", "model": "old", "against": "new", "stage": "final",
             "loss": "squared",
@@ -617,8 +621,8 @@ def test_what_is_copied_at_once_is_bounded() -> None:
     settings = {"defaults": {"estimators": ["window:5000"], "stages": ["final"]}}
     shard, _ = lived(World(settings, topics))
     copied = []
-    for part in picture.parts(shard, scored=True):
-        taken = picture.take(shard, part, scored=True)
+    for part in picture.parts(shard.state, scored=True):
+        taken = picture.take(shard.state, shard.emission.comparisons, part, scored=True)
         copied.append(
             sum(
                 column.nbytes
@@ -644,10 +648,10 @@ def test_what_is_copied_of_pairs_at_once_is_bounded() -> None:
     settings = {"defaults": {**one.settings["defaults"], "estimators": ["window:5000"]}}
     shard, _ = lived(World(settings, topics))
     copied = []
-    for part in picture.parts(shard, scored=False):
-        pairs = picture.take(shard, part, scored=False).pairs
+    for part in picture.parts(shard.state, scored=False):
+        pairs = picture.take(shard.state, shard.emission.comparisons, part, scored=False).pairs
         copied.append(
-            sum(column.nbytes for side in pairs.sides.values() for table in side.tables()
+            sum(column.nbytes for side in pairs.sides.values() for _, table in side.named()
                 for column in columns_of(table).values())
         )  # fmt: skip
     assert max(copied) < 2 * picture._BYTES

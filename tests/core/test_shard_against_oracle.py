@@ -71,6 +71,7 @@ def assert_same_metrics(ours: Metrics, theirs: dict[str, Any], config: Config) -
     assert {k: v for k, v in ours.counts.items() if v} == theirs["counts"], about
     assert ours.config == config.stream(ours.stream).digest
     assert_same_coverage(ours.coverage, theirs.get("coverage"), about)
+    assert (ours.same or None) == theirs["same"], about
     version = None if ours.model_version is msgspec.UNSET else (ours.model_version, ours.version_since)
     assert version == theirs["version"], about
 
@@ -94,6 +95,7 @@ def assert_same_alarm(ours: Alarm, theirs: dict[str, Any]) -> None:
     about = (ours, theirs)
     for name in ("segment", "instance_id", "ts", "detector"):
         assert getattr(ours, name) == theirs[name], (name, about)
+    assert (ours.same or None) == theirs["same"], about
     assert close(ours.threshold, theirs["threshold"], 1e-9), about
     assert close(ours.statistic, theirs["statistic"], 1e-9), about
     assert theirs["params"].items() <= ours.params.items(), about

@@ -73,10 +73,10 @@ def _keep(state: State, plan: Plan, rows: Ints32) -> None:
 
 def _note_labels(state: State, plan: Plan, rows: Ints32) -> None:
     """How labels follow each other, of each subject's outcomes: once for all of its stages."""
-    log, first = state.logs.outcomes, state.catalog.columns.subjects.first
+    log, columns = state.logs.outcomes, state.catalog.columns.subjects
     rows = rows[log.kind[rows] == OUTCOME]
     subjects = plan.subject[log.sequence[rows]]
-    own = rows[log.sequence[rows] == first[subjects]]
+    own = rows[log.sequence[rows] == columns.first[subjects] + columns.single[subjects]]
     of, labels = plan.subject[log.sequence[own]], state.notes.labels
     for subject in np.unique(of).tolist():
         if subject not in labels:

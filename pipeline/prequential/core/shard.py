@@ -27,7 +27,7 @@ from prequential.core.input.merge import Batch, Cut
 from prequential.core.input.merge import Round as Taken
 from prequential.core.input.refusals import Refusals
 from prequential.core.input.versions import separate_versions
-from prequential.core.join.join import EMIT, FULL, NEW_NAMES, NEW_SEGMENT, join
+from prequential.core.join.join import EMIT, FULL, NEW_NAMES, NEW_SEGMENT, NEW_STAGE, join
 from prequential.core.snapshot import snapshot
 from prequential.core.snapshot.restored import Restored
 from prequential.core.snapshot.restoring import restore
@@ -126,7 +126,10 @@ class Shard:
         return self._process(taken)
 
     def follow(self, cut: Cut) -> int:
-        """Process exactly the records below `cut`, as the journal of a former holder says."""
+        """Process exactly the records below `cut`, as the journal of a former holder says; returns how many.
+
+        They must have been added (`Merge.covers`).
+        """
         taken = self.merge.take_until(cut)
         if taken is None:
             return 0
@@ -134,7 +137,7 @@ class Shard:
         return self._process(taken)
 
     def flush(self) -> tuple[list[Output], list[Cut]]:
-        """Outputs and cuts since the last flush."""
+        """Outputs and cuts since the last flush: dead letters by topic and offset, then messages in order."""
         # However the records went, dead letters lie in the order of their topic.
         outputs = sorted(self.letters, key=lambda letter: (letter.kind, letter.offset)) + self.outputs
         self.letters, self.outputs = [], []
@@ -259,6 +262,8 @@ class Shard:
             elif why == NEW_SEGMENT:
                 self.catalog.add_segment(int(used[WANTED]))
                 self.add_rows()
+            elif why == NEW_STAGE:
+                self.state.separate(int(used[WANTED]))
             elif why == FULL and not drained:
                 self._widen_logs(int(used[NEEDED]))
             elif why == NEW_NAMES:
@@ -290,7 +295,7 @@ class Shard:
         self.state.logs = wider._replace(used=logs.used, dropped=logs.dropped)
 
     def add_rows(self) -> None:
-        """Rows for streams and subjects that are new."""
+        """Have rows for streams and subjects that are new, in the state and where messages are made."""
         self.state.add_rows()
         self.emission.add_streams()
 
@@ -307,7 +312,7 @@ class Shard:
         state.follow_predictions()
         if count := int(logs.used[OUTCOMES]):
             raised = evaluate(state, self.reporter, count, records)
-            state.pairing.consume(logs)
+            self.outputs += self.emission.of_outcomes(logs, replaying=self.replaying)
             found = state.incidents.consume(logs, records, raised)
             self.outputs += [] if self.replaying else found
         elif logs.used[EVENTS]:
@@ -334,13 +339,19 @@ class Shard:
         return snapshot.size(self.state)
 
     def snapshot(self, space: Space | None = None) -> Iterator[object]:
-        """The state in parts, copied into this space: see `prequential.core.snapshot.snapshot`."""
+        """The state in parts, copied into this space: see `prequential.core.snapshot.snapshot`.
+
+        All outputs must have been flushed: they are no part of it.
+        """
         assert not self.outputs, "flush before taking a snapshot"
         assert not self.letters, "flush before taking a snapshot"
         return snapshot.take(self.state, space or Space())
 
     def restore(self, parts: Iterator[Any]) -> Restored:
-        """Become what the parts of a snapshot say; returns what became of that."""
+        """Become what the parts of a snapshot say; returns what was kept, what begins empty, what has ended.
+
+        Raises WorkError for a stream whose task is another one now.
+        """
         restored = restore(self.state, parts)
         for stream in self.catalog.streams:
             self.encoder.know(stream)

@@ -26,12 +26,13 @@ from prequential.core.tables.keys import Key, Table
 from prequential.core.tables.logs import EVENTS, OUTCOMES, REMEMBERED, new_logs
 from prequential.core.tables.streams import MODEL
 from prequential.settings.model import Config
+from prequential.settings.stages import FINAL, INITIAL
 from prequential.topics.outputs import Incident
 
 #: Rows of the logs at first: those of a round as the worker takes them.
 _LOG_ROWS = 1 << 15
 
-#: No `emit.every`: no tick is ever due.
+#: No duration in `emit`: no tick is ever due.
 _NO_TICK = 1 << 62
 
 
@@ -57,8 +58,11 @@ class State:
         self.merge = Merge()
         self.dead_letters = [0, 0, 0]  # by kind, and of them those that were to be passed over
         self.quarantined = [0, 0, 0]
-        every = {s.emit_every for s in (config.defaults, *config.streams.values())}
-        #: Next multiple of each `emit.every` (ms) that record time hasn't passed; None: no record yet.
+        every = {
+            time for s in (config.defaults, *config.streams.values())
+            for time in (s.emit_every, s.emit_comparisons)
+        }  # fmt: skip
+        #: Next multiple of each duration (ms) in `emit` that record time hasn't passed; None: no record yet.
         self.ticks: dict[int, int | None] = dict.fromkeys(sorted(filter(None, every)))
         self.next_tick = -_NO_TICK if self.ticks else _NO_TICK
         self.catalog = Catalog(config, partition)
@@ -158,6 +162,21 @@ class State:
         for table in plan.tables():
             table.copy(of, to)
         self.notes.copy_stage(row, source.stage, target.stage)
+        self.incidents.copy_stage(row, source.stage, target.stage)
         for kept in (self.courses, self.past):
             if kept is not None:
                 kept.copy(row, *places)
+
+    def separate(self, row: int) -> None:
+        """`initial` of a model or a baseline, which has been the same as `final`, goes on from a copy of it.
+
+        So do those of its correction, of its segments, and of pairs of which both had one sequence; the
+        outcomes up to now have been taken over by all that reads the log.
+        """
+        own = self.catalog.single_of(row)
+        pairs = {pair for one in own for pair in self.pairing.of.get(one, ()) if self.pairing.is_single(pair)}
+        self.catalog.separate(row)
+        for subject in own:
+            self.copy(Sequence(subject, FINAL), Sequence(subject, INITIAL))
+        for pair in sorted(pairs):
+            self.copy(JointSequence(pair, FINAL), JointSequence(pair, INITIAL))

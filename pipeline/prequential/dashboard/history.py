@@ -32,7 +32,7 @@ class Version(NamedTuple):
 
 
 class PairKey(NamedTuple):
-    """What comparisons are about."""
+    """What comparisons are about: two models of a stream in a partition, by a loss and an estimator."""
 
     stream: str
     partition: int
@@ -52,8 +52,8 @@ class Past:
         self.coverage: Series | None = None
         self.versions: deque[Version] = deque(maxlen=_VERSIONS)
         self.alarms: deque[Notice] = deque(maxlen=_ALARMS)
-        #: All that came, by detector, signal and stage.
-        self.alarm_counts: dict[tuple[str, str, str], int] = {}
+        #: All that came, by detector, signal and stage, with those that were the same.
+        self.alarm_counts: dict[tuple[str, str, tuple[str, ...]], int] = {}
         #: Label time of the first message (epoch ms).
         self.first = 0
 
@@ -73,8 +73,8 @@ class History(State):
         self.past: dict[ModelKey, Past] = {}
         self.incidents = IncidentLog()
         self.pair_series: dict[PairKey, Series] = {}
-        #: By what comparisons are about: the newest verdict that forgets.
-        self.recent: dict[PairKey, dict[str, Any]] = {}
+        #: By what comparisons are about: the newest verdict that forgets, and the stages that are the same.
+        self.recent: dict[PairKey, tuple[dict[str, Any], list[str]]] = {}
         self._pairs_of: dict[tuple[str, int], dict[PairKey, None]] = {}
         self._capacity = capacity if capacity is not None else Capacity()
         #: The newest label time and Kafka time (epoch ms) of all messages.
@@ -87,18 +87,18 @@ class History(State):
         self.heard: dict[object, int] = {}
 
     def update(self, topic: str, value: bytes | None, time: int = 0) -> bool:
-        """Take in a message of a topic, as `State.update`."""
+        """Take in a message of a topic, as `State.update` does, which says what is returned."""
         self.version += 1
         self.newest_time = max(self.newest_time, time)
         self.pace.add(time)
         return super().update(topic, value, time)
 
     def points(self) -> int:
-        """Points that are kept of all courses."""
+        """How many points are kept, over the courses of all models and pairs."""
         return sum(one.size for one in self._all_series())
 
     def comparisons(self, stream: str, partition: int) -> list[PairKey]:
-        """What is compared in a stream."""
+        """What is compared in a partition's stream, in the order in which it came."""
         return list(self._pairs_of.get((stream, partition), ()))
 
     def within(self, series: Series) -> Series:
@@ -162,7 +162,7 @@ class History(State):
         )  # fmt: skip
         self.heard[said.stream, said.partition] = self.version
         if said.recent:
-            self.recent[key._replace(estimator="")] = said.recent
+            self.recent[key._replace(estimator="")] = said.recent, said.same or []
         series = self.pair_series.get(key)
         if series is None:
             series = self.pair_series[key] = Series(self._capacity.points)
@@ -179,7 +179,7 @@ class History(State):
         self.heard[model.key] = self.version
         self.newest_ts = max(self.newest_ts, alarm.ts)
         past.alarms.append(alarm)
-        kind = alarm.detector, alarm.signal, alarm.stage
+        kind = alarm.detector, alarm.signal, (alarm.stage, *alarm.same)
         past.alarm_counts[kind] = past.alarm_counts.get(kind, 0) + 1
 
     def _incident_said(self, model: Model, said: Incident) -> None:

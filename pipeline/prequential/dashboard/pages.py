@@ -20,6 +20,7 @@ from prequential.wording.comparing import contradicted, standing
 from prequential.wording.incidents import cause_in_words
 from prequential.wording.measures import COMPARED
 from prequential.wording.neighbours import changed_with, unchanged
+from prequential.wording.stages import stage_in_words
 
 #: The name of the course of what became of predictions: no stage has it.
 COVERAGE = "@coverage"
@@ -86,6 +87,7 @@ def model_page(
         "estimators": known_estimators,
         "segments": sorted({one.segment for one in model.sequences if one.segment is not None})[:_SEGMENTS],
         "stages": stages,
+        "same": {stage: list(one.same) for stage, one in readings.items() if one is not None and one.same},
         "measures": [name for name in measures_shown(known, None) if name in known],
         "not_quality": [name for name in NOT_QUALITY if name in known],
         "less_is_better": [name for name in LESS_IS_BETTER if name in known],
@@ -122,7 +124,10 @@ class Courses:
         self._sent: dict[str, tuple[Series, int, int]] = {}
 
     def course(self, name: str, series: Series | None) -> dict[str, Any]:
-        """The points of a course, column by column, from number `from` on: those before it are known."""
+        """The points of a course, column by column, from number `from` on: those before it were sent.
+
+        `t` is epoch ms, `outcomes` the sequence's by then, `values` numbers by name.
+        """
         if series is None:
             return {"from": 0, "t": [], "outcomes": [], "values": {}}
         self._history.within(series)
@@ -139,25 +144,28 @@ class Courses:
 
 
 def pair_page(history: History, about: PairKey, courses: Courses | None = None) -> dict[str, Any]:
-    """Two models: the difference of their losses over time, with the verdict. Raises Absent if not known.
+    """Two models: the difference of their losses over time, with the verdict, as it is sent in JSON.
 
-    Of `about` the estimator doesn't matter.
+    Of `about` the estimator doesn't matter. Raises Absent if not known.
     """
     courses = courses or Courses(history)
     found = [
         pair
         for pair in history.pairs(about.stream, about.partition)
-        if (pair.model, pair.against, pair.segment, pair.stage, pair.loss)
-        == (about.model, about.against, about.segment, about.stage, about.loss)
+        if (pair.model, pair.against, pair.segment, pair.loss)
+        == (about.model, about.against, about.segment, about.loss)
+        and about.stage in (pair.stage, *pair.same)
     ]
     if not found:
         raise Absent(f"no comparison of {about.model!r} with {about.against!r} on {about.stream!r} was seen")
     [pair] = found
+    about = about._replace(stage=pair.stage)
     of = [
         one for one in history.comparisons(about.stream, about.partition) if one[:7] == about[:7]
     ]  # of each estimator
     return {
         **about._asdict(),
+        "same": pair.same,
         "split": about.stream in history.split,
         "estimators": [one.estimator for one in of],
         "outcomes": pair.outcomes,
@@ -277,7 +285,7 @@ def _now(history: History, model: Model) -> list[dict[str, Any]]:
         reading = history.reading(newest)
         if sequence.segment is None and reading is not None:
             rows.append({
-                "stage": sequence.stage,
+                "stage": stage_in_words(sequence.stage, reading.same),
                 "estimator": sequence.estimator,
                 "n": reading.n,
                 "outcomes": reading.outcomes,
@@ -340,7 +348,8 @@ def _incident_marks(one: Incident) -> Iterable[dict[str, Any]]:
 def _alarm(alarm: Notice) -> dict[str, Any]:
     return {
         "id": alarm.id, "ts": None if alarm.untimed else alarm.ts,
-        "stage": alarm.stage, "segment": alarm.segment,
+        "stage": stage_in_words(alarm.stage, alarm.same),
+        "segment": alarm.segment,
         "detector": alarm.detector, "signal": alarm.signal, "outcome": alarm.outcome,
         "instance_id": alarm.instance_id, "statistic": alarm.statistic, "threshold": alarm.threshold,
     }  # fmt: skip
@@ -369,6 +378,6 @@ def _pairs(history: History, key: ModelKey) -> list[dict[str, Any]]:
 def _pair_line(pair: Any) -> dict[str, Any]:
     return {
         "stream": pair.stream, "partition": pair.partition, "model": pair.model, "against": pair.against,
-        "segment": pair.segment, "stage": pair.stage, "loss": pair.loss, "verdict": pair.verdict,
-        "contradicted": contradicted(pair), "sentence": standing(pair),
+        "segment": pair.segment, "stage": pair.stage, "same": pair.same, "loss": pair.loss,
+        "verdict": pair.verdict, "contradicted": contradicted(pair), "sentence": standing(pair),
     }  # fmt: skip

@@ -74,7 +74,7 @@ class Board:
 
     @property
     def models(self) -> list[str]:
-        """The models, in order of their names."""
+        """The models that have metrics, in order of their names."""
         return sorted({model for model, _, _ in self.newest})
 
     @property
@@ -83,8 +83,18 @@ class Board:
         newest = [one.outcomes for one in self.newest.values() if one.estimator == RECENT]
         return min(newest, default=0)
 
+    def same(self, model: str, stage: str) -> list[str]:
+        """Stages of a model that are the same as one up to now."""
+        metrics = self.newest.get((model, stage, RECENT))
+        return [] if metrics is None else metrics.same or []
+
+    def stages(self, model: str) -> list[str]:
+        """Those that are shown of a model: not what is the same as another one."""
+        same = {other for stage in STAGES for other in self.same(model, stage)}
+        return [stage for stage in STAGES if stage not in same]
+
     def measure(self, model: str, stage: str, estimator: str, name: str) -> float | None:
-        """A measure's newest value, None if it has none."""
+        """A measure's newest value of a model, a stage and an estimator; None if it has none."""
         metrics = self.newest.get((model, stage, estimator))
         return None if metrics is None else metrics.measures.get(name)
 

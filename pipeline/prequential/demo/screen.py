@@ -13,6 +13,7 @@ from prequential.replay.table import Row, models_table, number, print_wide, with
 from prequential.topics.outputs import Alarm, Incident
 from prequential.wording.comparing import WHOLE
 from prequential.wording.incidents import cause_in_words, levels_in_words
+from prequential.wording.stages import caption_of_stages, stage_in_words
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
@@ -25,7 +26,7 @@ _BEHIND = 2.0
 
 
 def picture(board: Board, feed: Feed, console: Console) -> Group:
-    """Everything that is known by now."""
+    """All that is known by now, for rich to draw: progress, the drift, the models' table, incidents."""
     server = feed.server
     parts: list[Text | Table] = [
         Text(progress(board, feed)),
@@ -42,20 +43,24 @@ def table(board: Board, server: ModelServer, console: Console) -> Table:
     """The models: accuracy in the whole run and after the drift, and recent measures."""
     rows = []
     for model in board.models:
-        for stage in STAGES:
+        stages = board.stages(model)
+        for stage in stages:
             recent = [
                 board.measure(model, stage, RECENT, name) for name in ("accuracy", "kappa", "kappa_per")
             ]
             rows.append(
                 Row(
-                    (model if stage == STAGES[0] else "", stage),
+                    (
+                        model if stage == stages[0] else "",
+                        stage_in_words(stage, board.same(model, stage)),
+                    ),
                     (
                         board.measure(model, stage, WHOLE, "accuracy"),
                         board.since(model, stage, server.drift_outcome),
                         *recent,
                     ),
                     [accuracy for _, accuracy in board.course.get((model, stage), [])],
-                    stage == STAGES[-1],
+                    stage == stages[-1],
                 )
             )
     return models_table(
@@ -68,8 +73,8 @@ def table(board: Board, server: ModelServer, console: Console) -> Table:
         "accuracy over time" if with_courses(console) else None,
         title=f"after {board.outcomes:,} outcomes; at drift: {LATEST:,} from it on; "
         f"latest: the last {LATEST:,}",
-        caption="initial: an instance's first prediction; final: the last one before its label. "
-        "kappa_per: gain over repeating the latest label known at the prediction; "
+        caption=caption_of_stages(board.same(model, STAGES[-1]) for model in board.models)
+        + "kappa_per: gain over repeating the latest label known at the prediction; "
         "below 0: a loss",
     )  # fmt: skip
 
@@ -85,7 +90,7 @@ def legend(server: ModelServer) -> list[str]:
 
 
 def progress(board: Board, feed: Feed) -> str:
-    """How far it is, in one line."""
+    """How far the stream is and how much has come, in one line of text."""
     server = feed.server
     readings = board.readings
     behind = f" ({feed.behind:.0f} s behind: busy machine)" if feed.behind >= _BEHIND else ""
@@ -102,7 +107,7 @@ def progress(board: Board, feed: Feed) -> str:
 
 
 def drift(server: ModelServer) -> str:
-    """Where the drift is, in one line."""
+    """At which instance the drift is, and whether it has come, in one line of text."""
     number = server.plan.drift
     if server.instances < number:
         return f"drift to be put in at instance {number:,}"
@@ -119,13 +124,14 @@ def recent_line(board: Board) -> str:
         return "no outcomes yet"
     shown = []
     for model in board.models:
-        both = (number(board.measure(model, stage, RECENT, "accuracy")).plain for stage in STAGES)
+        stages = board.stages(model)
+        both = (number(board.measure(model, stage, RECENT, "accuracy")).plain for stage in stages)
         shown.append(f"{model} {' / '.join(both)}")
     return f"accuracy {' / '.join(STAGES)}, latest {LATEST:,}: {', '.join(shown)}"
 
 
 def incident_line(incident: Incident, server: ModelServer) -> str:
-    """One incident, in one line."""
+    """An incident in one line of text: since when, how bad, which causes, and how many alarms."""
     since, later = incident.change_point["outcome"], ""
     if server.drift_outcome is not None:
         off = since - server.drift_outcome
@@ -149,5 +155,5 @@ def print_lines(lines: Iterable[str], console: Console) -> None:
 
 
 def print_table(board: Board, server: ModelServer, console: Console) -> None:
-    """The table for good, at the end."""
+    """Print the models' table for good, at the end of the run."""
     print_wide(lambda wide: table(board, server, wide), console)

@@ -18,6 +18,7 @@ from prequential.replay.text import (
     shown_estimators,
 )
 from prequential.wording.comparing import report
+from prequential.wording.stages import stage_in_words
 
 #: Size of a course, in pixels.
 _WIDTH, _HEIGHT = 140, 28
@@ -33,7 +34,7 @@ _STYLE = (
 
 
 def page_of(summary: Summary) -> str:
-    """The summary."""
+    """The summary as a piece of HTML: one `div` with its style, every text escaped."""
     parts = [_STYLE, _text([*record_lines(summary, IN_PYTHON), *outcome_lines(summary)])]
     for task in COLUMNS:
         rows = [one for one in summary.sequences if one.task == task]
@@ -63,8 +64,9 @@ def _table(rows: Sequence[Evaluated], task: str) -> str:
         numbers = [one.measures[first].get(measure) for measure in whole]
         numbers += [one.measures[last].get(measure) for measure in latest]
         cells = "".join(f"<td>{'' if number is None else f'{number:.3f}'}</td>" for number in numbers)
+        stage = stage_in_words(one.stage, one.same)
         lines.append(
-            f'<tr><td class="l">{escape(name)}</td><td class="l">{escape(one.stage)}</td>'
+            f'<tr><td class="l">{escape(name)}</td><td class="l">{escape(stage)}</td>'
             f"<td>{one.outcomes:,}</td>{cells}<td>{_course(one, whole[0])}</td></tr>"
         )
     last = shown_estimators(rows[0].measures)[1]

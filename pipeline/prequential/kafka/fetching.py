@@ -97,7 +97,10 @@ class Demand(NamedTuple):
 
 
 class Fetcher:
-    """Reads the input topics of the shards that are asked for."""
+    """Reads the input topics of the shards that are asked for.
+
+    `on_partitions` is called with the partitions that the group gives this member.
+    """
 
     def __init__(
         self,
@@ -166,7 +169,7 @@ class Fetcher:
     # ---- shards
 
     def open(self, partition: int, offsets: Iterable[int]) -> None:
-        """Begin to read a shard's three partitions at `offsets`."""
+        """Begin to read a shard's three partitions at `offsets` (instances, predictions, labels)."""
         self._open.add(partition)
         for reader, topic, offset in zip(self._readers, self._topics, offsets):
             reader.incremental_assign([TopicPartition(topic, partition, offset)])
@@ -238,7 +241,7 @@ class Fetcher:
     # ---- the group and its records
 
     def subscribe(self) -> None:
-        """Join the group."""
+        """Join the group; which shards it gives is told to `on_partitions`."""
         self._member.subscribe(
             list(self._topics),
             on_assign=self._on_assign,
@@ -247,7 +250,10 @@ class Fetcher:
         )
 
     def fetch(self, now: float) -> list[list[Fetched]]:
-        """What has come, by topic; `now` is monotonic (seconds)."""
+        """What has come: for each topic that had something the batches of its partitions.
+
+        `now` is monotonic (seconds). Raises WorkError if the group has thrown this member out.
+        """
         message = self._member.poll(0)  # serves rebalances
         if message is not None and (error := message.error()) is not None:
             if error.code() == KafkaError._FATAL:
@@ -396,7 +402,7 @@ class Fetcher:
 
 
 def run_end(partitions: list[Any], start: int) -> int:
-    """Where the run of one partition that begins at `start` ends."""
+    """The place behind the last of the equal entries that begin at place `start`."""
     partition = partitions[start]
     if partitions.count(partition) == len(partitions):
         return len(partitions)  # the usual case, without a loop of our own

@@ -79,7 +79,7 @@ class Course(msgspec.Struct):
 
 
 class Sequence(msgspec.Struct):
-    """What is evaluated in a stage: measures by estimator."""
+    """What is evaluated of a model in a stage: outcomes, measures by estimator and name, and its course."""
 
     stream: str
     partition: int
@@ -89,6 +89,12 @@ class Sequence(msgspec.Struct):
     outcomes: int
     measures: dict[str, dict[str, float]]
     course: Course
+    #: Stages that are the same, as each instance has had one prediction.
+    same: list[str] = []
+
+    def is_of(self, stage: str) -> bool:
+        """Whether it is of this stage, or of one that is the same."""
+        return stage in (self.stage, *self.same)
 
 
 class Emission(msgspec.Struct):
@@ -111,7 +117,7 @@ class Saying(msgspec.Struct):
 
 
 class Summary(msgspec.Struct):
-    """All of it, as `--summary` writes it."""
+    """What `replay --summary` writes, as JSON: records, outcomes, how models stand, and what looks wrong."""
 
     evaluated: bool
     records: dict[str, Kind]
@@ -154,7 +160,7 @@ class Account:
         self._configured: tuple[str, ...] = ()
 
     def add(self, shard: Shard) -> None:
-        """A shard has come to its end."""
+        """Take in all that a shard knows, which has come to its end."""
         for name, read, unusable in zip(KINDS, read_by(shard), shard.state.dead_letters):
             self._records[name].read += read
             self._records[name].dropped += unusable
@@ -171,7 +177,7 @@ class Account:
             self._add_stream(shard, stream)
 
     def facts(self) -> Facts:
-        """What may look wrong."""
+        """What is known of all shards so far, for findings about what looks wrong."""
         records = [self._records[name].read for name in KINDS]
         return Facts(
             tuple(self._streams), triple(records), tuple(one for one, _ in self._refusals.values()),
@@ -179,7 +185,10 @@ class Account:
         )  # fmt: skip
 
     def summary(self, emission: list[Emission] | None) -> Summary:
-        """What there is to say now."""
+        """The summary of all shards so far.
+
+        `emission` says when there were metrics messages (see `emission_of`); None: it isn't known.
+        """
         for kind in self._records.values():
             kind.used = kind.read - kind.dropped - kind.waiting
         unusable = [
@@ -265,7 +274,11 @@ class Account:
 
 
 def emission_of(config: Config, configured: Config, *, untimed: bool = False) -> list[Emission]:
-    """When a replay with a configuration emits, where `configured` is what the user has written."""
+    """When a replay with a configuration emits: first of all streams, then of those that differ.
+
+    `configured` is what the user has written, before defaults that depend on the files. `untimed`: `every_ms`
+    counts rows.
+    """
 
     def of(name: str | None, stream: StreamConfig, written: StreamConfig) -> Emission:
         by_default = stream.emit_every != written.emit_every
@@ -287,7 +300,7 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
         if about.kind in _WHOLE and subjects.outcomes[about.row]
     ]  # fmt: skip
     found: dict[tuple[str, str], Sequence] = {}
-    for about, model, stage, estimator, state, _ in shard.reporter.estimates(rows):
+    for about, model, stage, estimator, state, _, same in shard.reporter.estimates(rows):
         if model != about.model or stage not in stream.evaluated[:COURSE_STAGES]:
             continue
         place, courses = stream.evaluated.index(stage), shard.state.courses
@@ -296,7 +309,7 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
             (model, stage),
             Sequence(
                 stream.name, shard.partition, model, stage, stream.config.task,
-                int(subjects.outcomes[about.row]), {}, Course(*course),
+                int(subjects.outcomes[about.row]), {}, Course(*course), same,
             ),
         )  # fmt: skip
         own.measures[estimator] = _measures(stream.config.measures, state)
@@ -314,7 +327,7 @@ def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
             stream.config.compare_level, VERDICTS[one.verdict], one.since,
             latest_of({name: (one.n[name], of.get("difference")) for name, of in one.statistics.items()},
                 one.outcomes),
-            shard.catalog.untimed, recent_of(one.recent),
+            shard.catalog.untimed, recent_of(one.recent), one.same,
         )  # fmt: skip
 
 
@@ -330,5 +343,5 @@ def refuse_reused_ids(summary: Summary, way: str) -> None:
 
 
 def why(summary: Summary, facts: Facts) -> str:
-    """Why nothing was evaluated."""
+    """Why nothing was evaluated, in one sentence."""
     return why_nothing(facts, [Finding(one.code, one.stream, one.sentence) for one in summary.findings])

@@ -15,6 +15,7 @@ from prequential.topics.reasons import printable
 from prequential.wording.comparing import report
 from prequential.wording.incidents import sentence
 from prequential.wording.measures import COLUMNS as MEASURES
+from prequential.wording.stages import caption_of_stages, stage_in_words
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -70,7 +71,7 @@ def show(summary: Summary, console: Console, more: Elsewhere = AT_A_TERMINAL) ->
 
 
 def finding_in_words(said: Saying) -> str:
-    """A finding, with its stream."""
+    """A finding as one sentence, with the stream that it is about."""
     return str(Finding(said.code, said.stream, said.sentence))
 
 
@@ -79,7 +80,7 @@ def _print(line: str, console: Console) -> None:
 
 
 def record_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:
-    """What was read, and what became of it."""
+    """Lines about what was read and what became of it, and the most frequent reasons for what was dropped."""
     read = [f"{kind.read:,} {name}" for name, kind in summary.records.items() if kind.read]
     became = (
         f"{name}: {sum(getattr(kind, name) for kind in summary.records.values()):,}"
@@ -108,7 +109,7 @@ def place_in_words(place: Place) -> str:
 
 
 def outcome_lines(summary: Summary) -> Iterator[str]:
-    """Outcomes by stream, and when there were messages."""
+    """Lines about outcomes by stream and model, and about when there were messages."""
     by_stream: dict[str, dict[str, tuple[int, int]]] = {}
     for one in summary.outcomes:
         models = by_stream.setdefault(one.stream, {})
@@ -148,7 +149,7 @@ def _table(rows: list[Sequence], task: str, console: Console) -> Table:
         name = f"{one.stream}/{one.model}" if several else one.model
         lines.append(
             Row(
-                (name if new else "", one.stage, f"{one.outcomes:,}"),
+                (name if new else "", stage_in_words(one.stage, one.same), f"{one.outcomes:,}"),
                 (*map(of_whole.get, whole), *map(of_latest.get, latest)),
                 course_of(one),
                 ends,
@@ -162,20 +163,25 @@ def _table(rows: list[Sequence], task: str, console: Console) -> Table:
         (*(f"{name}\nwhole run" for name in whole), *(f"{name}\nlatest" for name in latest)),
         f"{measure} over time" if with_courses(console) else None,
         title=f"latest: {last}" if several else f"{rows[0].stream}; latest: {last}",
-        caption="initial: an instance's first prediction; final: the last one before its label. "
-        + _CAPTIONS[task],
+        caption=f"{caption_of_stages(one.same for one in rows)}{_CAPTIONS[task]}",
     )  # fmt: skip
 
 
 def shown_estimators(measures: dict[str, Any]) -> tuple[str, str]:
-    """Which estimator shows the whole run, and which its latest part."""
+    """The estimators, of those that measures are of, that show the whole run and its latest part.
+
+    That is `all`, or the first; and the first one that forgets, or the same.
+    """
     names = list(measures)
     whole = "all" if "all" in names else names[0]
     return whole, next((name for name in names if recency(name) is not None), whole)
 
 
 def course_of(one: Sequence) -> list[float]:
-    """The course as heights: accuracies; of errors the share of the largest."""
+    """The course of a sequence as heights from 0 to 1.
+
+    They are accuracies; of numbers, errors as shares of the largest one.
+    """
     losses = one.course.loss
     if one.task == "classification":
         return [1 - loss for loss in losses]

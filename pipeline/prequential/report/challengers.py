@@ -27,13 +27,17 @@ class Challenge(NamedTuple):
     measure: str = "comparisons"
 
     def check(self, history: History) -> list[Found]:
-        """What it says of each pair that it is about; one failure where it is about none."""
+        """What it says of each pair that it is about, and whether that fails.
+
+        There is one failure where it is about none.
+        """
         found: list[Found] = []
-        for key, recent in history.recent.items():
+        for key, (recent, same) in history.recent.items():
             stage, loss = self.selectors.get("stage", FINAL), self.selectors.get("loss", "error")
             segment = self.selectors.get("segment")
             of_segment = key.segment is None if segment is None else fnmatchcase(key.segment or "", segment)
-            if not (fnmatchcase(key.stage, stage) and fnmatchcase(key.loss, loss) and of_segment):
+            of_stage = any(fnmatchcase(one, stage) for one in (key.stage, *same))
+            if not (of_stage and fnmatchcase(key.loss, loss) and of_segment):
                 continue
             if not fnmatchcase(key.stream, self.selectors.get("stream", "*")) or key.model == key.against:
                 continue

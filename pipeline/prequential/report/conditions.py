@@ -54,7 +54,10 @@ class Condition(NamedTuple):
     bound: float
 
     def check(self, history: History) -> list[Found]:
-        """What it says of each model that it is about; one failure where it is about none."""
+        """What it says of each model that it is about, and whether that fails.
+
+        There is one failure where it is about none.
+        """
         ranking = Ranking(history)
         found: list[Found] = []
         for _, model in sorted(history.models.items()):
@@ -91,7 +94,10 @@ class Condition(NamedTuple):
             return len(history.incidents.of(key.stream, key.model, key.partition))
         past = history.past.get(key)
         counts = past.alarm_counts if past is not None else {}
-        return sum(count for (_, _, stage), count in counts.items() if self._chooses("stage", stage))
+        return sum(
+            count for (_, _, stages), count in counts.items()
+            if any(self._chooses("stage", stage) for stage in stages)
+        )  # fmt: skip
 
     def _sequences(self, row: Row) -> list[SequenceKey]:
         """Those that are chosen; else of the whole stream, as it is shown, over all history."""
@@ -104,7 +110,9 @@ class Condition(NamedTuple):
                     continue
             elif one.segment is not None:
                 continue
-            if not (self._chooses("stage", one.stage) if "stage" in self.selectors else one.stage == stage):
+            stages = row.model.stages_of(one)
+            wanted = any(self._chooses("stage", own) for own in stages)
+            if not (wanted if "stage" in self.selectors else one.stage == stage):
                 continue
             if "estimator" in self.selectors:
                 if not self._chooses("estimator", one.estimator):

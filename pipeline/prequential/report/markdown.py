@@ -15,6 +15,7 @@ from prequential.watching.text import moment, number
 from prequential.wording.comparing import Pair
 from prequential.wording.comparing import report as standings
 from prequential.wording.incidents import sentence
+from prequential.wording.stages import stage_in_words
 
 #: Models in the table, failures and alarms in the lists: a comment is read, not searched.
 _MODELS, _FAILURES, _MEASURES = 30, 20, 5
@@ -83,9 +84,10 @@ def _table(history: History) -> Iterator[str]:
             continue
         values = row.reading.measures
         model = code(row.model.key.model) + (" (baseline)" if is_baseline(row.model.key.model) else "")
+        stage = stage_in_words(row.sequence.stage, row.reading.same)
         missed = {one.measure for one in overview.missed(row)}
         yield from _row([
-            code(row.model.key.stream), model, code(row.sequence.stage), code(row.sequence.estimator),
+            code(row.model.key.stream), model, code(stage), code(row.sequence.estimator),
             f"{row.reading.outcomes:,}",
             *(number(values[name]) + " ▼" * (name in missed) if name in values else "–" for name in names),
         ])  # fmt: skip

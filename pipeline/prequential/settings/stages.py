@@ -11,7 +11,7 @@ with each other are a pair, `initial/final`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -88,7 +88,9 @@ class Stage:
 
 @lru_cache(maxsize=4096)
 def parse(name: str) -> Stage:
-    """The stage of this name; raises ValueError quoting it.
+    """The stage of this name, with its kind and its number: of a bin, from 1; of an age, in ms.
+
+    Raises ValueError quoting a name that is none.
 
     >>> parse("bin:3")
     Stage(kind='bin', number=3, name='bin:3')
@@ -210,6 +212,30 @@ def evaluated(configured: Iterable[str], number: int) -> tuple[str, ...]:
     if not some.isdisjoint(bins(1)):
         some.add(INITIAL)
     return tuple(sorted(some, key=lambda name: parse(name).row))
+
+
+def standing_for(stage: str, stages: Iterable[str]) -> str:
+    """Which of these stages has the outcomes of `stage` where no instance has had two predictions.
+
+    `initial` and `final` are the same then, and where there are both `final` stands for them.
+
+    >>> standing_for("initial", ("initial", "final")), standing_for("final", ("initial", "bin:1"))
+    ('final', 'initial')
+    >>> standing_for("bin:1", ("initial", "bin:1"))
+    'bin:1'
+    """
+    if stage in (INITIAL, FINAL):
+        return FINAL if FINAL in stages else INITIAL
+    return stage
+
+
+def told(stages: Sequence[str]) -> tuple[str, ...]:
+    """Those of these stages that something is said of where no instance has had two predictions.
+
+    >>> told(("initial", "final", "bin:1")), told(("initial", "bin:1"))
+    (('final', 'bin:1'), ('initial', 'bin:1'))
+    """
+    return tuple(dict.fromkeys(stage for stage in stages if standing_for(stage, stages) == stage))
 
 
 def shown_order(name: str) -> tuple[int, int, str]:

@@ -15,7 +15,7 @@ from prequential.core.detectors.objectives import every_detector
 from prequential.core.estimators.naming import parse_estimator
 from prequential.core.measures.registry import MEASURES, OF_PROBABILITIES
 from prequential.settings.model import Config, StreamConfig
-from prequential.settings.stages import reported
+from prequential.settings.stages import reported, told
 from prequential.sizing.costs import MEASURED, Costs
 
 _SECOND = 1_000  # ms
@@ -24,7 +24,7 @@ _MB = 1e6
 
 @dataclass(frozen=True)
 class Workload:
-    """What comes."""
+    """What comes: streams, models, records a second, how late labels are, how large records are."""
 
     streams: int
     models: int = 2
@@ -44,7 +44,7 @@ class Workload:
 
     @property
     def instances(self) -> float:
-        """Instances a second, of all streams."""
+        """Instances a second, of all streams together."""
         return self.rate / (1 + self.models + self.labelled)
 
 
@@ -83,7 +83,7 @@ class Shape(NamedTuple):
     values: int  # segments: values of all keys together
     keys: int
     stages: int  # that have messages
-    kept: int  # stages with outcomes of their own
+    kept: int  # stages with outcomes of their own: `initial` is `final`, as each instance has one prediction
     estimators: int
     window: int  # outcomes in all windows together
     pairs: int
@@ -95,18 +95,18 @@ def shape(workload: Workload, config: Config) -> Shape:
     """Count.
 
     >>> shape(Workload(10, models=3), Config())[:8]
-    (3, 0, 0, 2, 2, 3, 1000, 3)
+    (3, 0, 0, 1, 1, 3, 1000, 3)
     """
     of = config.defaults
     estimators = [parse_estimator(name) for name in of.estimators]
-    stages = len(reported(of.stages, of.bins))
+    stages = len(told(reported(of.stages, of.bins)))
     keys = len(of.segments)
     models = workload.models
     more = len([one for one in of.baselines if one != "random"]) + models * of.temporal_correction
     everyone = min(models * (models - 1) // 2, config.limits.pairs_per_stream)
     pairs = {"all": everyone, "champion": max(0, models - 1), "off": 0}[of.compare]
     return Shape(
-        models + more, keys * workload.segment_values, keys, stages, max(1, len(of.evaluated_stages)),
+        models + more, keys * workload.segment_values, keys, stages, max(1, len(told(of.evaluated_stages))),
         len(estimators), sum(one.memory.kept(one.parameter) for one in estimators),
         pairs, len(of.compare_losses), _shown(workload, config),
     )  # fmt: skip
@@ -182,7 +182,7 @@ def state(workload: Workload, config: Config, costs: Costs = MEASURED) -> float:
     segments = costs.segment_history_share * counted.values
     by_outcome = costs.window_bytes + costs.window_probability_bytes * workload.probabilities
     sequence = costs.sequence_bytes + counted.window * by_outcome
-    own = counted.models * counted.kept
+    own = counted.models * max(1, len(of.evaluated_stages))  # those that nothing is said of have rows, too
     plain = counted.pairs * (1 + counted.values) * len(of.evaluated_stages)
     others = len([loss for loss in of.compare_losses if loss != "error"])
     by_loss = costs.pair_window_bytes + costs.pair_loss_bytes * others
@@ -205,9 +205,11 @@ def exposition(
 ) -> tuple[float, float]:
     """Samples at all `/metrics` together, and the bytes of their lines."""
     counted, http = shape(workload, config), config.http
-    estimators = [one for one in config.defaults.estimators if http.shows_estimator(one)]
-    kept = [one for one in config.defaults.evaluated_stages if http.shows_stage(one)]
-    stages = len(list(filter(http.shows_stage, reported(config.defaults.stages, config.defaults.bins))))
+    estimators = [one for one in config.defaults.estimators if http.shows_estimator(one, config.defaults)]
+    of_outcomes = told(config.defaults.evaluated_stages)
+    kept = [one for one in of_outcomes if http.shows_stage(one, config.defaults)]
+    of_messages = told(reported(config.defaults.stages, config.defaults.bins))
+    stages = len([one for one in of_messages if http.shows_stage(one, config.defaults)])
     signals = len({(one.detector, one.signal) for one in every_detector(config.defaults)})
     of_subject = stages * len(estimators) * counted.measures + len(kept) * signals
     of_model = costs.model_series + counted.kept * costs.stage_series

@@ -14,6 +14,7 @@ from prequential.watching.state import Model, Sequence, State, coverage_of
 from prequential.watching.table import change_line, shown_changes
 from prequential.watching.text import age, clock, count, duration, measure_text, number, rows
 from prequential.wording.comparing import Pair, standing
+from prequential.wording.stages import stage_in_words
 from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -38,7 +39,7 @@ def detail(row: Row, state: State, by: str | None, now: int, width: int) -> Grou
         for sequence in sorted(model.sequences, key=lambda one: one.segment or "")
         if of is not None and sequence.segment is not None and sequence[1:] == of[1:]
     }
-    shown = "" if of is None else f": {of.stage}, {of.estimator}"
+    shown = "" if of is None else f": {stage_in_words(*model.stages_of(of))}, {of.estimator}"
     sections: list[tuple[str, list[Any]]] = [
         ("incidents and alarms", [change_line(one, now, width) for one in shown_changes(model)]),
         ("stages and estimators", [_estimates(whole, names)] if whole else []),
@@ -83,7 +84,9 @@ def _estimates(readings: Mapping[Sequence, Reading | None], names: list[str]) ->
         found.add_column(name, justify="right", no_wrap=True)
     found.add_column()
     for sequence, reading in readings.items():
-        start = [Text(printable(name)) for name in sequence[: 1 if of_segments else 3] if name is not None]
+        stage = sequence.stage if reading is None else stage_in_words(sequence.stage, reading.same)
+        names_of = (sequence.segment,) if of_segments else (stage, sequence.estimator)
+        start = [Text(printable(name or "")) for name in names_of]
         if reading is None:
             found.add_row(*start, "-")
             continue
@@ -98,7 +101,7 @@ def _comparisons(pairs: Iterable[Pair], model: Model) -> Iterator[Text]:
     own = [pair for pair in pairs if model.key.model in (pair.model, pair.against)]
     for pair in sorted(own, key=lambda pair: pair.segment or ""):
         segment = f" {pair.segment}" if pair.segment is not None else ""
-        yield Text(printable(f"{pair.stage}{segment}: {standing(pair)}"))
+        yield Text(printable(f"{stage_in_words(pair.stage, pair.same)}{segment}: {standing(pair)}"))
 
 
 def _measures(reading: Reading, width: int) -> Columns:

@@ -53,7 +53,9 @@ def newest_lines(state: State) -> Iterator[str]:
     for key, model in sorted(state.models.items()):
         for sequence in sorted(model.sequences, key=lambda one: (one.segment or "", *one[1:])):
             if (reading := state.reading(model.sequences[sequence])) is not None:
-                heading = Heading(key.stream, key.model, *sequence, key.partition)
+                heading = Heading(
+                    key.stream, key.model, *sequence, key.partition, same=model.sequences[sequence].same
+                )
                 yield metrics_line(heading, reading) + _place(heading, state.split)
         for pair in state.pairs(key.stream, key.partition):
             # With the first model, unless that isn't asked for.
@@ -136,7 +138,8 @@ def incident_line(incident: Incident) -> str:
 def _line(ts: int | None, about: Heading | Pair | Notice | Incident, *details: str) -> str:
     names = [about.stream, about.model, about.segment, about.stage]
     when = "-" if ts is None else clock(ts)
-    return printable(" ".join((when, *(name for name in names if name is not None), *details)))
+    same = f"same={','.join(about.same)}" if about.same else None
+    return printable(" ".join((when, *(name for name in (*names, *details, same) if name is not None))))
 
 
 def _place(about: Heading | Pair | Notice | Incident, split: Collection[str]) -> str:

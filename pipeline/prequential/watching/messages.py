@@ -33,10 +33,12 @@ class Heading(msgspec.Struct, gc=False):
     config: str = ""
     #: No record had a time: `ts` is none.
     untimed: bool = False
+    #: Stages that are the same up to now, and have no messages.
+    same: tuple[str, ...] = ()
 
 
 class Reading(msgspec.Struct, gc=False):
-    """A metrics message's state of an estimator."""
+    """The state of an estimator, as a metrics message has it; fields are those of `outputs.Metrics`."""
 
     n: float
     outcomes: int
@@ -52,10 +54,12 @@ class Reading(msgspec.Struct, gc=False):
     intervals: dict[str, tuple[float, float]] = {}
     #: No record had a time: `ts` is none.
     untimed: bool = False
+    #: Stages that are the same up to now, and have no messages.
+    same: tuple[str, ...] = ()
 
 
 class Notice(msgspec.Struct, gc=False):
-    """A drift alarm."""
+    """A drift alarm, of the versions of its message that there have been; fields as in `outputs.Alarm`."""
 
     stream: str
     model: str
@@ -72,6 +76,8 @@ class Notice(msgspec.Struct, gc=False):
     instance_id: str = ""
     #: No record had a time: `ts` is none.
     untimed: bool = False
+    #: Stages that are the same up to now, and have no messages.
+    same: tuple[str, ...] = ()
 
 
 decode_heading = msgspec.json.Decoder(Heading).decode

@@ -86,11 +86,12 @@ class Ranking:
         return rows
 
     def row(self, model: Model) -> Row:
-        """One model."""
+        """A model with the one of its sequences that is shown by the choice, and its newest change."""
         sequence = self._sequence(model)
         choice = self.choice
         as_chosen = sequence is not None and (
-            choice.stage in (None, sequence.stage) and choice.estimator in (None, sequence.estimator)
+            choice.stage in (None, *model.stages_of(sequence))
+            and choice.estimator in (None, sequence.estimator)
         )
         newest = model.sequences.get(sequence) if sequence is not None else None
         return Row(model, sequence, self._state.reading(newest), model.changes.newest, as_chosen)
@@ -101,15 +102,15 @@ class Ranking:
         if known is not None and known[1:] == (model.generation, self.choice):
             return known[0]
         whole = [sequence for sequence in model.sequences if sequence.segment is None]
-        sequence = min(whole, key=self._distance, default=None)
+        sequence = min(whole, key=lambda one: self._distance(model, one), default=None)
         self._shown[model.key] = sequence, model.generation, self.choice
         return sequence
 
-    def _distance(self, sequence: Sequence) -> tuple[Any, ...]:
+    def _distance(self, model: Model, sequence: Sequence) -> tuple[Any, ...]:
         stage, estimator = self.choice.stage, self.choice.estimator
         kind = sequence.estimator.partition(":")[0]
         return (
-            stage not in (None, sequence.stage),
+            stage not in (None, *model.stages_of(sequence)),
             sequence.stage != FINAL,
             sequence.stage,
             estimator not in (None, sequence.estimator),

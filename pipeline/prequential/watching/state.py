@@ -47,15 +47,17 @@ class Sequence(NamedTuple):
 class Newest:
     """The newest message of a sequence; it is decoded when somebody looks, and then once."""
 
-    __slots__ = ("reading", "value")
+    __slots__ = ("reading", "same", "value")
 
     def __init__(self) -> None:
         #: As it came; None if there is none that can be read.
         self.value: bytes | None = None
         self.reading: Reading | None = None
+        #: Stages that are the same up to now.
+        self.same: tuple[str, ...] = ()
 
     def put(self, value: bytes) -> None:
-        """A newer one has come."""
+        """Take a newer message in; it is decoded when somebody looks."""
         self.value, self.reading = value, None
 
 
@@ -77,6 +79,10 @@ class Model:
         self.pace = Pace()
         #: The newest message's field of that name, as it is.
         self.coverage = ABSENT
+
+    def stages_of(self, sequence: Sequence) -> tuple[str, ...]:
+        """The stage of a sequence, and those that are the same up to now."""
+        return sequence.stage, *self.sequences[sequence].same
 
 
 class State:
@@ -138,7 +144,7 @@ class State:
         return newest.reading
 
     def partitions(self, stream: str) -> list[int]:
-        """Those in which a stream is evaluated, in order."""
+        """The partitions in which a stream is evaluated, ascending."""
         return self._partitions.get(stream, [])
 
     def silence(self, model: Model, now: int | None) -> Silence | None:
@@ -156,7 +162,7 @@ class State:
         return silence(model.pace, self._streams[of])
 
     def pairs(self, stream: str, partition: int) -> list[Pair]:
-        """How its models stand, pair by pair."""
+        """How the models of a partition's stream stand, pair by pair, in the order in which they came."""
         found = self._pairs.get((stream, partition))
         return [] if found is None else found.known()
 
@@ -173,6 +179,9 @@ class State:
                 newest = model.sequences[sequence] = Newest()
                 model.generation += 1
             newest.put(value)
+            if newest.same != heading.same:
+                newest.same = heading.same
+                model.generation += 1
             if heading.coverage is not ABSENT:
                 model.coverage = heading.coverage
             self._noted(model, sequence, newest, heading)

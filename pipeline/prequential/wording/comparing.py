@@ -70,10 +70,15 @@ class Pair(msgspec.Struct):
     untimed: bool = False
     #: None while it is undecided.
     recent: Recent | None = None
+    #: Stages that are the same, as each instance has had one prediction of either.
+    same: list[str] = []
 
 
 def pair_of(said: Comparison) -> Pair:
-    """What a message says of it."""
+    """How two models stand, by one message of one estimator.
+
+    Of another estimator than `all` its difference is that of the latest outcomes, not of the whole run.
+    """
     difference = said.measures.get("difference")
     latest = None
     if said.estimator != WHOLE:
@@ -81,12 +86,12 @@ def pair_of(said: Comparison) -> Pair:
     return Pair(
         said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss,
         said.outcomes, said.ts, difference, said.interval, said.level, said.verdict, said.since, latest,
-        said.untimed is True, recent_of(said.recent),
+        said.untimed is True, recent_of(said.recent), said.same or [],
     )  # fmt: skip
 
 
 def recent_of(said: Mapping[str, Any]) -> Recent | None:
-    """What a message's `recent` says; those of earlier versions have none."""
+    """Who is better lately, by the field `recent` of a message; None where nobody is, or it isn't there."""
     since = said.get("since")
     return None if since is None else Recent(said["verdict"], since)
 
@@ -116,7 +121,10 @@ class Pairs:
         self._found: dict[tuple[str, int, str, str, str | None, str, str], Pair] = {}
 
     def update(self, said: Comparison) -> bool:
-        """Take in a message; whether it says something new. One is said of each estimator, after as many."""
+        """Take in a message; returns whether it says something new.
+
+        One is said of each estimator, after as many outcomes.
+        """
         of = said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss
         pair, before = pair_of(said), self._found.get(of)
         if before is not None and (before.outcomes, before.verdict) == (pair.outcomes, pair.verdict):

@@ -16,6 +16,7 @@ import numpy as np
 from prequential.core.catalog.catalog import Stream, Subject
 from prequential.core.comparisons.standings import standings
 from prequential.core.delay import coverage, latency, selection
+from prequential.core.delay.coverage import AT_HORIZON
 from prequential.core.delay.latency import BOUNDS
 from prequential.core.measures.registry import INDEX, MEASURES
 from prequential.core.output.estimates import Line
@@ -23,11 +24,11 @@ from prequential.core.shard import Shard
 from prequential.core.snapshot import picture
 from prequential.core.snapshot.picture import Part, Picture
 from prequential.core.tables.streams import AGE, BASELINE, CORRECTION, MODEL, SEGMENT
-from prequential.http.exposition import COUNTER, GAUGE, HISTOGRAM, Family, labels
+from prequential.http.exposition import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Family, labels
 from prequential.kafka.fetching import Fetcher
 from prequential.program.version import VERSION
-from prequential.settings.model import Config, HttpConfig
-from prequential.settings.stages import INTERMEDIATE, reported
+from prequential.settings.model import Config, HttpConfig, StreamConfig
+from prequential.settings.stages import INITIAL, INTERMEDIATE, reported
 from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.specs import INPUTS
 from prequential.worker import compared, expecting
@@ -56,6 +57,10 @@ _DETAIL_HELP: dict[str, str] = {
 #: The others, in the order in which they are shown: what it is called, what it is, and what it says.
 _FAMILIES = (
     ("outcomes_total", COUNTER, "Outcomes evaluated"),
+    (
+        "same_stage_info", GAUGE,
+        "A stage that is the same up to now, and has no series, as no instance has had two predictions",
+    ),
     ("newest_outcome_timestamp_seconds", GAUGE, "Label time of the newest outcome, as Unix time"),
     ("late_predictions_total", COUNTER, "Predictions made after their label"),
     ("expired_predictions_total", COUNTER, "Predictions whose label didn't come within the horizon"),
@@ -90,7 +95,6 @@ _FAMILIES = (
     ("revisions_total", COUNTER, "Labels that were revised"),
     ("unmatched_labels_total", COUNTER, "Labels that no prediction came for within the horizon"),
     ("duplicates_total", COUNTER, "Records delivered again"),
-    ("label_latency_seconds", HISTOGRAM, "Time from an instance to its label"),
     (
         "label_latency_quantile_seconds", GAUGE,
         "Quantiles of the time from an instance to its label, to 1 %",
@@ -125,6 +129,11 @@ _FAMILIES = (
     ("build_info", GAUGE, "The version"),
     ("config_info", GAUGE, "Digest of what the configuration says of evaluation, by consumer group"),
 )  # fmt: skip
+
+#: The quantile of all labels that is held against that of the latest ones.
+_MEDIAN = "p50"
+
+_LATENCY_HELP = "Time from an instance to its label"
 
 #: Durations in a shard's statistics, by the metric's name.
 _DURATIONS = {
@@ -200,8 +209,13 @@ class Exporter:
             return None
         self._newest(scrape.families, runner.shard, part.streams.tolist())
         shard = runner.shard
+        streams = shard.catalog.streams
+
+        def shows(stage: str, code: int) -> bool:
+            return self._http.shows_stage(stage, streams[code].config)
+
         expecting.add(scrape.families, shard.catalog, shard.emission.reporter, part.streams.tolist())
-        return picture.take(shard.state, shard.emission.comparisons, part, scored=self._scored)
+        return picture.take(shard.state, shard.emission.comparisons, part, scored=self._scored, shows=shows)
 
     def _shards(self, families: dict[str, Family], runners: list[ShardRunner]) -> None:
         for runner in runners:
@@ -243,10 +257,14 @@ class _Scrape:
         self._measures = measures = frozenset(http.measures)
         self._shown: dict[tuple[str, ...], list[tuple[Family, int]]] = {}
         self._written = 0
+        groups = frozenset(http.series)
+        self._buckets, self._maturity = "latency_buckets" in groups, "maturity" in groups
+        self._selection, self._thresholds = "selection" in groups, "thresholds" in groups
         kinds = [
             *((one.name, GAUGE, one.help) for one in MEASURES.values() if one.name in measures),
             *((name, GAUGE, text) for name, text in _DETAIL_HELP.items()),
             *_FAMILIES,
+            ("label_latency_seconds", HISTOGRAM if self._buckets else SUMMARY, _LATENCY_HELP),
         ]
         self.families = {
             name: Family(f"prequential_{name}", kind, text) for name, kind, text in kinds
@@ -263,9 +281,13 @@ class _Scrape:
         for about in subjects:
             if about is not None:
                 self._counts(taken, about)
-        for standing in standings(taken.pairs):
-            if self._http.shows_stage(standing.stage):
-                self._pause(compared.add(self.families, taken.catalog, standing, self._http))
+        streams = taken.catalog.streams
+
+        def shows(estimator: str, about: Subject) -> bool:
+            return self._http.shows_estimator(estimator, streams[about.stream].config)
+
+        for standing in standings(taken.pairs, shows):
+            self._pause(compared.add(self.families, taken.catalog, standing, self._http))
         for code in taken.part.streams.tolist():
             self._stream(taken, taken.catalog.streams[code])
 
@@ -278,9 +300,6 @@ class _Scrape:
 
     # ---- sequences
 
-    def _is_shown(self, line: Line) -> bool:
-        return self._http.shows_stage(line.stage) and self._http.shows_estimator(line.estimator)
-
     def _columns(self, measures: tuple[str, ...]) -> list[tuple[Family, int]]:
         """The measures of a stream that are shown."""
         if measures not in self._shown:
@@ -292,7 +311,14 @@ class _Scrape:
     def _estimates(self, taken: Picture) -> None:
         streams, rows = taken.catalog.streams, taken.part.subjects.tolist()
         partition = taken.catalog.partition
-        for about, model, stage, estimator, state, details in taken.reporter.estimates(rows, self._is_shown):
+        http = self._http
+
+        def shows(line: Line, config: StreamConfig) -> bool:
+            stage = http.shows_stage(line.stage, config, line.same)
+            return stage and http.shows_estimator(line.estimator, config)
+
+        for found in taken.reporter.estimates(rows, shows):
+            about, model, stage, estimator, state, details, _ = found
             stream = streams[about.stream]
             of = {"segment": about.segment} if about.segment else {}
             where = labels(
@@ -372,18 +398,23 @@ class _Scrape:
             families["model_version_since_outcome"].add(where, int(subjects.version_since[row]))
         if about.segment:
             where = labels(**of_model, segment=about.segment)
-        for stage in _stages(about, stream):
+        single = bool(subjects.single[row])
+        for stage in _stages(about, stream, single):
+            same = catalog.same_as(row, stage)
+            if not self._http.shows_stage(stage, stream.config, same):
+                continue
             of_stage = f'{where},stage="{stage}"'
             if not about.segment:  # the model's are those of all segments
                 families["outcomes_total"].add(of_stage, int(subjects.outcomes[row]))
-            if not self._http.shows_stage(stage):
-                continue
+                for one in same:
+                    if self._http.shows_stage(one, stream.config):
+                        families["same_stage_info"].add(f'{of_stage},same="{one}"', 1)
             raised: Counter[tuple[str, str]] = Counter()
             sequence = first + plan.stages.index(stage)
             for watch in plan.watches:
                 own = watch.config
                 raised[own.detector, own.signal] += int(watch.table.alarms[sequence])
-                if (threshold := watch.threshold(sequence)) is not None:
+                if self._thresholds and (threshold := watch.threshold(sequence)) is not None:
                     of_detector = labels(detector=own.detector, signal=own.signal, params=watch.changed)
                     families["drift_threshold"].add(f"{of_stage},{of_detector}", threshold)
             for (detector, signal), alarms in raised.items():
@@ -401,7 +432,8 @@ class _Scrape:
         if stream.config.objective:
             for measure, bound in stream.config.objective.bounds.items():
                 families["objective"].add(f'{where},measure="{measure}"', bound)
-        families["comparison_pairs_left_out"].add(where, taken.left_out[code])
+        if left_out := taken.left_out[code]:
+            families["comparison_pairs_left_out"].add(where, left_out)
         if stream.config.compare == "champion" and stream.config.champion in stream.models:
             families["champion_info"].add(f"{where},{labels(model=stream.config.champion)}", 1)
         for model, row in stream.models.items():
@@ -411,25 +443,32 @@ class _Scrape:
             ("label_latency_recent_quantile_seconds", latency.recent_quantiles),
         ):
             for percentile, value in quantiles(accounts.latencies, np.array([code]))[0].items():
+                if quantiles is latency.quantiles and not (self._buckets or percentile == _MEDIAN):
+                    continue
                 families[name].add(f'{where},percentile="{percentile}"', value / 1000)
+        families["waiting_labels"].add(where, int(streams.waiting_labels[code]))
+        families["late_labels_total"].add(where, int(streams.late_label[code]))
         for name, column in (
             ("instances_without_predictions_total", streams.instances_without_predictions),
             ("predictions_without_instance_total", streams.predictions_without_instance),
-            ("waiting_labels", streams.waiting_labels),
-            ("late_labels_total", streams.late_label),
             ("revisions_total", streams.revisions),
             ("unmatched_labels_total", streams.unmatched_label),
         ):
-            families[name].add(where, int(column[code]))
+            if count := int(column[code]):  # most streams have none
+                families[name].add(where, count)
         counts = [int(streams.duplicate_instances[code]), 0, int(streams.duplicate_labels[code])]
         models = list(stream.models.values())
         counts[PREDICTIONS] = int(taken.catalog.registry.subjects.duplicate[models].sum())
         for topic, count in zip(INPUTS, counts):
+            if not count:
+                continue
             families["duplicates_total"].add(f'{where},topic="{topic}"', count)
         of = accounts.latencies.streams
-        families["label_latency_seconds"].add_buckets(
-            where, BOUNDS, of.counts[code].tolist(), int(of.total[code]) / 1000
-        )
+        counts, total = of.counts[code].tolist(), int(of.total[code]) / 1000
+        if self._buckets:
+            families["label_latency_seconds"].add_buckets(where, BOUNDS, counts, total)
+        else:
+            families["label_latency_seconds"].add_count(where, sum(counts))
         self._pause(30)
 
     def _account(self, taken: Picture, stream: Stream, model: str, row: int) -> None:
@@ -441,7 +480,11 @@ class _Scrape:
         (oldest,) = coverage.oldest(accounts.coverage, of, np.array([clock]))
         families["oldest_waiting_seconds"].add(where, oldest / 1000)
         for age, share in coverage.curve(accounts.coverage, row, clock).items():
-            families["labelled_ratio"].add(f'{where},age="{age}"', share)
+            if self._maturity or age == AT_HORIZON:
+                families["labelled_ratio"].add(f'{where},age="{age}"', share)
+        self._pause(12)
+        if not self._selection:
+            return
         if stream.config.task == "classification":
             for label, share in selection.shares(accounts.selection, row, stream.class_names).items():
                 families["labelled_by_class_ratio"].add(f"{where},{labels(class_=label)}", share)
@@ -449,7 +492,7 @@ class _Scrape:
                 families["selection_psi"].add(f'{where},of="prediction"', index)
         for key, index in taken.reporter.segment_psi(stream, row).items():
             families["selection_psi"].add(f"{where},{labels(of=f'segment:{key}')}", index)
-        self._pause(20)
+        self._pause(8)
 
 
 def _at(column: Any, row: int) -> int:
@@ -462,8 +505,12 @@ def _state(runner: ShardRunner) -> str:
     return "recovering" if runner.recovering else "running"
 
 
-def _stages(about: Subject, stream: Stream) -> list[str]:
-    """The stages of a subject that have outcomes of their own, as they are configured."""
+def _stages(about: Subject, stream: Stream, single: bool) -> list[str]:
+    """The stages of a subject that have outcomes of their own, as they are configured.
+
+    Of a `single` one, `initial` is `final`.
+    """
     if about.age is not None:
         return [about.age]
-    return [stage for stage in reported(stream.everywhere, stream.bins) if stage != INTERMEDIATE]
+    without = (INTERMEDIATE, INITIAL) if single else (INTERMEDIATE,)
+    return [stage for stage in reported(stream.everywhere, stream.bins) if stage not in without]

@@ -443,6 +443,39 @@ class Catalog:
         subjects.first[row] = plan.take(stream.code, row, stream.name, about.model, about.segment)
         subjects.stages[row] = len(stages)
         stream.subjects.append(row)
+        self.note_single(row)
+
+    def is_twofold(self, row: int) -> bool:
+        """Whether an instance has had two predictions: of a subject's model, or where a baseline has them."""
+        subjects = self.columns.subjects
+        return bool(subjects.twofold[subjects.model[row] or row])
+
+    def note_single(self, row: int) -> None:
+        """Note whether `initial` of a subject is the same as `final`, where both are evaluated."""
+        about = self.subjects[row]
+        assert about is not None
+        stream = self.streams[about.stream]
+        both = about.age is None and stream.initial and stream.final
+        self.columns.subjects.single[row] = both and not self.is_twofold(row)
+
+    def single_of(self, row: int) -> list[int]:
+        """A model and what is evaluated beside it, or a baseline: those whose `initial` is their `final`."""
+        about, subjects = self.subjects[row], self.columns.subjects
+        assert about is not None
+        own = self.streams[about.stream].subjects
+        return [one for one in own if row in (one, subjects.model[one]) and subjects.single[one]]
+
+    def same_as(self, row: int, stage: str) -> list[str]:
+        """The stages that messages about a stage of a subject say to be the same."""
+        about, single = self.subjects[row], self.columns.subjects.single[row]
+        assert about is not None
+        is_said = single and stage == FINAL and self.streams[about.stream].reports(INITIAL)
+        return [INITIAL] if is_said else []
+
+    def separate(self, row: int) -> None:
+        """`initial` of a model and of what is beside it, or of a baseline, is another sequence now."""
+        self.columns.subjects.single[self.single_of(row)] = 0
+        self.columns.subjects.twofold[row] = 1
 
     def add_ages(self, stream: Stream, row: int) -> None:
         """Register the stages at an age of a model or a baseline (its row), each as a subject of its own.
@@ -548,6 +581,7 @@ class Catalog:
         row = self._add_subject(stream, CORRECTION, name, None, None)
         self.registry.subjects.model[row] = model
         self.registry.subjects.corrected[model] = row
+        self.note_single(row)
         return row
 
     def add_segment(self, segment_row: int) -> int:
@@ -559,6 +593,7 @@ class Catalog:
         row = self._add_subject(stream, SEGMENT, about.model, stream.segment_name(key, position), None)
         self.registry.subjects.model[row] = model
         self.registry.segment_rows.subject[segment_row] = row
+        self.note_single(row)
         return row
 
     # ---- not evaluated any more
@@ -591,7 +626,7 @@ class Catalog:
         self.streams[about.stream].subjects.remove(row)
         subjects = self.registry.subjects
         self.plans[subjects.plan[row]].give(int(subjects.first[row]))
-        subjects.changed[row] = 0
+        subjects.changed[row] = subjects.single[row] = 0
         self.subjects[row] = None
 
     # ---- views

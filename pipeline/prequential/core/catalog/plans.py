@@ -73,7 +73,7 @@ class Plan:
             self.ensure(self.rows)
         for watch in self.watches:
             for place, stage in enumerate(self.stages):
-                watch.begin(first + place, *names, stage)
+                watch.begin(first + place, stage, *names)
         self.owner[first : first + count] = stream
         self.subject[first : first + count] = subject
         return first

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, records
 from prequential.core.tables.outcomes import OUTCOME, REVISION, SCORED, Log
-from prequential.core.tables.streams import Registry
+from prequential.core.tables.streams import Registry, Subjects
 
 #: Losses by code. `error` of classes is 0 or 1 and counted; the others are added up.
 ERROR, LOG_LOSS, BRIER, ABSOLUTE, SQUARED = range(5)
@@ -43,7 +43,10 @@ class Pairs(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """By subject: the last instance that it had an outcome of, and the row of its first stage."""
+    """By subject: the last instance that it had an outcome of, and its first row: that of its first stage.
+
+    Or of the second, `final`, while `initial` is the same and has none.
+    """
 
     group: Ints
     row: Ints32
@@ -61,6 +64,9 @@ class Joint(NamedTuple):
     cohort: Ints  # of the prediction (A's) in the stream's timeline; CLOSED: it was closed before
     epoch: Ints  # of the timeline
     frontier: Ints  # cohorts before this one are closed, now that the instance has its label
+    group: Ints  # number of the instance, going up
+    a_revised: Ints32  # revisions of A until then, and of B
+    b_revised: Ints32
 
 
 def new_joint(rows: int) -> Joint:
@@ -102,20 +108,40 @@ def _is_new(log: Log, pairs: Pairs, seen: Seen, pair: int, row: int, group: int)
 
 
 @inner
-def _write(
-    log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int, other: int
-) -> None:
-    """Write a pair's rows for all stages; A's outcomes begin in `row` of the outcome log, B's in `other`."""
-    at, losses = used[WRITTEN], _losses_of(pairs, pair)
+def _has_rows(log: Log, pairs: Pairs, pair: int, row: int, other: int) -> bool:
+    """Whether a pair's outcomes, which begin in these rows, make joint ones by any loss."""
+    if pairs.counted[pair] >= 0:
+        return True
     for stage in range(pairs.stages[pair]):
         first, second = row + pairs.a_stage[pair] + stage, other + pairs.b_stage[pair] + stage
+        for code in range(LOG_LOSS, SQUARED + 1):
+            asked = pairs.losses[pair] >> code & 1
+            if asked and _has_loss(log, first, code) and _has_loss(log, second, code):
+                return True
+    return False
+
+
+@inner
+def _write(
+    log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int, other: int,
+    subjects: Subjects,
+) -> None:  # fmt: skip
+    """Write a pair's rows for all stages; A's outcomes begin in `row` of the outcome log, B's in `other`.
+
+    While `initial` of both is `final` it has none; while that of one is, `final`'s outcomes are its.
+    """
+    at, losses = used[WRITTEN], _losses_of(pairs, pair)
+    a, b = subjects.single[pairs.a[pair]], subjects.single[pairs.b[pair]]
+    of_stages = pairs.a[pair] == pairs.b[pair]  # whose sequence isn't that of `initial`
+    for stage in range(0 if of_stages else a & b, pairs.stages[pair]):
+        first = row + max(0, pairs.a_stage[pair] + stage - a)
+        second = other + max(0, pairs.b_stage[pair] + stage - b)
         if pairs.counted[pair] >= 0:
             joint.plan[at] = pairs.plan[pair]
             joint.sequence[at] = pairs.counted[pair] + stage
             wrong = 2 * (log.label[first] != log.prediction[first])
             joint.code[at] = wrong + (log.label[second] != log.prediction[second])
-            joint.t1[at] = log.t1[first]
-            _note_cohort(joint, at, log, first)
+            _note(joint, at, log, first, second, used[GROUPS])
             at += 1
         place = pairs.scored[pair] + stage * losses
         for code in range(LOG_LOSS, SQUARED + 1):
@@ -124,8 +150,7 @@ def _write(
                     joint.plan[at] = pairs.plan[pair]
                     joint.sequence[at] = place
                     joint.code[at] = OF_LOSSES
-                    joint.t1[at] = log.t1[first]
-                    _note_cohort(joint, at, log, first)
+                    _note(joint, at, log, first, second, used[GROUPS])
                     joint.a[at], joint.b[at] = _loss(log, first, code), _loss(log, second, code)
                     at += 1
                 place += 1
@@ -136,10 +161,12 @@ def _write(
 
 
 @inner
-def _note_cohort(joint: Joint, at: int, log: Log, row: int) -> None:
-    """Where the prediction of a row of the outcome log lies in its stream's timeline."""
+def _note(joint: Joint, at: int, log: Log, row: int, other: int, group: int) -> None:
+    """Where and when A's outcome was, and how often both sides' had been revised."""
+    joint.t1[at], joint.group[at] = log.t1[row], group
     joint.cohort[at], joint.epoch[at] = log.cohort[row] - 1, log.epoch[row]
     joint.frontier[at] = log.frontier[row]
+    joint.a_revised[at], joint.b_revised[at] = log.revised[row], log.revised[other]
 
 
 @kernel
@@ -149,9 +176,9 @@ def find(
 ) -> int:  # fmt: skip
     """Write the joint outcomes of these rows of the outcome log; returns the row at which it stopped.
 
-    That is where `joint` is full, and behind an instance with which a pair has begun: from there on the
-    stream's pairs share their level with it. `heads` has each subject's first pair as A. An instance's rows
-    have one `record`.
+    That is where `joint` is full, and before and behind an instance with which a pair begins, which so is
+    alone in `joint`: from there on the stream's pairs share their level with it. `heads` has each subject's
+    first pair as A. An instance's rows have one `record`.
     """
     subjects, i = registry.subjects, start
     while i < stop:
@@ -160,10 +187,11 @@ def find(
         end = i
         while end < stop and log.record[end] == log.record[i]:
             subject = log.subject[end]
-            if log.kind[end] != REVISION and log.sequence[end] == subjects.first[subject]:
+            begins = log.sequence[end] - subjects.first[subject] == subjects.single[subject]
+            if log.kind[end] != REVISION and begins:
                 seen.group[subject], seen.row[subject] = group, end
             end += 1
-        needed = 0
+        needed, begins = 0, False
         for row in range(i, end):
             subject = log.subject[row]
             if seen.group[subject] == group and seen.row[subject] == row:
@@ -171,9 +199,13 @@ def find(
                 while pair:
                     if _is_new(log, pairs, seen, pair, row, group):
                         needed += pairs.stages[pair] * (1 + _losses_of(pairs, pair))
+                        if not pairs.begun[pair]:
+                            begins |= _has_rows(log, pairs, pair, row, seen.row[pairs.b[pair]])
                     pair = pairs.next[pair]
         if used[WRITTEN] + needed > len(joint.plan):
             used[NEEDED] = needed
+            return i
+        if begins and used[WRITTEN]:
             return i
         if needed:
             for row in range(i, end):
@@ -183,7 +215,7 @@ def find(
                     while pair:
                         if _is_new(log, pairs, seen, pair, row, group):
                             other = seen.row[pairs.b[pair]]
-                            _write(log, pairs, joint, used, pair, row, other)
+                            _write(log, pairs, joint, used, pair, row, other, subjects)
                         pair = pairs.next[pair]
         i = end
         if used[BEGAN]:

@@ -9,6 +9,7 @@ is compared in its segments, too, and at each stage.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from prequential.core.catalog.catalog import Catalog, Stream, Subject
@@ -40,8 +41,18 @@ _JOINT_ROWS = 1 << 12
 _WHOLE = (MODEL, BASELINE, CORRECTION)
 
 
+class Told(NamedTuple):
+    """A sequence of a pair that has messages due, as it is now."""
+
+    number: int  # of its tables
+    side: int
+    row: int
+    group: int  # number of the instance that has made them due, going up
+    revised: tuple[int, int]  # revisions of both until then
+
+
 class Pairing:
-    """All pairs of a shard, and what is known of them."""
+    """All pairs of a shard, what is known of them, and the tables that their sequences are in."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -71,9 +82,6 @@ class Pairing:
         self._of_models: dict[int, int] = {}
         self.left_out: dict[int, int] = {}
         self._groups: dict[tuple[int, str | None, str | None], dict[str, int]] = {}
-        #: By pair (its identity, since others take numbers of those that are gone): the revisions of both,
-        #: and joint outcomes by loss, at its last messages.
-        self.reported: dict[tuple[int, int, str], tuple[int, ...]] = {}
 
     # ---- who is compared
 
@@ -102,8 +110,7 @@ class Pairing:
         for label in stream.config.compare_stages:
             before, after = parse_pair(label)
             places = stages.index(before), stages.index(after)
-            pair = self._make(stream, model, model, 1, places)
-            self.labels[pair] = label
+            pair = self._make(stream, model, model, 1, places, label)
             names = self.names.setdefault(stream.code, {})
             names[model.model, f"{model.model} {label}"] = pair
 
@@ -127,13 +134,17 @@ class Pairing:
         if a.kind in _WHOLE:
             names[a.model, b.model] = pair
 
-    def _make(self, stream: Stream, a: Subject, b: Subject, stages: int, places: tuple[int, int]) -> int:
-        """A pair of subjects, and its sequences."""
+    def _make(
+        self, stream: Stream, a: Subject, b: Subject, stages: int, places: tuple[int, int], label: str = ""
+    ) -> int:
+        """A pair of subjects, and its sequences; `label` says which stages of one model they are."""
         tables = self._tables(stream.config)
         pair = self._free.pop() if self._free else self.count
         self.count = max(self.count, pair + 1)
         self.pairs = pairs = grown(self.pairs, self.count)
         pairs.a[pair], pairs.b[pair] = self.ends[pair] = a.row, b.row
+        if label:
+            self.labels[pair] = label
         pairs.next[pair], self.heads[a.row] = self.heads[a.row], pair
         pairs.plan[pair], pairs.stages[pair] = tables.number, stages
         pairs.losses[pair] = sum(1 << code for code in tables.added)
@@ -142,6 +153,12 @@ class Pairing:
         pairs.scored[pair] = tables.scored.take(more) if more else -1
         pairs.a_stage[pair], pairs.b_stage[pair] = places
         pairs.begun[pair] = 0
+        names = self.stages(pair)
+        for of in self.sequences(pair):
+            due = tables.sides[of.side].due
+            reports = bool(label) or stream.reports(names[of.stage])
+            due.pair[of.row], due.now[of.row] = pair, 0
+            due.every[of.row] = (stream.config.emit_outcomes or 0) if reports else -1
         self._declare(stream, pair, 1)
         for row in {a.row, b.row}:
             self.of.setdefault(row, []).append(pair)
@@ -217,12 +234,17 @@ class Pairing:
             signs = sides[side].counted
             confidence_sequence.declare(sides[side].sequences, row, largest, level, signs)
 
+    def is_single(self, pair: int) -> bool:
+        """Whether `initial` of a pair is the same as `final`, as that of both ends is."""
+        single = self._catalog.columns.subjects.single
+        return pair not in self.labels and all(single[end] for end in self.ends[pair])
+
     def identity(self, pair: int) -> tuple[int, int, str]:
         """What tells a pair from all others, also from those that had its number: subjects, stages."""
         return (*self.ends[pair], self.labels.get(pair, ""))
 
     def sequences(self, pair: int) -> Iterator[JointRow]:
-        """A pair's sequences, stage by stage."""
+        """A pair's sequences: stage by stage and loss by loss, with their tables and rows."""
         pairs = self.pairs
         of_pair = (int(of[pair]) for of in (pairs.counted, pairs.scored, pairs.stages))
         return self.tables[pairs.plan[pair]].sequences(*of_pair)
@@ -243,13 +265,13 @@ class Pairing:
         return [(tables.sides[one.side], one.row) for one in self.sequences(pair) if one.stage == place]
 
     def copy(self, pair: int, source: str, target: str) -> None:
-        """Let a pair's sequences in a stage be as those in another one."""
+        """Let a pair's sequences in stage `target` be as those in stage `source`, of each loss."""
         for (side, row), (_, other) in zip(self.rows_of(pair, source), self.rows_of(pair, target)):
             for table in side.tables(0):
                 table.copy(row, other)
 
     def all_tables(self) -> Iterator[Table]:
-        """All that is state, and what its rows stand for."""
+        """All tables that are state, with what their rows stand for."""
         for tables in self.tables:
             yield from tables.tables()
 
@@ -269,9 +291,6 @@ class Pairing:
             self._remove(pair)
         for row in gone:
             del self.of[row]
-        self.reported = {
-            about: told for about, told in self.reported.items() if not {*about[:2]}.intersection(gone)
-        }
         for code, names in self.names.items():
             stream = self._catalog.streams[code] if code < len(self._catalog.streams) else None
             rows = stream.subjects if stream is not None else ()
@@ -342,8 +361,12 @@ class Pairing:
 
     # ---- joint outcomes
 
-    def consume(self, logs: Logs) -> None:
-        """Take over what the outcome log has."""
+    def consume(self, logs: Logs) -> Iterator[list[Told]]:
+        """Take over what the outcome log has; yields sequences that have messages due.
+
+        These are as they were when it made them due, until the next ones are asked for. Those of an instance
+        with which a pair begins are as they are thereafter.
+        """
         log, used, start, count = logs.outcomes, self._used, 0, int(logs.used[OUTCOMES])
         while start < count and self.count > 1:
             used[WRITTEN] = used[NEEDED] = used[BEGAN] = 0
@@ -352,19 +375,43 @@ class Pairing:
                 used,
             )  # fmt: skip
             written = int(used[WRITTEN])
-            if written:
-                self._take(written)
-            if used[BEGAN]:
+            if used[BEGAN]:  # of one instance: no sequence has more than one outcome
+                due = list(self._take(written))
                 self.begin(np.flatnonzero(self.pairs.begun[: self.count] == 1).tolist())
+                yield from due
+            elif written:
+                yield from self._take(written)
             if used[NEEDED] and not written:
                 self._joint = new_joint(capacity_for(int(used[NEEDED])))
 
-    def _take(self, written: int) -> None:
-        joint = self._joint
+    def _take(self, written: int) -> Iterator[list[Told]]:
+        """Take over the log of joint outcomes; yields as `consume` does."""
+        joint, due = self._joint, []
         of_losses = joint.code[:written] == OF_LOSSES
         for number in np.unique(joint.plan[:written]).tolist():
             own = joint.plan[:written] == number
-            for side, rows in zip(self.tables[number].sides, (own & ~of_losses, own & of_losses)):
-                found = np.flatnonzero(rows).astype(np.int32)
-                if len(found):
-                    side.consume(joint, found)
+            for place, rows_of_side in enumerate((own & ~of_losses, own & of_losses)):
+                side, rows = self.tables[number].sides[place], np.flatnonzero(rows_of_side).astype(np.int32)
+                while len(rows):
+                    done, found = side.consume(joint, rows)
+                    due += [
+                        Told(number, place, *of) for of in zip(
+                            joint.sequence[found].tolist(), joint.group[found].tolist(),
+                            zip(joint.a_revised[found].tolist(), joint.b_revised[found].tolist()),
+                        )
+                    ]  # fmt: skip
+                    rows = rows[done:]
+                    if len(rows):
+                        yield due
+                        due = []
+        if due:
+            yield due
+
+    def with_news(self) -> Iterator[Told]:
+        """Sequences that have joint outcomes since their last messages."""
+        revisions = self._catalog.columns.subjects.revisions
+        for tables in self.tables:
+            for place, side in enumerate(tables.sides):
+                for row in side.has_news().tolist():
+                    a, b = self.ends[int(side.due.pair[row])]
+                    yield Told(tables.number, place, row, 0, (int(revisions[a]), int(revisions[b])))

@@ -10,10 +10,11 @@ from prequential.core.catalog.catalog import Catalog
 from prequential.core.comparisons.joint import LOSS_NAMES
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.tables import Comparisons
+from prequential.settings.stages import INITIAL, standing_for
 
 
 def head(pairing: Pairing) -> dict[str, Any]:
-    """For a snapshot: pairs by their subjects and rows, the tables these are in, and what was reported."""
+    """For a snapshot: pairs by their subjects and rows, and the tables these are in."""
     p = pairing.pairs
     return {
         "pairs": [
@@ -24,11 +25,6 @@ def head(pairing: Pairing) -> dict[str, Any]:
             [list(one.estimators), [list(code) for code in one.codes], one.counted.rows, one.scored.rows]
             for one in pairing.tables
         ],
-        "compared": sorted(
-            [*about, *pairing.reported[about]]
-            for about in map(pairing.identity, pairing.ends)
-            if about in pairing.reported
-        ),
     }
 
 
@@ -58,10 +54,6 @@ def restore(
     """
     former = [_tables(number, one, arrays) for number, one in enumerate(saved["comparisons"])]
     known = {(moved.get(one[0], one[0]), moved.get(one[1], one[1]), one[5]): one for one in saved["pairs"]}
-    reported = {
-        (moved.get(a, a), moved.get(b, b), label): tuple(state)
-        for a, b, label, *state in saved["compared"]
-    }
     missing: list[Begun] = []
     begun = []
     for pair in sorted(pairing.ends):
@@ -80,17 +72,20 @@ def restore(
         }
         new: dict[str, None] = {}
         rows = list(pairing.sequences(pair))
+        single = pairing.is_single(pair)
+        twofold = catalog.is_twofold(a) or catalog.is_twofold(b)
         for place, _, code, side, row in rows:
-            key = pairing.stages(pair)[place], code
+            stage = pairing.stages(pair)[place]
+            if single and stage == INITIAL:
+                continue
+            key = stage if twofold else standing_for(stage, stages), code
             if key not in before:
-                new[f"by {LOSS_NAMES[code]} at stage {key[0]}"] = None
+                new[f"by {LOSS_NAMES[code]} at stage {stage}"] = None
                 continue
             for name in tables.sides[side].adopt(then.sides[side], before[key], row):
                 new[f"by {LOSS_NAMES[code]}: estimator {name}"] = None
         for what in new:
             missing += _described(catalog, a, b, what)
-        if then.codes == tables.codes and (a, b, label) in reported:
-            pairing.reported[a, b, label] = reported[a, b, label]
         if any(tables.sides[one.side].columns.n[one.row] for one in rows):
             begun.append(pair)
     pairing.begin(begun)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from prequential.core.catalog.catalog import Subject
@@ -12,6 +12,9 @@ from prequential.core.comparisons.reporting import ComparisonReporter, Known, Pl
 from prequential.core.comparisons.tables import Side
 from prequential.core.compiled.kernel import Ints, taken
 from prequential.settings.stages import parse as parse_stage
+
+#: Whether a stage of a stream, by its code, is asked for.
+Shows: TypeAlias = Callable[[str, int], bool]
 
 #: What else a pair costs, in bytes that could be copied meanwhile.
 _PAIR = 4_000
@@ -39,6 +42,7 @@ class Standing(NamedTuple):
     outcomes: int
     ts: int  # label time of the newest of them, epoch ms
     recent: dict[str, Any]  # the verdict that forgets, as messages say it
+    same: list[str]  # stages that are the same up to now
 
 
 def costs(pairing: Pairing, subjects: int) -> Ints:
@@ -54,8 +58,10 @@ def costs(pairing: Pairing, subjects: int) -> Ints:
     return found
 
 
-def take(reporter: ComparisonReporter, pairing: Pairing, subjects: Iterable[int]) -> Copies:
-    """Copy the pairs whose A is one of these subjects.
+def take(
+    reporter: ComparisonReporter, pairing: Pairing, subjects: Iterable[int], shows: Shows | None = None
+) -> Copies:
+    """Copy the pairs whose A is one of these subjects, in stages that `shows` (None: all).
 
     Age bins are left out: they are many, and say much the same as their neighbours. A model's stages that are
     compared with each other are asked for one by one.
@@ -69,6 +75,8 @@ def take(reporter: ComparisonReporter, pairing: Pairing, subjects: Iterable[int]
             known = reporter.known(pair)
             own = []
             for place in known.places:
+                if shows is not None and not shows(place.stage, known.a.stream):
+                    continue
                 if known.a is known.b or not parse_stage(place.stage).is_bin:
                     of_side = rows.setdefault((known.number, place.side), [])
                     own.append(place._replace(row=len(of_side)))
@@ -81,8 +89,11 @@ def take(reporter: ComparisonReporter, pairing: Pairing, subjects: Iterable[int]
     return Copies(places, sides)
 
 
-def standings(copies: Copies) -> Iterator[Standing]:
-    """How the copied pairs with joint outcomes stand, stage by stage: what messages would say now."""
+def standings(copies: Copies, shows: Callable[[str, Subject], bool] | None = None) -> Iterator[Standing]:
+    """How the copied pairs with joint outcomes stand, stage by stage: what messages would say now.
+
+    `shows` says which estimators of A's stream have statistics (None: all).
+    """
     found = {key: read(side, list(range(side.rows))) for key, side in copies.sides.items()}
     for known, places in copies.places:
         for place in places:
@@ -90,12 +101,13 @@ def standings(copies: Copies) -> Iterator[Standing]:
             side, i = found[known.number, place.side], place.row
             if not side.n[i]:
                 continue
-            statistics = {estimator: by_name(side, number, i) for number, estimator in enumerate(names)}
-            n = {name: float(of.n[i]) for name, of in zip(names, side.estimators)}
+            shown = [at for at, name in enumerate(names) if shows is None or shows(name, known.a)]
+            statistics = {names[place]: by_name(side, place, i) for place in shown}
+            n = {names[place]: float(side.estimators[place].n[i]) for place in shown}
             bounded, low, high = side.intervals[i]
             verdict = side.verdicts[i]
             yield Standing(
                 known.a, known.b, place.stage, place.loss, statistics, n, (low, high) if bounded else None,
                 verdict, side.since[i] if verdict else None, side.n[i], side.newest[i],
-                side.recent[i],
+                side.recent[i], place.same,
             )  # fmt: skip

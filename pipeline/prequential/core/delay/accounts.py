@@ -104,7 +104,7 @@ class Accounts:
     def part(self, models: Ints, segments: Ints, streams: Ints) -> Accounts:
         """A copy of what is known of these models, segments and streams (rows, (n,) int64), to be read only.
 
-        Without periods, of which there is nothing to read between messages.
+        Coverage, selection, and latencies of labels in time: pictures show no others.
         """
         part = Accounts()
         part.coverage = coverage.part(self.coverage, models)

@@ -27,6 +27,7 @@ from prequential.core.tables.alarms import Alarms
 from prequential.core.tables.outcomes import Log
 from prequential.settings.budget import parse_budget
 from prequential.settings.model import DetectorConfig, StreamConfig
+from prequential.settings.stages import FINAL, INITIAL
 from prequential.topics.outputs import identity
 
 #: Hex digits of a sequence's seed: 60 bits.
@@ -60,12 +61,12 @@ class WatchedRows(Rows):
 
     @property
     def losses(self) -> Floats:
-        """The loss of each row."""
+        """The loss of each row, (n,) float64; 0 of those that aren't outcomes."""
         return self._own[0]
 
     @property
     def outcome(self) -> Bytes:
-        """Whether each row is an outcome."""
+        """Whether each row is an outcome, (n,) uint8."""
         return self._own[1]
 
     @cached_property
@@ -221,10 +222,14 @@ class Watch:
         self.signal = Signal(config.signal, min_outcomes, rows, capacity, loss)
         self.table: Any = detector.new_table(rows, self._settings)
 
-    def begin(self, row: int, *names: str | None) -> None:
-        """Prepare a new sequence's row: a detector's random numbers are a function of these names."""
+    def begin(self, row: int, stage: str, *names: str | None) -> None:
+        """Prepare a new sequence's row: a detector's random numbers are a function of stage and names.
+
+        `initial` has those of `final`: equal outcomes have equal alarms.
+        """
         if "seed" in self.table._fields:
-            self.table.seed[row] = int(identity(*names, self.config.signal)[:_SEED_DIGITS], 16)
+            stage = FINAL if stage == INITIAL else stage
+            self.table.seed[row] = int(identity(*names, stage, self.config.signal)[:_SEED_DIGITS], 16)
 
     def threshold(self, row: int) -> float | None:
         """A sequence's threshold that the budget of false alarms has set; None: there is none, or not yet."""

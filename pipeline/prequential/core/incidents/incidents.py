@@ -68,6 +68,9 @@ class Raised(NamedTuple):
     level: str
 
 
+#: Place in `State.said` of the number of signals.
+_SIGNALS = 3
+
 #: What no message has said.
 _NOTHING_SAID: tuple[Any, ...] = ("", "", 0.0, 0, [])
 
@@ -203,6 +206,24 @@ class Incidents:
                 by_owner.pop(row, None)
         self.history = history.without(self.history, rows)
         return found
+
+    def copy_stage(self, row: int, source: str, target: str) -> None:
+        """What a subject's alarms in a stage have told is what those in another one have, from here on.
+
+        Its history is that of one stage, whichever has alarms.
+        """
+        about = self._subject(row)
+        owner = self.owner_of(about)
+        if not self._catalog.streams[about.stream].reports(target):
+            return
+        for state in filter(None, (self.open.get(owner), self.waiting.get(owner))):
+            signals = _with_stage(state.signals, about.segment, source, target)[:_MOST_SIGNALS]
+            if state.said and state.said[_SIGNALS] == len(state.signals):  # nothing new is to be said
+                state.said[_SIGNALS] = len(signals)
+            state.signals = signals
+        if owner in self.warned:
+            warned = _with_stage(self.warned[owner], about.segment, source, target)
+            self.warned[owner] = warned[-_MOST_SIGNALS:]
 
     def stage_of(self, owner: int) -> str:
         """The stage of a model that is watched."""
@@ -578,6 +599,8 @@ class Incidents:
             message.recovered = state.recovered
         if self._catalog.untimed:
             message.untimed = True
+        if same := self._catalog.same_as(owner, message.stage):
+            message.same = same
         return message
 
     def id_of(self, owner: int, opened: int) -> str:
@@ -602,6 +625,18 @@ class Incidents:
 def watched_stage(stages: tuple[str, ...]) -> str:
     """The stage of a model that is watched: `final`, or else the first."""
     return FINAL if FINAL in stages else stages[0]
+
+
+def _with_stage(
+    signals: list[dict[str, Any]], segment: str | None, source: str, target: str
+) -> list[dict[str, Any]]:
+    """These signals, and those of a segment's stage once more as those of another stage."""
+    found = []
+    for one in signals:
+        if (one["segment"], one["stage"]) == (segment, source):
+            found.append(one | {"stage": target})
+        found.append(one)
+    return found
 
 
 def _signal(one: Raised) -> dict[str, Any]:

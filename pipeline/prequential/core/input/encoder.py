@@ -129,7 +129,7 @@ class Encoder:
         Parameters
         ----------
         records
-            Decoded messages, or such as are plain (`PlainRecords`); None: it couldn't be decoded.
+            Decoded messages, or plain ones (`PlainRecords`).
         times, kinds
             (n,) record times, ms, and kinds, of `prequential.core.tables.records`.
         admission

@@ -13,7 +13,7 @@ from prequential.core.detectors.budgets import due
 from prequential.core.join.scoring import score
 from prequential.core.tables.events import MET
 from prequential.core.tables.logs import DUE, OUTCOMES, Logs, add_event, add_latency, add_segment_event
-from prequential.core.tables.outcomes import OUTCOME, REFERENCE
+from prequential.core.tables.outcomes import OUTCOME, REFERENCE, REVISION
 from prequential.core.tables.store import NO_CLASS, Predictions, Store
 from prequential.core.tables.streams import Registry
 
@@ -69,6 +69,16 @@ def is_first_of_model(predictions: Predictions, first: int, prediction: int) -> 
             return False
         row = predictions.next[row]
     return True
+
+
+@inner
+def is_twofold(predictions: Predictions, first: int, model: int, end: int) -> bool:
+    """Whether a list has two predictions of a model made by `end`: an initial and a final one."""
+    count, row = 0, first
+    while row:
+        count += predictions.model[row] == model and predictions.ts[row] <= end
+        row = predictions.next[row]
+    return count > 1
 
 
 @inner
@@ -140,7 +150,9 @@ def put(
     log.sequence[row] = registry.subjects.first[subject] + position
     log.number[row] = number
     log.label[row] = old
-    log.revised[row] = labels.label[label]
+    log.revised[row] = (
+        labels.label[label] if kind == REVISION else registry.subjects.revisions[subject]
+    )
     log.prediction[row] = _class_of(registry, store.predictions, stream, prediction, whose)
     log.bits[row] = bits_of(store.predictions, prediction, judged)
     log.known[row] = knows(store.predictions, prediction)
@@ -169,15 +181,19 @@ def put_stages(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int,
     number: int, model: int, first: int, whose: int, old: int, judged: int, kind: int,
 ) -> None:  # fmt: skip
-    """A subject's rows for all stages but those at an age, from a model's predictions in a list."""
+    """A subject's rows for all stages but those at an age, from a model's predictions in a list.
+
+    There is none for `initial` while it is the same as `final`.
+    """
     streams, predictions, labels = registry.streams, store.predictions, store.labels
     initial = earliest_of(predictions, first, model)
     position = 0
     if streams.initial[stream]:
-        put(
-            registry, store, logs, record, stream, slot, subject, position, number, initial, whose, old,
-            judged, kind,
-        )  # fmt: skip
+        if not registry.subjects.single[subject]:
+            put(
+                registry, store, logs, record, stream, slot, subject, position, number, initial, whose, old,
+                judged, kind,
+            )  # fmt: skip
         position += 1
     if streams.final[stream]:
         latest = latest_of(predictions, first, model, _EVER)
@@ -273,6 +289,8 @@ def _complete_model(
     number = _count(registry, logs, stream, model, t1)
     if streams.versions[stream]:
         _note_version(registry, store, model, number, first)
+    if is_twofold(predictions, first, model, t1):
+        subjects.twofold[model] = 1
     put_stages(
         registry, store, logs, record, stream, slot, model, number, model, first, OWN, y, judged, OUTCOME
     )
@@ -375,9 +393,12 @@ def _complete_baselines(
     for stage in range(streams.age_count[stream]):
         store.label_values.after_numbers[label, stage] = 0
     reference = reference_of(store.predictions, first)
+    twofold = is_twofold(store.predictions, first, reference, t1)
     for which in range(2):
         subject = (streams.majority_subject if which else streams.persistent_subject)[stream]
         if subject:
+            if twofold:
+                subjects.twofold[subject] = 1
             number = _count(registry, logs, stream, subject, t1)
             put_stages(
                 registry, store, logs, record, stream, slot, subject, number, reference, first,

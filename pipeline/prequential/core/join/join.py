@@ -8,7 +8,13 @@ from __future__ import annotations
 import numpy as np
 from prequential.core.compiled.ids import AHEAD, LOW, find_hashed, find_or_add_hashed, warm
 from prequential.core.compiled.kernel import inlined, inner, kernel
-from prequential.core.join.completing import complete, complete_late, remember_numbers
+from prequential.core.join.completing import (
+    complete,
+    complete_late,
+    is_twofold,
+    reference_of,
+    remember_numbers,
+)
 from prequential.core.join.expiry import CLOCK_TOLERANCE, drop_label, run_out
 from prequential.core.join.references import refer
 from prequential.core.join.revisions import revise
@@ -52,8 +58,9 @@ from prequential.core.tables.store import (
 from prequential.core.tables.streams import Registry, count_label, lift
 
 #: Why the join stops: all rows are done; the logs are full; messages are due by count; a segment has no
-#: subject yet; a record would be taken whose names aren't known yet.
-DONE, FULL, EMIT, NEW_SEGMENT, NEW_NAMES = range(5)
+#: subject yet; a record would be taken whose names aren't known yet; `initial` of a subject becomes another
+#: sequence than `final`.
+DONE, FULL, EMIT, NEW_SEGMENT, NEW_NAMES, NEW_STAGE = range(6)
 
 #: Why a record is refused.
 TAKEN, TOO_MANY_INSTANCES, TOO_MANY_PREDICTIONS = range(3)
@@ -64,9 +71,28 @@ def join(
     rows: Rows, start: int, stop: int, registry: Registry, store: Store, logs: Logs, most_instances: int,
     most_predictions: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Process the rows from `start` up to `stop`; returns the next row, and why it stopped there.
+    """Process the rows from `start` up to `stop` - 1, in order.
 
-    `most_instances` are those that the shard may hold, `most_predictions` those that may wait for one label.
+    Parameters
+    ----------
+    rows
+        Of a round; `hashes` and `refused` are written.
+    start, stop
+        The first row, and the one behind the last.
+    registry, store, logs
+        The state, which is updated, and what happens, which is appended.
+    most_instances
+        That the shard may hold.
+    most_predictions
+        That may wait for one label.
+
+    Returns
+    -------
+    row : int
+        The next row.
+    why : int
+        Why it stopped there: DONE; EMIT, where messages are due; FULL, where a log has no room; NEW_NAMES or
+        NEW_SEGMENT, where something is to be registered first.
     """
     streams, wheels, used = registry.streams, store.wheels, logs.used
     if used[OVERDUE]:
@@ -120,6 +146,8 @@ def join(
             and _lacks_segment(rows, i, registry, store, logs, stream, slot)
         ):
             return i, NEW_SEGMENT
+        if rows.kind[i] == LABEL and count > 2 and _parts(rows, i, registry, store, logs, stream, slot):
+            return i, NEW_STAGE
         if not slot:
             slot = _remember(rows, i, store, logs, stream)
         if rows.kind[i] == INSTANCE:
@@ -202,6 +230,35 @@ def _wants(registry: Registry, logs: Logs, stream: int, model: int, key: int, va
         return False
     logs.used[WANTED] = row
     return True
+
+
+@inner
+def _parts(
+    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
+) -> bool:
+    """Whether a label will make an outcome of two predictions of what had one up to now; notes of whom.
+
+    From there on `initial` isn't `final`, which it has been the same as.
+    """
+    streams, subjects, predictions = registry.streams, registry.subjects, store.predictions
+    t1, horizon = rows.ts[i], streams.horizon[stream]
+    if store.instances.state[slot] != WAITING or t1 - (store.links.deadline[slot] - horizon) > horizon:
+        return False
+    first = store.instances.first[slot]
+    row = first
+    while row:
+        model = predictions.model[row]
+        if subjects.single[model] and is_twofold(predictions, first, model, t1):
+            logs.used[WANTED] = model
+            return True
+        row = predictions.next[row]
+    if is_twofold(predictions, first, reference_of(predictions, first), t1):
+        for which in range(2):
+            subject = (streams.majority_subject if which else streams.persistent_subject)[stream]
+            if subject and subjects.single[subject]:
+                logs.used[WANTED] = subject
+                return True
+    return False
 
 
 @inlined

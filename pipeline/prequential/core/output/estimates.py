@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from prequential.core.measures.registry import NAMES, OF_RANKS
 from prequential.core.output.texts import Values, Who, joined
 from prequential.core.tables.streams import AGE, MODEL
 from prequential.settings.model import StreamConfig
-from prequential.settings.stages import INTERMEDIATE, parts, reported
+from prequential.settings.stages import FINAL, INITIAL, INTERMEDIATE, parts, reported
 
 #: Measures that sort windows.
 _OF_RANKS = frozenset(OF_RANKS)
@@ -46,6 +47,7 @@ class Line(NamedTuple):
     chance: bool
     block: int  # of the rows of estimators
     positions: tuple[int, ...]  # of the stage among the plan's; of `intermediate`, of all that it is made of
+    same: list[str]  # stages that are the same up to now, of which nothing else is said
 
 
 class Lines(NamedTuple):
@@ -55,6 +57,8 @@ class Lines(NamedTuple):
     who: Who
     #: By line: its block and its position, -1 where it is made of several.
     places: list[tuple[int, int]]
+    #: How many lines in a row are alike: of chance or not, and which stages are the same.
+    runs: list[tuple[int, bool, list[str]]]
 
 
 class Estimates:
@@ -62,8 +66,8 @@ class Estimates:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        #: By subject's row, with the subject: its lines.
-        self._known: dict[int, tuple[Subject, Lines]] = {}
+        #: By subject's row, with the subject, and whether its `initial` is its `final`: its lines.
+        self._known: dict[int, tuple[Subject, bool, Lines]] = {}
 
     def forget(self, row: int) -> None:
         """A subject isn't evaluated any more."""
@@ -83,9 +87,12 @@ class Estimates:
             stages = len(plan.stages)
             if not stages:
                 continue
-            first = subjects.first[own].astype(np.int64)
+            first, single = subjects.first[own].astype(np.int64), subjects.single[own].astype(np.int64)
             sequences = (first[:, None] + np.arange(stages)).ravel()
-            places.update((row, (start + i * stages, len(sequences))) for i, row in enumerate(own))
+            # Where `initial` is `final` it isn't computed; positions are those of all stages nevertheless.
+            sequences = sequences[(np.arange(stages) >= single[:, None]).ravel()]
+            begins = np.arange(start, start + len(own) * stages, stages) - np.cumsum(single)
+            places.update((row, (begin, len(sequences))) for row, begin in zip(own, begins.tolist()))
             positives = catalog.positives(plan)
             for chance in _chances(plan.config):
                 for one in plan.estimators:
@@ -103,9 +110,10 @@ class Estimates:
 
     def lines(self, row: int, about: Subject, stream: Stream) -> Lines:
         """What messages there are about a subject."""
+        single = bool(self._catalog.columns.subjects.single[row])
         known = self._known.get(row)
-        if known is not None and known[0] is about:
-            return known[1]
+        if known is not None and known[0] is about and known[1] == single:
+            return known[2]
         config = stream.config
         stages = self._catalog.plans[self._catalog.columns.subjects.plan[row]].stages
         names = [about.model]
@@ -113,17 +121,21 @@ class Estimates:
             names.append(about.model + RANDOM_SUFFIX)
         found, whose = [], []
         for chance, name in enumerate(names):
-            for stage, positions in _stages(about, stream, stages):
+            for stage, positions in _stages(about, stream, stages, single):
+                same = self._catalog.same_as(row, stage)
                 for place, estimator in enumerate(config.estimators):
                     whose.append({
                         "stream": stream.name, "partition": self._catalog.partition, "model": name,
                         "segment": about.segment, "stage": stage, "estimator": estimator,
                     })  # fmt: skip
                     block = chance * len(config.estimators) + place
-                    found.append(Line(name, stage, estimator, place, bool(chance), block, positions))
+                    line = Line(name, stage, estimator, place, bool(chance), block, positions, same)
+                    found.append(line)
         places = [(one.block, one.positions[0] if len(one.positions) == 1 else -1) for one in found]
-        lines = Lines(found, Who.of(whose), places)
-        self._known[row] = about, lines
+        alike = groupby(found, key=lambda line: (line.chance, line.same))
+        runs = [(len(list(own)), chance, same) for (chance, same), own in alike]
+        lines = Lines(found, Who.of(whose), places, runs)
+        self._known[row] = about, single, lines
         return lines
 
     def with_intermediate(
@@ -161,13 +173,22 @@ def _chances(config: StreamConfig) -> tuple[bool, ...]:
     return (False, True) if by_chance else (False,)
 
 
-def _stages(about: Subject, stream: Stream, stages: tuple[str, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The stages of a subject's messages, each with its position among the plan's `stages`."""
+def _stages(
+    about: Subject, stream: Stream, stages: tuple[str, ...], single: bool
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The stages of a subject's messages, each with its position among the plan's `stages`.
+
+    Of a `single` one `final` stands for `initial`.
+    """
     if about.age is not None:
         yield about.age, (0,)
         return
+    places = {stage: place for place, stage in enumerate(stages)}
+    if single:
+        places[INITIAL] = places[FINAL]
     for stage in reported(stream.everywhere, stream.bins):
-        yield stage, tuple(map(stages.index, parts(stage, stream.bins)))
+        if not (single and stage == INITIAL):
+            yield stage, tuple(places[part] for part in parts(stage, stream.bins))
 
 
 def state_of(states: States, row: int, line: Line, alpha: float) -> State:

@@ -20,12 +20,13 @@ from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import positive_of
 from prequential.core.measures.registry import INDEX, NAMES
 from prequential.core.measures.table import measure_cells, measure_numbers, sum_up
-from prequential.core.output.estimates import Estimates, Line, State, States, state_of
+from prequential.core.output.estimates import Estimates, Line, Lines, State, States, state_of
 from prequential.core.output.expectations import Expectations, Saying
 from prequential.core.output.texts import Draft, Writer, vocabulary
 from prequential.core.tables.scores import SIZE
 from prequential.core.tables.streams import AGE, MODEL
-from prequential.settings.stages import PERIOD, parts
+from prequential.settings.model import StreamConfig
+from prequential.settings.stages import FINAL, INITIAL, PERIOD, parts
 from prequential.topics.outputs import Alarm, Encoded, Metrics, encode, fields_of, identity
 from prequential.topics.specs import METRICS
 
@@ -47,6 +48,7 @@ class Estimate(NamedTuple):
     estimator: str
     state: State
     details: dict[str, Any]
+    same: list[str]  # stages that are the same up to now
 
 
 class Reporter:
@@ -140,7 +142,7 @@ class Reporter:
                 for block, position in lines.places
             ]
             begin = 0
-            for count, rest in self._rests(about, stream, lines.all, counts, coverages.get(row)):
+            for count, rest in self._rests(about, stream, lines, counts, coverages.get(row)):
                 end = begin + count
                 whose, own = lines.who.part(begin, end), at[begin:end]
                 draft.add(stream.name, whose, numbers, own, outcomes, ts, columns, rest)
@@ -148,7 +150,7 @@ class Reporter:
         return self._writer.write(draft, states.rows)
 
     def _rests(
-        self, about: Subject, stream: Stream, lines: list[Line], counts: dict[str, int],
+        self, about: Subject, stream: Stream, lines: Lines, counts: dict[str, int],
         coverage: dict[str, Any] | None,
     ) -> Iterable[tuple[int, bytes]]:  # fmt: skip
         """How many of a subject's messages have what in common behind their measures, in their order."""
@@ -161,24 +163,24 @@ class Reporter:
         if version:
             own["model_version"] = stream.version_name(version)
             own["version_since"] = int(subjects.version_since[row])
-        said = 0 if coverage is None or not lines else 1  # the first message alone says it
-        if not config.details and not began_later:
-            by_chance = len(lines) // 2 if lines and lines[-1].chance else 0
-            if said:
-                yield said, fields_of(own | {"coverage": coverage})
-            if len(lines) - by_chance > said:
-                yield len(lines) - by_chance - said, fields_of(own)
-            if by_chance:
-                yield by_chance, fields_of(shared)
-            return
-        for place, line in enumerate(lines):
-            one = dict(shared if line.chance else own)
-            if began_later and self._began_later(began_later, line.stage, line.estimator, stream):
-                one["started_empty"] = True
-            if place < said:
-                one["coverage"] = coverage
-            details = self._details(row, about, stream, line)
-            yield 1, fields_of(one | {name: details[name] for name in _DETAILS if name in details})
+        said = {} if coverage is None else {"coverage": coverage}  # the first message alone says it
+        place, alone = 0, bool(config.details or began_later)
+        for count, chance, same in lines.runs:
+            one = dict(shared if chance else own)
+            if same:
+                one["same"] = same
+            end = place + count
+            while place < end:
+                line, of = lines.all[place], dict(one)
+                if began_later and self._began_later(began_later, row, line, stream):
+                    of["started_empty"] = True
+                of |= said
+                if alone:
+                    details = self._details(row, about, stream, line)
+                    of |= {name: details[name] for name in _DETAILS if name in details}
+                step = 1 if alone or said else end - place
+                yield step, fields_of(of)
+                place, said = place + step, {}
 
     def _columns_of(self, measures: tuple[str, ...]) -> int:
         number = self._columns.get(measures)
@@ -187,7 +189,7 @@ class Reporter:
         return number
 
     def estimates(
-        self, rows: Sequence[int], shown: Callable[[Line], bool] = lambda _: True
+        self, rows: Sequence[int], shown: Callable[[Line, StreamConfig], bool] = lambda *_: True
     ) -> Iterator[Estimate]:
         """What messages about these subjects would say of their estimators now; nothing is noted of it.
 
@@ -198,10 +200,12 @@ class Reporter:
             about = self._catalog.subjects[row]
             assert about is not None
             stream = self._catalog.streams[about.stream]
-            for line in filter(shown, self._estimates.lines(row, about, stream).all):
+            for line in self._estimates.lines(row, about, stream).all:
+                if not shown(line, stream.config):
+                    continue
                 state = state_of(states, row, line, stream.config.alpha)
                 details = self._details(row, about, stream, line)
-                yield Estimate(about, line.model, line.stage, line.estimator, state, details)
+                yield Estimate(about, line.model, line.stage, line.estimator, state, details, line.same)
 
     def _details(self, row: int, about: Subject, stream: Stream, line: Line) -> dict[str, Any]:
         names = stream.config.details
@@ -245,13 +249,16 @@ class Reporter:
                     worse[key] = before.get(key, ts)
         self._notes.worse[row] = worse
 
-    @staticmethod
-    def _began_later(kept: list[str], stage: str, estimator: str, stream: Stream) -> bool:
+    def _began_later(self, kept: list[str], row: int, line: Line, stream: Stream) -> bool:
         """Whether a new configuration brought it, so that it hasn't seen the whole sequence."""
+        single = self._catalog.columns.subjects.single[row]
+        stages = (
+            FINAL if single and one == INITIAL else one for one in parts(line.stage, stream.bins)
+        )
         return any(
             what in kept
-            for one in parts(stage, stream.bins)
-            for what in (f"stage {one}", f"{one} estimator {estimator}")
+            for one in stages
+            for what in (f"stage {one}", f"{one} estimator {line.estimator}")
         )
 
     def _counts(self, rows: Sequence[int]) -> list[dict[str, int]]:
@@ -449,5 +456,5 @@ class Reporter:
             identity(*key, config.signal, watch.params, outcome, *self._catalog.loss),
             *key, config.signal, outcome, instance_id, ts, statistic, threshold, watch.params,
             msgspec.UNSET if correlation != correlation else correlation,
-            self._catalog.untimed or msgspec.UNSET,
+            self._catalog.untimed or msgspec.UNSET, self._catalog.same_as(about.row, stage) or msgspec.UNSET,
         )  # fmt: skip

@@ -16,7 +16,7 @@ from prequential.core.catalog.catalog import Catalog
 from prequential.core.catalog.plans import Plan
 from prequential.core.comparisons import standings
 from prequential.core.comparisons.reporting import ComparisonReporter
-from prequential.core.comparisons.standings import Copies
+from prequential.core.comparisons.standings import Copies, Shows
 from prequential.core.compiled.kernel import Ints, of_rows, taken
 from prequential.core.delay.accounts import Accounts
 from prequential.core.estimators.estimator import Estimator
@@ -106,8 +106,13 @@ def _row_bytes(plan: Plan, scored: bool) -> int:
     return total
 
 
-def take(state: State, comparisons: ComparisonReporter, part: Part, *, scored: bool) -> Picture:
-    """A copy of a part, without subjects that have gone since; if `scored`, with sums of classes' scores."""
+def take(
+    state: State, comparisons: ComparisonReporter, part: Part, *, scored: bool, shows: Shows | None = None
+) -> Picture:
+    """A copy of a part, without subjects that have gone since; if `scored`, with sums of classes' scores.
+
+    `shows` says which stages of pairs (None: all).
+    """
     catalog = state.catalog
     registry = catalog.registry
     present = (row for row in part.subjects.tolist() if catalog.subjects[row] is not None)
@@ -143,7 +148,7 @@ def take(state: State, comparisons: ComparisonReporter, part: Part, *, scored: b
     left_out = {code: state.pairing.left_out.get(code, 0) for code in part.streams.tolist()}
     return Picture(
         part, picture, accounts, Reporter(picture, accounts, notes),
-        standings.take(comparisons, state.pairing, rows.tolist()),
+        standings.take(comparisons, state.pairing, rows.tolist(), shows),
         state.incidents.standings(rows.tolist()), left_out,
     )  # fmt: skip
 

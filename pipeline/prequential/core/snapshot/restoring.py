@@ -34,6 +34,7 @@ from prequential.core.tables.streams import (
 )
 from prequential.settings.durations import shown_duration
 from prequential.settings.model import DetectorConfig, StreamConfig
+from prequential.settings.stages import INITIAL, standing_for
 from prequential.settings.stages import parse as parse_stage
 from prequential.topics.errors import WorkError
 
@@ -208,6 +209,7 @@ class _Restoring:
             subjects.model[row] = owner if about.kind == AGE else 0
             if not subjects.after[owner]:
                 subjects.after[owner] = row
+        catalog.note_single(row)
 
     def _new_subjects(self) -> None:
         """What the configuration has and the snapshot hasn't: it starts empty."""
@@ -266,10 +268,14 @@ class _Restoring:
             plan = catalog.plans[int(subjects.plan[row])]
             first, start = int(arrays["subjects.first"][old_row]), int(subjects.first[row])
             same_bins = self._saved[stream.code]["bins"] == stream.bins
+            single, twofold = bool(subjects.single[row]), catalog.is_twofold(row)
             for position, stage in enumerate(plan.stages):
-                if stage in old_plan.stages and (same_bins or not parse_stage(stage).is_bin):
+                if single and stage == INITIAL:
+                    continue
+                former = stage if twofold else standing_for(stage, old_plan.stages)
+                if former in old_plan.stages and (same_bins or not parse_stage(stage).is_bin):
                     found = copies.setdefault((old_plan.number, plan.number), [])
-                    found.append((first + old_plan.stages.index(stage), start + position, row, stage))
+                    found.append((first + old_plan.stages.index(former), start + position, row, stage))
                 else:
                     self._begins(row, f"stage {stage}", "stage", stage)
                     outcomes = np.array([subjects.outcomes[row]])
@@ -336,11 +342,12 @@ class _Restoring:
         for row, what in head["started_empty"]:
             now = moved.get(row, row)
             for one in what if catalog.subjects[now] is not None else ():
-                self._note_empty(now, one)
+                self._note_empty(now, " ".join(self._stage_now(now, word) for word in one.split(" ")))
         for row, *counts in head["reported"]:
             notes.reported[moved.get(row, row)] = (counts[0], counts[1])
         for row, stage, estimator, baseline, since in head["worse"]:
             now = moved.get(row, row)
+            stage = self._stage_now(now, stage)
             if self._compares(now, stage, estimator):
                 notes.worse.setdefault(now, {})[stage, estimator, baseline] = since
         # How labels depend on each other is known for the same order only.
@@ -357,6 +364,13 @@ class _Restoring:
                 notes.labels[row].restore(saved[row])
             elif catalog.registry.subjects.outcomes[row]:
                 self._begins(row, "detail dependence", "detail", "dependence")
+
+    def _stage_now(self, row: int, stage: str) -> str:
+        """The stage that has the outcomes of one that the snapshot has."""
+        about = self._catalog.subjects[row]
+        if about is None or self._catalog.is_twofold(row):
+            return stage
+        return standing_for(stage, self._catalog.streams[about.stream].evaluated)
 
     def _compares(self, row: int, stage: str, estimator: str) -> bool:
         """Whether it is looked at whether a subject is worse: if not now, since when isn't known later."""
@@ -380,7 +394,10 @@ class _Restoring:
     def _incidents(self, stages: Mapping[int, Sequence[str]]) -> None:
         """What was measured of models, and what is open."""
         present = set(self._rows.values())
-        own = {row: of for row, of in stages.items() if of and row in present}
+        own = {
+            row: [self._stage_now(row, stage) for stage in of]
+            for row, of in stages.items() if of and row in present
+        }  # fmt: skip
         for row in saved_incidents.restore(self._state.incidents, self._head, self._arrays, own):
             if self._catalog.registry.subjects.outcomes[row]:
                 self._begins(row, "", "incidents")

@@ -26,7 +26,7 @@ from prequential.settings.model import Config
 from prequential.topics.partitioning import partition_of
 
 #: Parts of a snapshot's head whose entries begin with the row of what is evaluated.
-_BY_SUBJECT = ("labels", "reported", "worse", "started_empty", "pairs", "compared")
+_BY_SUBJECT = ("labels", "reported", "worse", "started_empty", "pairs")
 
 
 def split(parts: Iterator[Any], keep: Callable[[str], bool], *, moved: bool) -> Iterator[object]:

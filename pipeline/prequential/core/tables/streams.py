@@ -103,6 +103,9 @@ def name_hash(name: str) -> int:
 
     Names in `y_proba` come from strangers and needn't be classes, so they are given no codes. Both forms of a
     name, `true` and `1`, `false` and `0`, have the same (BLAKE2b, the first 8 bytes, little-endian).
+
+    >>> name_hash("true") == name_hash("1"), name_hash("UP")
+    (True, 128599920667742867)
     """
     if name in ("0", "1"):
         name = OTHER_FORM[name]
@@ -122,12 +125,16 @@ class Subjects(NamedTuple):
     plan: Ints32
     first: Ints32  # first of its rows in the plan's tables: one for each stage that is evaluated
     stages: Ints32  # how many
+    #: Whether `initial` is the same as `final` up to now, so that it has no rows of the log: both are
+    #: evaluated, and no instance has had two predictions.
+    single: Bytes
     outcomes: Ints
     revisions: Ints
     newest_ts: Ints  # label time of the newest outcome
     changed: Bytes  # whether there are outcomes or revisions since its last messages
     began: Ints  # of an evaluated baseline: labels that had met predictions when it came
     # Of models and evaluated baselines:
+    twofold: Bytes  # whether an instance with an outcome had two predictions of it, of which one is initial
     after: Ints32  # the first of its subjects for stages at an age, one after the other; 0: none
     # Of models:
     corrected: Ints32  # subject of its temporal correction; 0: none yet
@@ -144,7 +151,7 @@ class Subjects(NamedTuple):
 #: As of streams.
 SUBJECT_STATE = (
     "outcomes", "revisions", "newest_ts", "changed", "began", "late", "expired", "duplicate", "version",
-    "version_since", "version_ts",
+    "version_since", "version_ts", "twofold",
 )
 SUBJECT_PLACES = ("stream", "plan", "first", "segments")
 

@@ -141,7 +141,7 @@ function draw(view, holder, redraw) {
 
 function measureLines(data, courses, axis, name) {
   const lines = courses.filter(([, course]) => course.values[name]).map(([stage, course], place) => ({
-    name: stage, x: course[axis], y: course.values[name],
+    name: stageName(stage, data.same[stage]), x: course[axis], y: course.values[name],
     // One band can be read, several can't.
     ...(place === 0 && course.values[`${name}.low`] ? { low: course.values[`${name}.low`], high: course.values[`${name}.high`] } : {}),
   }));
@@ -151,6 +151,11 @@ function measureLines(data, courses, axis, name) {
     if (known) lines.push({ name: long, short, quiet: true, x: main[axis], y: oneLess ? known.map((value) => (value === null ? null : 1 - value)) : known });
   }
   return lines;
+}
+
+// A stage, and those that are the same up to now: they have no messages.
+function stageName(stage, same) {
+  return [stage, ...(same ?? [])].join(" = ");
 }
 
 function references(data, name) {
@@ -198,8 +203,8 @@ function verdictBadge(pair) {
 }
 
 function pairLink(pair) {
-  const { stream, partition, model, against, stage, loss, segment, sentence } = pair;
-  return link("pair", { stream, partition, model, against, stage, loss, segment }, `${stage}${segment ? ` ${segment}` : ""}: ${sentence}`);
+  const { stream, partition, model, against, stage, same, loss, segment, sentence } = pair;
+  return link("pair", { stream, partition, model, against, stage, loss, segment }, `${stageName(stage, same)}${segment ? ` ${segment}` : ""}: ${sentence}`);
 }
 
 function now(data) {
