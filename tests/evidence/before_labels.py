@@ -156,9 +156,7 @@ def _graded(messages: list[tuple[int, Metrics]]) -> list[Said]:
 
 def main(kinds: tuple[str, ...], seeds: int = 1) -> None:
     """Print a line for each world and maturity."""
-    columns = (
-        "world", "y_proba", "days after", "labelled", "error", "labelled so far", "coverage", "half width"
-    )  # fmt: skip
+    columns = "world", "y_proba", "days", "labelled", "error", "labelled so far", "coverage", "half width"
     print("|", " | ".join(columns), "|\n|", " | ".join(["---"] * len(columns)), "|")
     for kind in kinds:
         for given in (True, False):

@@ -72,6 +72,10 @@ class Grade(NamedTuple):
     record: Record | None
 
 
+#: Nothing was said of a value at any maturity.
+NOTHING: Any = np.full((len(MATURITIES), 5), np.nan, dtype=np.float32)
+
+
 def new_said(rows: int) -> Said:
     """Nothing was said."""
     return Said(np.zeros((rows, len(MATURITIES), 5), dtype=np.float32))

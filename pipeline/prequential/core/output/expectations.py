@@ -153,9 +153,7 @@ class Expectations:
             for name in stream.config.measures:
                 if name in values and name in _OF_MATRIX | _OF_LOSSES:
                     said = find(self._tables.said_pool, row, INDEX[name])
-                    kept = self._tables.said.what[said]
-                    if not said:
-                        kept = np.full_like(kept, np.nan)
+                    kept = self._tables.said.what[said] if said else records.NOTHING
                     record = self._record(model, INDEX[name])
                     records.grade(self._tables.records, record, kept, values[name])
             counters.close(self._tables, model, row)
@@ -214,8 +212,8 @@ class Expectations:
         record = self._record(model, measure)
         half, of = records.graded(self._tables.records, record, maturity, scale)
         learned = self._tables.models.since[model] + self._tables.models.horizon[model]
+        said = self._said(row, measure)
         if first and self._tables.pool.key[row] * self._tables.models.width[model] >= learned:
-            said = self._said(row, measure)
             last = float(self._tables.records.last[record])
             records.say(self._tables.said, said, maturity, value, scale, half, so_far, last)
         if of is None:
