@@ -20,7 +20,7 @@ from prequential.core.measures.declaration import (
     measure,
 )
 from prequential.core.tables.outcomes import Log
-from prequential.core.tables.scores import ABSOLUTE, BIAS, SCORED, SQUARED
+from prequential.core.tables.scores import ABSOLUTE_ERRORS, BIAS, SCORED, SQUARED_ERRORS
 
 
 @inner
@@ -47,7 +47,7 @@ def mae(sums: Floats) -> Result:
     >>> mae(sums_of({SCORED: 2, ABSOLUTE: 3}))
     (1.5, 0)
     """
-    return sums[ABSOLUTE] / sums[SCORED], DEFINED
+    return sums[ABSOLUTE_ERRORS] / sums[SCORED], DEFINED
 
 
 @measure(
@@ -61,7 +61,7 @@ def mse(sums: Floats) -> Result:
     >>> mse(sums_of({SCORED: 2, SQUARED: 5}))
     (2.5, 0)
     """
-    return sums[SQUARED] / sums[SCORED], DEFINED
+    return sums[SQUARED_ERRORS] / sums[SCORED], DEFINED
 
 
 @measure(
@@ -76,7 +76,7 @@ def rmse(sums: Floats) -> Result:
     >>> rmse(sums_of({SCORED: 2, SQUARED: 8}))
     (2.0, 0)
     """
-    return math.sqrt(sums[SQUARED] / sums[SCORED]), DEFINED
+    return math.sqrt(sums[SQUARED_ERRORS] / sums[SCORED]), DEFINED
 
 
 @measure(
@@ -93,7 +93,7 @@ def r2(sums: Floats, spread: float) -> Result:
     """
     if not spread > 0.0:
         return 0.0, ZERO_DENOMINATOR
-    value = 1.0 - sums[SQUARED] / spread
+    value = 1.0 - sums[SQUARED_ERRORS] / spread
     if not math.isfinite(value):  # the spread is nothing beside the errors
         return 0.0, ZERO_DENOMINATOR
     return value, DEFINED
