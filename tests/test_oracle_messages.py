@@ -50,7 +50,7 @@ class TestEmission:
                 **dict.fromkeys(("log_loss", "brier", "ece"), "no_probabilities"),
                 **dict.fromkeys(("mae", "mse", "rmse", "r2"), "not_regression"),
             },
-            "counts": {"duplicate": 1}, "version": None,
+            "counts": {"duplicate": 1}, "version": None, "same": None,
         }]  # fmt: skip
 
     def test_counts_are_the_streams_and_the_models_and_no_other_models(self) -> None:
@@ -70,8 +70,7 @@ class TestEmission:
         )  # fmt: skip
         found = [(m["stage"], m["estimator"], m["outcomes"]) for m in result.metrics]
         assert found == [
-            (stage, estimator, n)
-            for n in (2, 4) for stage in ("initial", "final") for estimator in ("all", "window:1")
+            ("final", estimator, n) for n in (2, 4) for estimator in ("all", "window:1")
         ]  # fmt: skip
         assert errors(result, "all") == [0.5, 0.25]
 
@@ -88,7 +87,7 @@ class TestEmission:
         records = [pred(1, 0, "a", at=1500), lab(1, 0, "a", at=1400), inst(7, 3000, at=1400)]
         emit = {"outcomes": None, "every": "1s"}
         assert evaluate(*records, tick(1999), emit=emit).metrics == []
-        assert len(evaluate(*records, inst(8, 0, at=2000), emit=emit).metrics) == 2
+        assert len(evaluate(*records, inst(8, 0, at=2000), emit=emit).metrics) == 1
 
     def test_time_emits_the_state_before_the_record(self) -> None:
         # the record at 2000 expires a prediction of the stream; the message does not know yet
@@ -145,9 +144,8 @@ class TestEmission:
         result = evaluate(*records, estimators=["window:3", "all"], final=True)
         found = [(m["stream"], m["model"], m["stage"], m["estimator"]) for m in result.metrics]
         assert found[len(found) // 2 :] == [
-            (stream, model, stage, estimator)
+            (stream, model, "final", estimator)
             for stream, model in (("t", "z"), ("t", "m"), ("s", "n"), ("s", "m"))
-            for stage in ("initial", "final")
             for estimator in ("window:3", "all")
         ]
 
@@ -155,11 +153,23 @@ class TestEmission:
         result = run({}, stream_of_losses([0] * 1000), final=False)
         # 1000 outcomes, all before record time 1000
         assert [(m["stage"], m["estimator"], m["outcomes"]) for m in result.metrics] == [
-            (stage, estimator, 1000)
-            for stage in ("initial", "final")
-            for estimator in ("all", "window:1000", "fading:0.999")
+            ("final", estimator, 1000) for estimator in ("all", "window:1000", "fading:0.999")
         ]
         assert result.alarms == []
+
+    def test_what_is_the_same_is_said_once(self) -> None:
+        """Until an instance has two predictions in time, also if they say the same class."""
+        records = [
+            pred(1, 0, "a"), lab(1, 1, "b"),
+            pred(2, 2, "a"), pred(2, 9, "b"), lab(2, 3, "b"),  # one that counts
+            pred(3, 4, "a"), pred(3, 5, "a"), lab(3, 6, "b"),
+            pred(4, 7, "a"), lab(4, 8, "b"),
+        ]  # fmt: skip
+        found = [(m["outcomes"], m["stage"], m["same"]) for m in evaluate(*records).metrics]
+        assert found == [
+            (1, "final", ["initial"]), (2, "final", ["initial"]),
+            (3, "initial", None), (3, "final", None), (4, "initial", None), (4, "final", None),
+        ]  # fmt: skip
 
 
 class TestRecords:

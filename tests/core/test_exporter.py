@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from prequential.core.compiled.kernel import columns_of
 from prequential.core.measures.registry import NAMES
 from prequential.core.shard import Shard
-from prequential.core.snapshot import picture
+from prequential.core.snapshot import read_snapshot
 from prequential.http.endpoint import TEXT, Endpoint
 from prequential.settings.model import ALL_SERIES, SERIES, Config, HttpConfig
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics, Output
@@ -179,15 +179,22 @@ def of_accounts(messages: list[Metrics]) -> Samples:
 
 
 def of_alarms(outputs: list[Output], messages: list[Metrics]) -> Samples:
-    """The series of alarms; those of a version that has left its place to a newer one are gone with it."""
+    """The series of alarms; those of a version that has left its place to a newer one are gone with it.
+
+    A stage that goes on from another one, which it was the same as, has had that one's alarms.
+    """
     found: Samples = {}
     known = {(one.stream, one.model) for one in messages}
+    same = {(one.stream, one.model, stage) for one in messages for stage in one.same or ()}
     for alarm in outputs:
         if isinstance(alarm, Alarm) and (alarm.stream, alarm.model) in known:
-            names = ["stream", "partition", "model", "stage", "detector", "signal"]
+            names = ["stream", "partition", "model", "detector", "signal"]
             names += ["segment"] if alarm.segment else []
-            key = "prequential_drift_alarms_total", frozenset((n, str(getattr(alarm, n))) for n in names)
-            found[key] = found.get(key, 0) + 1
+            about = [(name, str(getattr(alarm, name))) for name in names]
+            for stage in (alarm.stage, *(alarm.same or ())):
+                if (alarm.stream, alarm.model, stage) not in same:
+                    key = "prequential_drift_alarms_total", frozenset([*about, ("stage", stage)])
+                    found[key] = found.get(key, 0) + 1
     return found
 
 
@@ -255,7 +262,7 @@ def of_pairs(messages: list[Comparison]) -> Samples:
 
 
 class TestSeries:
-    @pytest.mark.parametrize("size", [picture._BYTES, 1], ids=["at once", "subject by subject"])
+    @pytest.mark.parametrize("size", [read_snapshot._BYTES, 1], ids=["at once", "entity by entity"])
     @examples(40)
     @given(seed=st.integers(0, 1 << 30), extreme=st.booleans())
     def test_they_are_what_the_messages_say(self, size: int, seed: int, extreme: bool) -> None:
@@ -264,7 +271,7 @@ class TestSeries:
         config = with_measures(world.config, NAMES)
         shard, outputs = lived(world, rng.randrange(3))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(picture, "_BYTES", size)
+            patch.setattr(read_snapshot, "_BYTES", size)
             found = exported(config, shard)
         messages, comparisons = last_set(shard)
         expected = of_sequences(messages, NAMES)
@@ -292,18 +299,30 @@ class TestSeries:
         shard, _ = lived(world)
         names = {} if key is None else {key: getattr(world.config.defaults, key)[:1]}
         http = replace(EVERYTHING, segments=segments, **names)
+        every = exported(replace(world.config, http=EVERYTHING), shard)
+        same = {
+            (labels["stream"], labels["model"])
+            for name, of in every if name == "prequential_same_stage_info" for labels in [dict(of)]
+        }  # fmt: skip
+
+        def stands_for(labels: dict[str, str]) -> list[str]:
+            """The stages that are the same as one, of all models that a sample is about."""
+            models = [labels[name].removesuffix("@random") for name in ("model", "against") if name in labels]
+            alike = labels.get("stage") == "final" and same.issuperset((labels["stream"], m) for m in models)
+            return ["initial"] if alike else []
 
         def is_shown(key: tuple[str, frozenset[tuple[str, str]]]) -> bool:
-            labels = dict(key[1])
+            name, labels = key[0], dict(key[1])
             stage, estimator = labels.get("stage"), labels.get("estimator")
             config = world.config.stream(labels.get("stream", ""))
-            if stage is not None and not http.shows_stage(stage, config):
+            if name == "prequential_same_stage_info":
+                return http.shows_stage(labels["same"], config)
+            if stage is not None and not http.shows_stage(stage, config, stands_for(labels)):
                 return False
             if estimator is not None and not http.shows_estimator(estimator, config):
                 return False
             return segments or "segment" not in labels
 
-        every = exported(replace(world.config, http=EVERYTHING), shard)
         wanted = {sample: value for sample, value in every.items() if is_shown(sample)}
         assert exported(replace(world.config, http=http), shard) == wanted
 
@@ -458,7 +477,7 @@ class TestSeries:
                 key = "prequential_objective_margin", frozenset({**of, "measure": measure}.items())
                 assert found[key] == pytest.approx(margin, abs=1e-12)
                 compared += 1
-        assert compared == len([key for key in found if key[0] == "prequential_objective_margin"]) == 16
+        assert compared == len([key for key in found if key[0] == "prequential_objective_margin"]) == 8
 
     def test_versions_of_models(self) -> None:
         world = steady(60)
@@ -574,7 +593,7 @@ def test_scrapes_while_the_shard_advances_are_of_one_moment_each() -> None:
                 first = start * each // 3
                 shard.add(batch_of(kind, world.topics[kind], first, first + each))
             while shard.advance([world.topics[0][start][0] + 25] * 3, 4):
-                for row in (one.row for one in shard.catalog.subjects if one is not None):
+                for row in (one.row for one in shard.catalog.entities if one is not None):
                     for message in metrics_of(shard.reporter.metrics([row])):
                         if message.estimator == "all" and message.stage == "final":
                             said[message.model, message.outcomes] = message.measures
@@ -612,7 +631,7 @@ def test_scrapes_while_the_shard_advances_are_of_one_moment_each() -> None:
 
 
 def test_what_is_copied_at_once_is_bounded() -> None:
-    """Windows with probabilities are the largest of what is copied, a subject the least."""
+    """Windows with probabilities are the largest of what is copied, an entity the least."""
     world = steady(60)
     topics: Any = ([], [], [])
     for n in range(60):
@@ -621,8 +640,8 @@ def test_what_is_copied_at_once_is_bounded() -> None:
     settings = {"defaults": {"estimators": ["window:5000"], "stages": ["final"]}}
     shard, _ = lived(World(settings, topics))
     copied = []
-    for part in picture.parts(shard.state, scored=True):
-        taken = picture.take(shard.state, shard.emission.comparisons, part, scored=True)
+    for part in read_snapshot.parts(shard.state, scored=True):
+        taken = read_snapshot.take(shard.state, shard.emission.comparisons, part, scored=True)
         copied.append(
             sum(
                 column.nbytes
@@ -634,7 +653,7 @@ def test_what_is_copied_at_once_is_bounded() -> None:
             )
         )
     assert len(copied) > 5
-    assert max(copied) < 2 * picture._BYTES
+    assert max(copied) < 2 * read_snapshot._BYTES
     assert math.isclose(sum(copied), 120 * 41 * 5000, rel_tol=0.1)
 
 
@@ -648,13 +667,13 @@ def test_what_is_copied_of_pairs_at_once_is_bounded() -> None:
     settings = {"defaults": {**one.settings["defaults"], "estimators": ["window:5000"]}}
     shard, _ = lived(World(settings, topics))
     copied = []
-    for part in picture.parts(shard.state, scored=False):
-        pairs = picture.take(shard.state, shard.emission.comparisons, part, scored=False).pairs
+    for part in read_snapshot.parts(shard.state, scored=False):
+        pairs = read_snapshot.take(shard.state, shard.emission.comparisons, part, scored=False).pairs
         copied.append(
             sum(column.nbytes for side in pairs.sides.values() for _, table in side.named()
                 for column in columns_of(table).values())
         )  # fmt: skip
-    assert max(copied) < 2 * picture._BYTES
+    assert max(copied) < 2 * read_snapshot._BYTES
     # A pair's windows, and some kilobytes of its verdicts.
     assert 60 * 16 * 5000 < sum(copied) < 60 * (16 * 5000 + 40_000)
 

@@ -56,15 +56,15 @@ def counted(made: Sequence[Prediction], t0: int, t1: int, config: StreamConfig) 
         pass
     catalog, found = shard.catalog, {}
     names = catalog.streams[0].class_names
-    for subject in catalog.subjects[1:]:
-        assert subject is not None
-        plan = catalog.plans[catalog.registry.subjects.plan[subject.row]]
+    for entity in catalog.entities[1:]:
+        assert entity is not None
+        plan = catalog.plans[catalog.registry.entities.plan[entity.row]]
         for place, stage in enumerate(plan.stages):
-            row = int(catalog.registry.subjects.first[subject.row]) + place
+            row = int(catalog.registry.entities.first[entity.row]) + place
             cells = plan.estimators[0].cells_of(row).reshape(plan.capacity, plan.capacity, 4)
             for code in np.flatnonzero(cells.sum(axis=(0, 2))).tolist():
                 number = int(names[code].removeprefix("p"))
-                found.setdefault(int(subject.model), {})[stage] = made[number][2]
+                found.setdefault(int(entity.model), {})[stage] = made[number][2]
     return found
 
 
@@ -75,12 +75,17 @@ BASE = StreamConfig(
 
 
 def views(predictions: Sequence[Any], t0: int, t1: int, bins: int) -> dict[int, tuple[Any, ...]]:
-    """By model: what counts as initial, as final, in the bins; from flat triples (model, ts, prediction)."""
+    """By model: what counts as initial, as final, in the bins; from flat triples (model, ts, prediction).
+
+    Where there is one prediction `initial` is `final`, and isn't kept by itself.
+    """
     made = list(zip(predictions[::3], predictions[1::3], predictions[2::3]))
     stages = ("initial", "final", *(("bins",) if bins else ()))
     found = counted(made, t0, t1, replace(BASE, stages=stages, bins=bins or 1))
     order = ["initial", "final", *(f"bin:{b}" for b in range(1, bins + 1))]
-    return {model: tuple(of[stage] for stage in order) for model, of in found.items()}
+    return {
+        model: tuple({"initial": of["final"], **of}[stage] for stage in order) for model, of in found.items()
+    }
 
 
 def made_by(predictions: Sequence[Any], end: int) -> dict[int, Any]:

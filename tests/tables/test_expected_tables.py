@@ -63,11 +63,11 @@ def begun(classes: int) -> Expected:
     return tables
 
 
-def run(events: Events, cuts: list[int], classes: int) -> Expected:
+def run(events: Events, vectors: list[int], classes: int) -> Expected:
     tables, before = begun(classes), 0
-    for cut in cuts:
-        tables = update(tables, events, before, cut)
-        before = cut
+    for vector in vectors:
+        tables = update(tables, events, before, vector)
+        before = vector
     return tables
 
 
@@ -288,15 +288,15 @@ def assert_expects(plain: Plain, tables: Expected, clock: int) -> int:
 def test_expected_matrices_are_those_of_plain_loops(classes: int) -> None:
     events, clocks = events_of(classes, 2_400, classes)
     plain, tables, before, compared = Plain(max(2, classes) if classes else 1), begun(classes), 0, 0
-    for cut in (150, 700, 1_200, 2_400):
-        tables = update(tables, events, before, cut)
-        for i in range(before, cut):
+    for vector in (150, 700, 1_200, 2_400):
+        tables = update(tables, events, before, vector)
+        for i in range(before, vector):
             plain.see(events, i)
-        before = cut
-        compared += assert_expects(plain, tables, clocks[cut - 1])
+        before = vector
+        compared += assert_expects(plain, tables, clocks[vector - 1])
         rows = open_rows(tables, 0)[:2]
-        look(tables, 0, rows, clocks[cut - 1], closing=True)
-        plain.expect(tables.pool.key[rows].tolist(), clocks[cut - 1], closing=True)
+        look(tables, 0, rows, clocks[vector - 1], closing=True)
+        plain.expect(tables.pool.key[rows].tolist(), clocks[vector - 1], closing=True)
         for row in rows.tolist():
             engine.close(tables, 0, row)
     assert compared >= 15
@@ -307,10 +307,10 @@ def test_cuts_change_no_bit(classes: int) -> None:
     rng = random.Random(classes)
     events, clocks = events_of(7, 1_500, classes)
     whole = run(events, [1_500], classes)
-    cut = run(events, [*sorted(rng.sample(range(1_500), 30)), 1_500], classes)
+    vector = run(events, [*sorted(rng.sample(range(1_500), 30)), 1_500], classes)
     rows = open_rows(whole, 0)
-    assert_same(look(whole, 0, rows, clocks[-1]), look(cut, 0, rows, clocks[-1]))
-    assert_same(engine.counters_of(whole, 0), engine.counters_of(cut, 0))
+    assert_same(look(whole, 0, rows, clocks[-1]), look(vector, 0, rows, clocks[-1]))
+    assert_same(engine.counters_of(whole, 0), engine.counters_of(vector, 0))
 
 
 def digest() -> str:

@@ -37,9 +37,9 @@ class Emission:
         self._periodic |= any(one.config.period is not None for one in streams[known:])
         self._touched = np.append(self._touched, np.ones(len(streams) - known, dtype=np.bool_))
 
-    def of_subjects(self, due: list[int], *, replaying: bool) -> list[Encoded]:
-        """Messages that outcomes have made due: of these subjects' metrics, and of their pairs."""
-        kinds = self._state.catalog.columns.subjects.kind
+    def of_entities(self, due: list[int], *, replaying: bool) -> list[Encoded]:
+        """Messages that outcomes have made due: of these entities' metrics, and of their pairs."""
+        kinds = self._state.catalog.columns.entities.kind
         rows = sorted(due, key=lambda row: (int(kinds[row]), row))
         return self.reporter.metrics(rows, replaying=replaying)
 
@@ -62,10 +62,10 @@ class Emission:
     def last_set(self, *, replaying: bool) -> list[Encoded]:
         """Messages about every sequence, at the end of a replay."""
         catalog = self._state.catalog
-        outcomes = catalog.columns.subjects.outcomes
+        outcomes = catalog.columns.entities.outcomes
         outputs: list[Encoded] = []
         for stream in catalog.streams:
-            rows = [one.row for one in catalog.subjects_of(stream) if outcomes[one.row]]
+            rows = [one.row for one in catalog.entities_of(stream) if outcomes[one.row]]
             outputs += self.reporter.metrics(rows, covered=True, replaying=replaying)
             if stream.config.period is not None:
                 found = self.reporter.of_periods(stream, all_news=True)
@@ -76,19 +76,19 @@ class Emission:
     def _changed(self, passed: set[int], *, replaying: bool) -> list[Encoded]:
         """Messages about what has changed since the last ones, of streams whose time it is."""
         catalog = self._state.catalog
-        subjects = catalog.columns.subjects
-        changed = np.flatnonzero(subjects.changed[: len(catalog.subjects)])
+        entities = catalog.columns.entities
+        changed = np.flatnonzero(entities.changed[: len(catalog.entities)])
         if not len(changed) and not self._periodic:
             return []
-        order = np.lexsort((changed, subjects.kind[changed], subjects.stream[changed]))
+        order = np.lexsort((changed, entities.kind[changed], entities.stream[changed]))
         rows = [
             row
             for row in changed[order].tolist()
-            if catalog.streams[subjects.stream[row]].config.emit_every in passed
+            if catalog.streams[entities.stream[row]].config.emit_every in passed
         ]
         new = self.reporter.new_among(rows)
         found = self.reporter.metrics(new, covered=True, replaying=replaying)
-        subjects.changed[rows] = 0
+        entities.changed[rows] = 0
         if self._periodic:
             found = self._with_due_periods(found, passed, replaying=replaying)
         return found

@@ -13,7 +13,7 @@ from prequential.replay.table import Row, models_table, number, print_wide, with
 from prequential.topics.outputs import Alarm, Incident
 from prequential.wording.comparing import WHOLE
 from prequential.wording.incidents import cause_in_words, levels_in_words
-from prequential.wording.stages import caption_of_stages, stage_in_words
+from prequential.wording.stages import caption_of_stages, marked
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
@@ -25,7 +25,7 @@ _INCIDENTS = 4
 _BEHIND = 2.0
 
 
-def picture(board: Board, feed: Feed, console: Console) -> Group:
+def read_snapshot(board: Board, feed: Feed, console: Console) -> Group:
     """All that is known by now, for rich to draw: progress, the drift, the models' table, incidents."""
     server = feed.server
     parts: list[Text | Table] = [
@@ -52,7 +52,7 @@ def table(board: Board, server: ModelServer, console: Console) -> Table:
                 Row(
                     (
                         model if stage == stages[0] else "",
-                        stage_in_words(stage, board.same(model, stage)),
+                        marked(stage, board.same(model, stage)),
                     ),
                     (
                         board.measure(model, stage, WHOLE, "accuracy"),

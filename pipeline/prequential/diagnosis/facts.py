@@ -62,7 +62,7 @@ def since(now: StreamFacts, before: StreamFacts | None) -> StreamFacts:
 
 def _stream(shard: Shard, stream: Stream) -> StreamFacts:
     catalog, code, config = shard.catalog, stream.code, stream.config
-    streams, subjects = catalog.columns.streams, catalog.columns.subjects
+    streams, entities = catalog.columns.streams, catalog.columns.entities
     seen = shard.seen
     records = earliest = latest = (0, 0, 0)
     if code < len(seen.records):
@@ -80,7 +80,7 @@ def _stream(shard: Shard, stream: Stream) -> StreamFacts:
         earliest=earliest,
         latest=latest,
         matched=int(streams.completed[code]),
-        late_predictions=int(subjects.late[models].sum()),
+        late_predictions=int(entities.late[models].sum()),
         late_labels=int(streams.late_label[code]),
         lateness=latency.quantiles(shard.state.accounts.late_latencies, np.array([code]))[0].get("p50"),
         reused=recurrence.reused_of(shard.recurrence, code),

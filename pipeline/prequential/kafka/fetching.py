@@ -92,7 +92,7 @@ class Demand(NamedTuple):
     #: Whether it can't go on without more.
     blocked: Sequence[bool]
     #: Next offsets that it takes, and since when it stands there (monotonic seconds).
-    cut: Sequence[int]
+    vector: Sequence[int]
     since: float
 
 
@@ -213,7 +213,7 @@ class Fetcher:
         return at if at >= self._readable_at.get((kind, partition), -inf) else -inf
 
     def demand(
-        self, partition: int, plenty: Sequence[bool], blocked: Sequence[bool], cut: Sequence[int]
+        self, partition: int, plenty: Sequence[bool], blocked: Sequence[bool], vector: Sequence[int]
     ) -> None:
         """Of which topics a shard has plenty, without more of which it can't go on, and where it stands.
 
@@ -223,9 +223,9 @@ class Fetcher:
         if partition not in self._open:
             return
         former = self._demands.get(partition)
-        stays = former is not None and former.cut == cut
+        stays = former is not None and former.vector == vector
         since = former.since if former is not None and stays else monotonic()
-        self._demands[partition] = Demand(plenty, blocked, cut, since)
+        self._demands[partition] = Demand(plenty, blocked, vector, since)
         for kind, _ in [place for place in self._held_back if place[1] == partition]:
             if not stays or blocked[kind]:
                 self._pause(self._held_back, kind, partition, False)

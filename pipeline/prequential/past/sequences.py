@@ -138,8 +138,8 @@ def _of_shard(shard: Shard) -> list[Sequence]:
     """The sequences of a shard that messages are about."""
     catalog, past = shard.catalog, cast(Past, shard.state.past)
     found = []
-    for subject, place, rows in past.sequences():
-        about = catalog.subjects[subject]
+    for entity, place, rows in past.sequences():
+        about = catalog.entities[entity]
         if about is None:
             continue
         stream = catalog.streams[about.stream]
@@ -150,7 +150,7 @@ def _of_shard(shard: Shard) -> list[Sequence]:
                 stream.name, shard.partition, about.model, about.segment, stage, stream.config,
                 tuple(stream.class_names), _positives(catalog, about.stream), watched, rows,
             )  # fmt: skip
-            found.append((about.stream, about.kind, subject, place, sequence))
+            found.append((about.stream, about.kind, entity, place, sequence))
     return [one[-1] for one in sorted(found, key=lambda one: one[:4])]
 
 

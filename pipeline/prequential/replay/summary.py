@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from prequential.core.catalog.catalog import Stream
 from prequential.core.comparisons import VERDICTS
-from prequential.core.comparisons import standings as comparisons
+from prequential.core.comparisons import pair_statuses as comparisons
 from prequential.core.input.refusals import Refusal
 from prequential.core.measures.registry import INDEX
 from prequential.core.output.estimates import State
@@ -206,15 +206,15 @@ class Account:
 
     def _add_stream(self, shard: Shard, stream: Stream) -> None:
         catalog, accounts, partition = shard.catalog, shard.state.accounts, shard.partition
-        streams, subjects = catalog.columns.streams, catalog.columns.subjects
+        streams, entities = catalog.columns.streams, catalog.columns.entities
         code = stream.code
         models = list(stream.models.values())
-        self._evaluated |= bool(subjects.outcomes[stream.subjects].any())
+        self._evaluated |= bool(entities.outcomes[stream.entities].any())
         for name, row in stream.models.items():
             waiting = int(accounts.coverage.models.waiting[row])
             self._records["predictions"].waiting += waiting
             self._outcomes.append(
-                Outcomes(stream.name, partition, name, int(subjects.outcomes[row]), waiting)
+                Outcomes(stream.name, partition, name, int(entities.outcomes[row]), waiting)
             )
         if labels := int(streams.waiting_labels[code]):
             self._records["labels"].waiting += labels
@@ -227,19 +227,19 @@ class Account:
                 streams.unmatched_label[code], None,
             ),
             (
-                PREDICTIONS, "late", "prediction made after its label", subjects.late[models].sum(),
+                PREDICTIONS, "late", "prediction made after its label", entities.late[models].sum(),
                 LATE_PREDICTION,
             ),
             (
                 PREDICTIONS, "expired", f"no label within the horizon of {horizon}",
-                subjects.expired[models].sum(), EXPIRED_PREDICTION,
+                entities.expired[models].sum(), EXPIRED_PREDICTION,
             ),
             (
                 INSTANCES, "duplicate", "instance known already", streams.duplicate_instances[code],
                 DUPLICATE + INSTANCES,
             ),
             (
-                PREDICTIONS, "duplicate", "prediction known already", subjects.duplicate[models].sum(),
+                PREDICTIONS, "duplicate", "prediction known already", entities.duplicate[models].sum(),
                 DUPLICATE + PREDICTIONS,
             ),
             (
@@ -294,10 +294,10 @@ def emission_of(config: Config, configured: Config, *, untimed: bool = False) ->
 
 def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
     """What is evaluated of a stream as a whole, in its first stages."""
-    catalog, subjects = shard.catalog, shard.catalog.columns.subjects
+    catalog, entities = shard.catalog, shard.catalog.columns.entities
     rows = [
-        about.row for about in catalog.subjects_of(stream)
-        if about.kind in _WHOLE and subjects.outcomes[about.row]
+        about.row for about in catalog.entities_of(stream)
+        if about.kind in _WHOLE and entities.outcomes[about.row]
     ]  # fmt: skip
     found: dict[tuple[str, str], Sequence] = {}
     for about, model, stage, estimator, state, _, same in shard.reporter.estimates(rows):
@@ -309,7 +309,7 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
             (model, stage),
             Sequence(
                 stream.name, shard.partition, model, stage, stream.config.task,
-                int(subjects.outcomes[about.row]), {}, Course(*course), same,
+                int(entities.outcomes[about.row]), {}, Course(*course), same,
             ),
         )  # fmt: skip
         own.measures[estimator] = _measures(stream.config.measures, state)
@@ -318,9 +318,9 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
 
 def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
     """How models of a stream as a whole stand, and what is evaluated beside them."""
-    rows = [about.row for about in shard.catalog.subjects_of(stream) if about.kind in _WHOLE]
+    rows = [about.row for about in shard.catalog.entities_of(stream) if about.kind in _WHOLE]
     copies = comparisons.take(shard.emission.comparisons, shard.state.pairing, rows)
-    for one in comparisons.standings(copies):
+    for one in comparisons.pair_statuses(copies):
         yield Pair(
             stream.name, shard.partition, one.a.model, one.b.model, None, one.stage, one.loss, one.outcomes,
             one.ts, one.statistics.get(WHOLE, {}).get("difference"), one.interval,

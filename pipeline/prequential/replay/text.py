@@ -15,7 +15,7 @@ from prequential.topics.reasons import printable
 from prequential.wording.comparing import report
 from prequential.wording.incidents import sentence
 from prequential.wording.measures import COLUMNS as MEASURES
-from prequential.wording.stages import caption_of_stages, stage_in_words
+from prequential.wording.stages import caption_of_stages, marked
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -149,7 +149,7 @@ def _table(rows: list[Sequence], task: str, console: Console) -> Table:
         name = f"{one.stream}/{one.model}" if several else one.model
         lines.append(
             Row(
-                (name if new else "", stage_in_words(one.stage, one.same), f"{one.outcomes:,}"),
+                (name if new else "", marked(one.stage, one.same), f"{one.outcomes:,}"),
                 (*map(of_whole.get, whole), *map(of_latest.get, latest)),
                 course_of(one),
                 ends,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prequential.core.catalog.catalog import Catalog
 from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS
-from prequential.core.comparisons.standings import Standing
+from prequential.core.comparisons.pair_statuses import PairStatus
 from prequential.http.exposition import GAUGE, Family, labels
 from prequential.settings.model import HttpConfig
 
@@ -45,7 +45,7 @@ FAMILIES = (
 _VERDICTS = {UNDECIDED: 0, A_BETTER: -1, B_BETTER: 1}
 
 
-def add(families: dict[str, Family], catalog: Catalog, standing: Standing, http: HttpConfig) -> int:
+def add(families: dict[str, Family], catalog: Catalog, standing: PairStatus, http: HttpConfig) -> int:
     """Add a pair's samples in one stage, by one loss, of the estimators that it has; returns how many."""
     about = standing.a
     segment = {"segment": about.segment} if about.segment else {}

@@ -13,16 +13,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from prequential.core.catalog.catalog import Stream, Subject
-from prequential.core.comparisons.standings import standings
+from prequential.core.catalog.catalog import Entity, Stream
+from prequential.core.comparisons.pair_statuses import pair_statuses
 from prequential.core.delay import coverage, latency, selection
 from prequential.core.delay.coverage import AT_HORIZON
 from prequential.core.delay.latency import BOUNDS
 from prequential.core.measures.registry import INDEX, MEASURES
 from prequential.core.output.estimates import Line
 from prequential.core.shard import Shard
-from prequential.core.snapshot import picture
-from prequential.core.snapshot.picture import Part, Picture
+from prequential.core.snapshot import read_snapshot
+from prequential.core.snapshot.read_snapshot import Part, ReadSnapshot
 from prequential.core.tables.streams import AGE, BASELINE, CORRECTION, MODEL, SEGMENT
 from prequential.http.exposition import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Family, labels
 from prequential.kafka.fetching import Fetcher
@@ -161,7 +161,7 @@ class Exporter:
         self._http = config.http
         objectives = (one.objective for one in (config.defaults, *config.streams.values()) if one.objective)
         asked = frozenset(config.http.measures).union(*(one.bounds for one in objectives))
-        self._scored = picture.needs_sums(asked)
+        self._scored = read_snapshot.needs_sums(asked)
 
     def text(self, in_loop: InLoop) -> str:
         """All metrics; to be called in a thread that may wait for the loop."""
@@ -182,7 +182,7 @@ class Exporter:
         self._shards(scrape.families, runners)
         settings = {"scored": self._scored, "segments": self._http.segments}
         return [
-            (runner, list(picture.parts(runner.shard.state, **settings)))
+            (runner, list(read_snapshot.parts(runner.shard.state, **settings)))
             for runner in runners
             if self._is_shown(runner)
         ]
@@ -203,7 +203,7 @@ class Exporter:
         # While a shard is restored its numbers are those of the past: a counter would seem to fall.
         return not runner.recovering and self._runners.get(runner.partition) is runner
 
-    def _take(self, scrape: _Scrape, runner: ShardRunner, part: Part) -> Picture | None:
+    def _take(self, scrape: _Scrape, runner: ShardRunner, part: Part) -> ReadSnapshot | None:
         """Copies of a part; None if the shard has gone meanwhile."""
         if not self._is_shown(runner):
             return None
@@ -215,7 +215,8 @@ class Exporter:
             return self._http.shows_stage(stage, streams[code].config)
 
         expecting.add(scrape.families, shard.catalog, shard.emission.reporter, part.streams.tolist())
-        return picture.take(shard.state, shard.emission.comparisons, part, scored=self._scored, shows=shows)
+        comparisons = shard.emission.comparisons
+        return read_snapshot.take(shard.state, comparisons, part, scored=self._scored, shows=shows)
 
     def _shards(self, families: dict[str, Family], runners: list[ShardRunner]) -> None:
         for runner in runners:
@@ -225,7 +226,7 @@ class Exporter:
                 families["misplaced_records_total"].add(where, runner.shard.misplaced[kind])
                 end = self._fetcher.ends.get((kind, runner.partition))
                 if end is not None:
-                    families["lag_records"].add(where, max(0, end - runner.shard.merge.cut[kind]))
+                    families["lag_records"].add(where, max(0, end - runner.shard.merge.vector[kind]))
                 if not runner.recovering:
                     families["dead_letters_total"].add(where, runner.shard.state.dead_letters[kind])
                     families["quarantined_records_total"].add(where, runner.shard.state.quarantined[kind])
@@ -274,19 +275,19 @@ class _Scrape:
         """All of it."""
         return "".join(family.text() for family in self.families.values())
 
-    def add(self, taken: Picture) -> None:
+    def add(self, taken: ReadSnapshot) -> None:
         """What there is to say of a picture."""
-        subjects = [taken.catalog.subjects[row] for row in taken.part.subjects.tolist()]
+        entities = [taken.catalog.entities[row] for row in taken.part.entities.tolist()]
         self._estimates(taken)
-        for about in subjects:
+        for about in entities:
             if about is not None:
                 self._counts(taken, about)
         streams = taken.catalog.streams
 
-        def shows(estimator: str, about: Subject) -> bool:
+        def shows(estimator: str, about: Entity) -> bool:
             return self._http.shows_estimator(estimator, streams[about.stream].config)
 
-        for standing in standings(taken.pairs, shows):
+        for standing in pair_statuses(taken.pairs, shows):
             self._pause(compared.add(self.families, taken.catalog, standing, self._http))
         for code in taken.part.streams.tolist():
             self._stream(taken, taken.catalog.streams[code])
@@ -308,8 +309,8 @@ class _Scrape:
             ]
         return self._shown[measures]
 
-    def _estimates(self, taken: Picture) -> None:
-        streams, rows = taken.catalog.streams, taken.part.subjects.tolist()
+    def _estimates(self, taken: ReadSnapshot) -> None:
+        streams, rows = taken.catalog.streams, taken.part.entities.tolist()
         partition = taken.catalog.partition
         http = self._http
 
@@ -369,18 +370,18 @@ class _Scrape:
 
     # ---- what is evaluated
 
-    def _counts(self, taken: Picture, about: Subject) -> None:
+    def _counts(self, taken: ReadSnapshot, about: Entity) -> None:
         """Of a model, or of what is evaluated beside it: outcomes and alarms; of a segment, alarms."""
         catalog, families, row = taken.catalog, self.families, about.row
-        stream, subjects = catalog.streams[about.stream], catalog.registry.subjects
-        plan, first = catalog.plans[subjects.plan[row]], int(subjects.first[row])
+        stream, entities = catalog.streams[about.stream], catalog.registry.entities
+        plan, first = catalog.plans[entities.plan[row]], int(entities.first[row])
         of_model = {"stream": stream.name, "partition": catalog.partition, "model": about.model}
         where = labels(**of_model)
         if about.kind in (MODEL, BASELINE, CORRECTION):
-            families["late_predictions_total"].add(where, int(subjects.late[row]))
-            families["expired_predictions_total"].add(where, int(subjects.expired[row]))
-            if subjects.outcomes[row]:
-                families["newest_outcome_timestamp_seconds"].add(where, int(subjects.newest_ts[row]) / 1000)
+            families["late_predictions_total"].add(where, int(entities.late[row]))
+            families["expired_predictions_total"].add(where, int(entities.expired[row]))
+            if entities.outcomes[row]:
+                families["newest_outcome_timestamp_seconds"].add(where, int(entities.newest_ts[row]) / 1000)
         if (standing := taken.incidents.get(row)) is not None:
             families["open_incidents"].add(where, int(bool(standing.cause)))
             if standing.cause:
@@ -391,21 +392,21 @@ class _Scrape:
                 families["incident_opened_timestamp_seconds"].add(of_incident, standing.since / 1000)
             for cause, count in standing.opened.items():
                 families["incidents_total"].add(f'{where},cause="{cause}"', count)
-        if version := int(subjects.version[row]):
+        if version := int(entities.version[row]):
             families["model_version_info"].add(
                 f"{where},{labels(version=stream.version_name(version))}", 1
             )
-            families["model_version_since_outcome"].add(where, int(subjects.version_since[row]))
+            families["model_version_since_outcome"].add(where, int(entities.version_since[row]))
         if about.segment:
             where = labels(**of_model, segment=about.segment)
-        single = bool(subjects.single[row])
+        single = bool(entities.single[row])
         for stage in _stages(about, stream, single):
             same = catalog.same_as(row, stage)
             if not self._http.shows_stage(stage, stream.config, same):
                 continue
             of_stage = f'{where},stage="{stage}"'
             if not about.segment:  # the model's are those of all segments
-                families["outcomes_total"].add(of_stage, int(subjects.outcomes[row]))
+                families["outcomes_total"].add(of_stage, int(entities.outcomes[row]))
                 for one in same:
                     if self._http.shows_stage(one, stream.config):
                         families["same_stage_info"].add(f'{of_stage},same="{one}"', 1)
@@ -425,7 +426,7 @@ class _Scrape:
 
     # ---- streams
 
-    def _stream(self, taken: Picture, stream: Stream) -> None:
+    def _stream(self, taken: ReadSnapshot, stream: Stream) -> None:
         families, accounts = self.families, taken.accounts
         streams, code = taken.catalog.registry.streams, stream.code
         where = labels(stream=stream.name, partition=taken.catalog.partition)
@@ -458,7 +459,7 @@ class _Scrape:
                 families[name].add(where, count)
         counts = [int(streams.duplicate_instances[code]), 0, int(streams.duplicate_labels[code])]
         models = list(stream.models.values())
-        counts[PREDICTIONS] = int(taken.catalog.registry.subjects.duplicate[models].sum())
+        counts[PREDICTIONS] = int(taken.catalog.registry.entities.duplicate[models].sum())
         for topic, count in zip(INPUTS, counts):
             if not count:
                 continue
@@ -471,7 +472,7 @@ class _Scrape:
             families["label_latency_seconds"].add_count(where, sum(counts))
         self._pause(30)
 
-    def _account(self, taken: Picture, stream: Stream, model: str, row: int) -> None:
+    def _account(self, taken: ReadSnapshot, stream: Stream, model: str, row: int) -> None:
         """What became of a model's predictions."""
         families, accounts = self.families, taken.accounts
         clock, of = int(taken.catalog.registry.streams.clock[stream.code]), np.array([row])
@@ -505,8 +506,8 @@ def _state(runner: ShardRunner) -> str:
     return "recovering" if runner.recovering else "running"
 
 
-def _stages(about: Subject, stream: Stream, single: bool) -> list[str]:
-    """The stages of a subject that have outcomes of their own, as they are configured.
+def _stages(about: Entity, stream: Stream, single: bool) -> list[str]:
+    """The stages of an entity that have outcomes of their own, as they are configured.
 
     Of a `single` one, `initial` is `final`.
     """

@@ -1,4 +1,4 @@
-"""The state store's tables: made, and grown before a round."""
+"""The state store's tables: made, and grown before a micro-batch."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def new_store() -> Store:
 
 
 def ensure(store: Store, catalog: Catalog, rows: Rows) -> Store:
-    """The store with capacity for all that these rows of a round can add."""
+    """The store with capacity for all that these rows of a micro-batch can add."""
     return ensure_rows(store, catalog, len(rows.kind), len(rows.text), len(rows.p))
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, records
 from prequential.core.tables.outcomes import OUTCOME, REVISION, SCORED, Log
-from prequential.core.tables.streams import Registry, Subjects
+from prequential.core.tables.streams import Entities, Registry
 
 #: Losses by code. `error` of classes is 0 or 1 and counted; the others are added up.
 ERROR, LOG_LOSS, BRIER, ABSOLUTE, SQUARED = range(5)
@@ -27,9 +27,9 @@ WRITTEN, GROUPS, NEEDED, BEGAN = range(4)
 
 
 class Pairs(NamedTuple):
-    """By pair of subjects; row 0 stands for none."""
+    """By pair of entities; row 0 stands for none."""
 
-    a: Ints32  # subject of the model, and of the one that it is compared against
+    a: Ints32  # entity of the model, and of the one that it is compared against
     b: Ints32
     next: Ints32  # the next pair with the same A
     plan: Ints32
@@ -43,7 +43,7 @@ class Pairs(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """By subject: the last instance that it had an outcome of, and its first row: that of its first stage.
+    """By entity: the last instance that it had an outcome of, and its first row: that of its first stage.
 
     Or of the second, `final`, while `initial` is the same and has none.
     """
@@ -124,14 +124,14 @@ def _has_rows(log: Log, pairs: Pairs, pair: int, row: int, other: int) -> bool:
 @inner
 def _write(
     log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int, other: int,
-    subjects: Subjects,
+    entities: Entities,
 ) -> None:  # fmt: skip
     """Write a pair's rows for all stages; A's outcomes begin in `row` of the outcome log, B's in `other`.
 
     While `initial` of both is `final` it has none; while that of one is, `final`'s outcomes are its.
     """
     at, losses = used[WRITTEN], _losses_of(pairs, pair)
-    a, b = subjects.single[pairs.a[pair]], subjects.single[pairs.b[pair]]
+    a, b = entities.single[pairs.a[pair]], entities.single[pairs.b[pair]]
     of_stages = pairs.a[pair] == pairs.b[pair]  # whose sequence isn't that of `initial`
     for stage in range(0 if of_stages else a & b, pairs.stages[pair]):
         first = row + max(0, pairs.a_stage[pair] + stage - a)
@@ -177,25 +177,25 @@ def find(
     """Write the joint outcomes of these rows of the outcome log; returns the row at which it stopped.
 
     That is where `joint` is full, and before and behind an instance with which a pair begins, which so is
-    alone in `joint`: from there on the stream's pairs share their level with it. `heads` has each subject's
+    alone in `joint`: from there on the stream's pairs share their level with it. `heads` has each entity's
     first pair as A. An instance's rows have one `record`.
     """
-    subjects, i = registry.subjects, start
+    entities, i = registry.entities, start
     while i < stop:
         group = used[GROUPS] + 1
         used[GROUPS] = group
         end = i
         while end < stop and log.record[end] == log.record[i]:
-            subject = log.subject[end]
-            begins = log.sequence[end] - subjects.first[subject] == subjects.single[subject]
+            entity = log.entity[end]
+            begins = log.sequence[end] - entities.first[entity] == entities.single[entity]
             if log.kind[end] != REVISION and begins:
-                seen.group[subject], seen.row[subject] = group, end
+                seen.group[entity], seen.row[entity] = group, end
             end += 1
         needed, begins = 0, False
         for row in range(i, end):
-            subject = log.subject[row]
-            if seen.group[subject] == group and seen.row[subject] == row:
-                pair = heads[subject]
+            entity = log.entity[row]
+            if seen.group[entity] == group and seen.row[entity] == row:
+                pair = heads[entity]
                 while pair:
                     if _is_new(log, pairs, seen, pair, row, group):
                         needed += pairs.stages[pair] * (1 + _losses_of(pairs, pair))
@@ -209,13 +209,13 @@ def find(
             return i
         if needed:
             for row in range(i, end):
-                subject = log.subject[row]
-                if seen.group[subject] == group and seen.row[subject] == row:
-                    pair = heads[subject]
+                entity = log.entity[row]
+                if seen.group[entity] == group and seen.row[entity] == row:
+                    pair = heads[entity]
                     while pair:
                         if _is_new(log, pairs, seen, pair, row, group):
                             other = seen.row[pairs.b[pair]]
-                            _write(log, pairs, joint, used, pair, row, other, subjects)
+                            _write(log, pairs, joint, used, pair, row, other, entities)
                         pair = pairs.next[pair]
         i = end
         if used[BEGAN]:

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from prequential.core.catalog.catalog import Catalog, Stream, Subject
+from prequential.core.catalog.catalog import Catalog, Entity, Stream
 from prequential.core.comparisons import DEFINED, REASONS, VERDICTS, mcnemar
 from prequential.core.comparisons.measuring import MCNEMAR, N01, N10, NAMES, P_VALUE, intervals
 from prequential.core.comparisons.pairing import Pairing, Told
@@ -44,8 +44,8 @@ class Place(NamedTuple):
 class Known(NamedTuple):
     """What doesn't change of a pair."""
 
-    a: Subject
-    b: Subject
+    a: Entity
+    b: Entity
     order: tuple[int, ...]  # among all pairs' messages
     single: bool  # whether `initial` is the same as `final`, so that nothing is said of it
     number: int  # of its tables
@@ -111,8 +111,8 @@ class ComparisonReporter:
     def of_all(self, stream: Stream, *, replaying: bool = False) -> list[Encoded]:
         """Messages about all pairs of a stream that have joint outcomes, at the end of a replay."""
         pairing, told = self._pairing, []
-        revisions = self._catalog.columns.subjects.revisions
-        for pair in {pair for row in stream.subjects for pair in pairing.of.get(row, ())}:
+        revisions = self._catalog.columns.entities.revisions
+        for pair in {pair for row in stream.entities for pair in pairing.of.get(row, ())}:
             known = self.known(pair)
             revised = int(revisions[known.a.row]), int(revisions[known.b.row])
             sides = pairing.tables[known.number].sides
@@ -138,7 +138,7 @@ class ComparisonReporter:
     def known(self, pair: int) -> Known:
         """What doesn't change of a pair: of the present one with this number."""
         catalog, pairing = self._catalog, self._pairing
-        a, b = (catalog.subjects[row] for row in pairing.ends[pair])
+        a, b = (catalog.entities[row] for row in pairing.ends[pair])
         assert a is not None
         assert b is not None
         single = pairing.is_single(pair)

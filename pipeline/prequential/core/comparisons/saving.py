@@ -14,7 +14,7 @@ from prequential.settings.stages import INITIAL, standing_for
 
 
 def head(pairing: Pairing) -> dict[str, Any]:
-    """For a snapshot: pairs by their subjects and rows, and the tables these are in."""
+    """For a snapshot: pairs by their entities and rows, and the tables these are in."""
     p = pairing.pairs
     return {
         "pairs": [
@@ -43,9 +43,9 @@ def restore(
     arrays
         Tables of the snapshot, by name.
     moved
-        Subjects' rows then and now, where they differ.
+        Entities' rows then and now, where they differ.
     stages_of
-        By subject's row now, the stages that it had then.
+        By entity's row now, the stages that it had then.
 
     Returns
     -------
@@ -63,9 +63,9 @@ def restore(
         if saved_pair is None:
             missing += _described(catalog, a, b, "")
             continue
-        subject, _, number, *first, _ = saved_pair
+        entity, _, number, *first, _ = saved_pair
         then = former[number]
-        stages = [label] if label else stages_of[subject]
+        stages = [label] if label else stages_of[entity]
         before = {
             (stages[place], code): row
             for place, _, code, _, row in then.sequences(*first, len(stages))
@@ -103,11 +103,11 @@ def _tables(number: int, saved: list[Any], arrays: Mapping[str, Any]) -> Compari
 
 
 def _described(catalog: Catalog, a: int, b: int, what: str) -> Iterator[Begun]:
-    """That something is new of two subjects that have had outcomes."""
-    first, second = catalog.subjects[a], catalog.subjects[b]
+    """That something is new of two entities that have had outcomes."""
+    first, second = catalog.entities[a], catalog.entities[b]
     assert first is not None
     assert second is not None
-    outcomes = catalog.registry.subjects.outcomes
+    outcomes = catalog.registry.entities.outcomes
     if outcomes[a] and outcomes[b]:
         segment = f" {first.segment}" if first.segment else ""
         whose = f"{catalog.streams[first.stream].name}/{first.model} against {second.model}{segment}"

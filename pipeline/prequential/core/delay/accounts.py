@@ -20,7 +20,7 @@ _PARTS = {
 
 
 class Accounts:
-    """Coverage, selection, periods and latencies of a shard; rows are subjects, segments and streams."""
+    """Coverage, selection, periods and latencies of a shard; rows are entities, segments and streams."""
 
     def __init__(self) -> None:
         self.coverage = coverage.new_coverage()
@@ -33,16 +33,16 @@ class Accounts:
 
     # ---- rows
 
-    def ensure(self, streams: int, subjects: int, segments: int) -> None:
-        """Have rows for so many streams, subjects and (model, segment) pairs."""
+    def ensure(self, streams: int, entities: int, segments: int) -> None:
+        """Have rows for so many streams, entities and (model, segment) pairs."""
         self.latencies = latency.with_streams(self.latencies, streams)
         self.late_latencies = latency.with_streams(self.late_latencies, streams)
-        self.selection = selection.with_rows(self.selection, subjects, segments)
-        self.periods = periods.with_models(self.periods, subjects)
-        self.expected = expected.with_models(self.expected, subjects)
+        self.selection = selection.with_rows(self.selection, entities, segments)
+        self.periods = periods.with_models(self.periods, entities)
+        self.expected = expected.with_models(self.expected, entities)
 
     def add(self, row: int, config: StreamConfig) -> None:
-        """Begin the accounts of a subject (its row), of a stream with this configuration."""
+        """Begin the accounts of an entity (its row), of a stream with this configuration."""
         self.coverage = coverage.with_model(self.coverage, row, config.label_horizon)
         if config.period is not None:
             self.periods, _ = periods.with_model(
@@ -56,12 +56,12 @@ class Accounts:
                     scored=not {"log_loss", "brier"}.isdisjoint(config.measures),
                 )  # fmt: skip
 
-    def forget(self, subjects: Sequence[int], segments: Ints) -> None:
-        """Drop what is known of these subjects, and empty these rows of segments, (n,) int64."""
-        self.coverage = coverage.forget(self.coverage, subjects)
-        self.selection = selection.forget(self.selection, subjects, segments)
-        self.periods = periods.without(self.periods, np.array(subjects, dtype=np.int64))
-        self.expected = expected.without(self.expected, np.array(subjects, dtype=np.int64))
+    def forget(self, entities: Sequence[int], segments: Ints) -> None:
+        """Drop what is known of these entities, and empty these rows of segments, (n,) int64."""
+        self.coverage = coverage.forget(self.coverage, entities)
+        self.selection = selection.forget(self.selection, entities, segments)
+        self.periods = periods.without(self.periods, np.array(entities, dtype=np.int64))
+        self.expected = expected.without(self.expected, np.array(entities, dtype=np.int64))
 
     # ---- events
 

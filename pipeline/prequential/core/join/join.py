@@ -58,7 +58,7 @@ from prequential.core.tables.store import (
 from prequential.core.tables.streams import Registry, count_label, lift
 
 #: Why the join stops: all rows are done; the logs are full; messages are due by count; a segment has no
-#: subject yet; a record would be taken whose names aren't known yet; `initial` of a subject becomes another
+#: entity yet; a record would be taken whose names aren't known yet; `initial` of an entity becomes another
 #: sequence than `final`.
 DONE, FULL, EMIT, NEW_SEGMENT, NEW_NAMES, NEW_STAGE = range(6)
 
@@ -76,7 +76,7 @@ def join(
     Parameters
     ----------
     rows
-        Of a round; `hashes` and `refused` are written.
+        Of a micro-batch; `hashes` and `refused` are written.
     start, stop
         The first row, and the one behind the last.
     registry, store, logs
@@ -202,7 +202,7 @@ def _too_many(
 def _lacks_segment(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> bool:
-    """Whether an outcome that the row may make is in a segment that has no subject yet; notes which."""
+    """Whether an outcome that the row may make is in a segment that has no entity yet; notes which."""
     streams, predictions = registry.streams, store.predictions
     for key in range(streams.keys[stream]):
         if rows.kind[i] == PREDICTION:
@@ -223,10 +223,10 @@ def _lacks_segment(
 
 @inner
 def _wants(registry: Registry, logs: Logs, stream: int, model: int, key: int, value: int) -> bool:
-    if registry.subjects.retired[model]:  # whose segments have no rows any more
+    if registry.entities.retired[model]:  # whose segments have no rows any more
         return False
-    row = registry.subjects.segments[model] + key * registry.streams.slots[stream] + value - 1
-    if registry.segment_rows.subject[row]:
+    row = registry.entities.segments[model] + key * registry.streams.slots[stream] + value - 1
+    if registry.segment_rows.entity[row]:
         return False
     logs.used[WANTED] = row
     return True
@@ -240,7 +240,7 @@ def _parts(
 
     From there on `initial` isn't `final`, which it has been the same as.
     """
-    streams, subjects, predictions = registry.streams, registry.subjects, store.predictions
+    streams, entities, predictions = registry.streams, registry.entities, store.predictions
     t1, horizon = rows.ts[i], streams.horizon[stream]
     if store.instances.state[slot] != WAITING or t1 - (store.links.deadline[slot] - horizon) > horizon:
         return False
@@ -248,15 +248,15 @@ def _parts(
     row = first
     while row:
         model = predictions.model[row]
-        if subjects.single[model] and is_twofold(predictions, first, model, t1):
+        if entities.single[model] and is_twofold(predictions, first, model, t1):
             logs.used[WANTED] = model
             return True
         row = predictions.next[row]
     if is_twofold(predictions, first, reference_of(predictions, first), t1):
         for which in range(2):
-            subject = (streams.majority_subject if which else streams.persistent_subject)[stream]
-            if subject and subjects.single[subject]:
-                logs.used[WANTED] = subject
+            entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
+            if entity and entities.single[entity]:
+                logs.used[WANTED] = entity
                 return True
     return False
 
@@ -468,7 +468,7 @@ def _corrected(rows: Rows, i: int, registry: Registry, stream: int) -> int:
 def _prediction(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> None:
-    streams, subjects = registry.streams, registry.subjects
+    streams, entities = registry.streams, registry.entities
     instances, predictions, labels = store.instances, store.predictions, store.labels
     horizon, ts, model = streams.horizon[stream], rows.ts[i], rows.model[i]
     state = instances.state[slot]
@@ -478,23 +478,23 @@ def _prediction(
         _run_until(registry, store, stream, slot, ts + horizon)
     elif state == WAITING:
         if _repeats(rows, i, registry, store, stream, slot):
-            subjects.duplicate[model] += 1
+            entities.duplicate[model] += 1
             note_dropped(logs, DUPLICATE + PREDICTION, i)
             return
         _add_prediction(rows, i, registry, store, logs, stream, slot)
         if instances.version[slot] == NO_VERSION and ts + horizon < store.links.deadline[slot]:
             _run_until(registry, store, stream, slot, ts + horizon)
     elif state == EXPIRED:
-        subjects.expired[model] += 1
+        entities.expired[model] += 1
         note_dropped(logs, EXPIRED_PREDICTION, i)
     elif ts > labels.t1[instances.label[slot]]:
-        subjects.late[model] += 1
+        entities.late[model] += 1
         note_dropped(logs, LATE_PREDICTION, i)
     elif state == SETTLED:
         row = instances.first[slot]
         while row:
             if predictions.model[row] == model:
-                subjects.duplicate[model] += 1
+                entities.duplicate[model] += 1
                 note_dropped(logs, DUPLICATE + PREDICTION, i)
                 return
             row = predictions.next[row]
@@ -609,7 +609,7 @@ def _drop_late(registry: Registry, store: Store, logs: Logs, stream: int, slot: 
         following = predictions.next[row]
         if predictions.ts[row] > t1:
             model = predictions.model[row]
-            registry.subjects.late[model] += 1
+            registry.entities.late[model] += 1
             event = add_event(logs, LATE, model, predictions.ts[row])
             logs.events.prediction[event] = predictions.label[row]
             logs.events.bin[event] = predictions.bin[row]

@@ -263,7 +263,7 @@ class Expectations:
         self, stream: Stream, model: int, cells: Floats
     ) -> tuple[dict[str, float], dict[str, str]]:
         """Measures of an expected confusion matrix (J, K) by places of classes."""
-        plan = self._catalog.plans[self._catalog.columns.subjects.plan[model]]
+        plan = self._catalog.plans[self._catalog.columns.entities.plan[model]]
         models = self._tables.models
         codes = models.codes[model, : models.classes[model]].tolist()
         joint = np.zeros(4 * plan.capacity * plan.capacity)

@@ -53,7 +53,7 @@ class Predictions(NamedTuple):
 
     ts: Ints
     next: Ints32  # of the same instance, in order of delivery; of free rows, the next free one
-    model: Ints32  # row of the model's subject
+    model: Ints32  # row of the model's entity
     #: While it waits: first row of its probabilities. Once settled, of a model's first prediction: number
     #: of the model's outcome, its low 32 bits.
     extra: Ints32

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from prequential.core.catalog.catalog import Subject
+from prequential.core.catalog.catalog import Entity
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.reporting import ComparisonReporter, Known, Place, by_name, read
 from prequential.core.comparisons.tables import Side
@@ -27,11 +27,11 @@ class Copies(NamedTuple):
     sides: dict[tuple[int, int], Side]
 
 
-class Standing(NamedTuple):
+class PairStatus(NamedTuple):
     """How A and B stand in a stage, by one loss; `interval` is of the mean loss of A less that of B."""
 
-    a: Subject
-    b: Subject
+    a: Entity
+    b: Entity
     stage: str
     loss: str
     statistics: dict[str, dict[str, float]]  # by estimator: those that have a value
@@ -45,9 +45,9 @@ class Standing(NamedTuple):
     same: list[str]  # stages that are the same up to now
 
 
-def costs(pairing: Pairing, subjects: int) -> Ints:
-    """By subject (row), (subjects,) int64: bytes that `take` copies of the pairs whose A it is."""
-    found = np.zeros(subjects, dtype=np.int64)
+def costs(pairing: Pairing, entities: int) -> Ints:
+    """By entity (row), (entities,) int64: bytes that `take` copies of the pairs whose A it is."""
+    found = np.zeros(entities, dtype=np.int64)
     numbers = np.fromiter(pairing.ends, dtype=np.int64, count=len(pairing.ends))
     pairs = taken(pairing.pairs, numbers)
     counted = np.array([one.counted.row_bytes for one in pairing.tables] or [0], dtype=np.int64)
@@ -59,18 +59,18 @@ def costs(pairing: Pairing, subjects: int) -> Ints:
 
 
 def take(
-    reporter: ComparisonReporter, pairing: Pairing, subjects: Iterable[int], shows: Shows | None = None
+    reporter: ComparisonReporter, pairing: Pairing, entities: Iterable[int], shows: Shows | None = None
 ) -> Copies:
-    """Copy the pairs whose A is one of these subjects, in stages that `shows` (None: all).
+    """Copy the pairs whose A is one of these entities, in stages that `shows` (None: all).
 
     Age bins are left out: they are many, and say much the same as their neighbours. A model's stages that are
     compared with each other are asked for one by one.
     """
     rows: dict[tuple[int, int], list[int]] = {}
     places: list[tuple[Known, list[Place]]] = []
-    for subject in subjects:
-        for pair in pairing.of.get(subject, ()):
-            if pairing.ends[pair][0] != subject:
+    for entity in entities:
+        for pair in pairing.of.get(entity, ()):
+            if pairing.ends[pair][0] != entity:
                 continue
             known = reporter.known(pair)
             own = []
@@ -89,7 +89,7 @@ def take(
     return Copies(places, sides)
 
 
-def standings(copies: Copies, shows: Callable[[str, Subject], bool] | None = None) -> Iterator[Standing]:
+def pair_statuses(copies: Copies, shows: Callable[[str, Entity], bool] | None = None) -> Iterator[PairStatus]:
     """How the copied pairs with joint outcomes stand, stage by stage: what messages would say now.
 
     `shows` says which estimators of A's stream have statistics (None: all).
@@ -106,7 +106,7 @@ def standings(copies: Copies, shows: Callable[[str, Subject], bool] | None = Non
             n = {names[place]: float(side.estimators[place].n[i]) for place in shown}
             bounded, low, high = side.intervals[i]
             verdict = side.verdicts[i]
-            yield Standing(
+            yield PairStatus(
                 known.a, known.b, place.stage, place.loss, statistics, n, (low, high) if bounded else None,
                 verdict, side.since[i] if verdict else None, side.n[i], side.newest[i],
                 side.recent[i], place.same,
