@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from oracle import Meeting, Result
 from oracle_estimators import NOTHING, Halving, parse_estimator
-from oracle_records import Settings
+from oracle_records import Record, Settings, identifier
 from oracle_scores import Probable, brier, log_loss
 
 
@@ -21,6 +22,7 @@ class Joint:
     b: float | None
     ts: int
     at: Meeting  # A's
+    record: int  # which of the stream's records completed it
 
 
 def loss_of(
@@ -59,7 +61,7 @@ def joint_outcomes(
                 for own, met in (both[name] for name in pair)
             )
             if a is not None and b is not None:
-                found.append(Joint(a, b, outcome["ts"], both[pair[0]][1]))
+                found.append(Joint(a, b, outcome["ts"], both[pair[0]][1], meeting.record))
     return found
 
 
@@ -82,7 +84,34 @@ def _stages(
             for outcome, meeting in ((one, met), (other, also))
         ]
         if losses[0] is not None and losses[1] is not None:
-            found.append(Joint(losses[0], losses[1], one["ts"], met))
+            found.append(Joint(losses[0], losses[1], one["ts"], met, met.record))
+    return found
+
+
+def due(
+    joint: list[Joint],
+    stream: str,
+    settings: Settings,
+    records: Iterable[Record],
+    changes: Iterable[int] = (),
+) -> list[int]:
+    """After which joint outcomes there are messages, but for the last set; `changes`: those of verdicts."""
+    completed = Counter(one.record for one in joint)
+    moments = {*changes}
+    if settings.emit_outcomes is not None:
+        moments |= {n for n in range(1, len(joint) + 1) if n % settings.emit_outcomes == 0}
+    found: list[int] = []
+    n = processed = 0
+    newest: int | None = None
+    for _, obj, record_time in records:
+        before, newest = newest, record_time if newest is None else max(newest, record_time)
+        every = settings.emit_comparisons
+        if before is not None and every is not None and newest // every > before // every:
+            found += [n] if n and n not in found[-1:] else []
+        if identifier(obj["stream"]) == stream:
+            processed += 1
+            found += [one for one in range(n + 1, n + completed[processed] + 1) if one in moments]
+            n += completed[processed]
     return found
 
 

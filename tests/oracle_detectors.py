@@ -56,8 +56,8 @@ class Adwin(Test):
             return None
         variance = statistics.pvariance(map(Fraction, self.seen))
         strict = math.log(2 * math.log(n) / given["delta"])
-        for cut in self.boundaries(n, given["max_buckets"]):
-            left, right = self.seen[:cut], self.seen[cut:]
+        for vector in self.boundaries(n, given["max_buckets"]):
+            left, right = self.seen[:vector], self.seen[vector:]
             least = given["min_window_length"]
             if min(len(left), len(right)) >= least:
                 off = abs(math.fsum(left) / len(left) - math.fsum(right) / len(right))
@@ -135,15 +135,15 @@ class HddmA(Test):
         both = self.params.get("two_sided_test", False)
         for sign in (1, -1) if both else (1,):
             x = [sign * value for value in self.seen]
-            n, total, cut, lowest = len(x), 0.0, 0, math.inf
+            n, total, vector, lowest = len(x), 0.0, 0, math.inf
             for m, value in enumerate(x, start=1):
                 total += value
                 upper = total / m + math.sqrt(math.log(1 / confidence) / (2 * m))
                 if upper <= lowest:
-                    lowest, cut = upper, m
-            if cut < n:
-                off = sum(x) / n - sum(x[:cut]) / cut
-                bound = math.sqrt((1 / cut - 1 / n) / 2 * math.log(2 / confidence))
+                    lowest, vector = upper, m
+            if vector < n:
+                off = sum(x) / n - sum(x[:vector]) / vector
+                bound = math.sqrt((1 / vector - 1 / n) / 2 * math.log(2 / confidence))
                 if off >= bound:
                     return off, bound
         return None
@@ -157,14 +157,14 @@ class HddmW(Test):
         both = self.params.get("two_sided_test", False)
         for sign in (1, -1) if both else (1,):
             x = [sign * value for value in self.seen]
-            cut, lowest = 0, math.inf
+            vector, lowest = 0, math.inf
             for m, (mean, squares) in enumerate(self.weighted(x), start=1):
                 upper = mean + math.sqrt(squares * math.log(1 / confidence) / 2)
                 if upper < lowest:
-                    lowest, cut = upper, m
-            if cut < len(x):
-                before, of_before = self.weighted(x[:cut])[-1]
-                after, of_after = self.weighted(x[cut:])[-1]
+                    lowest, vector = upper, m
+            if vector < len(x):
+                before, of_before = self.weighted(x[:vector])[-1]
+                after, of_after = self.weighted(x[vector:])[-1]
                 bound = math.sqrt((of_before + of_after) * math.log(1 / confidence) / 2)
                 if after - before > bound:
                     return after - before, bound

@@ -39,7 +39,7 @@ DEFAULTS: dict[str, Any] = {  # contract, section 5
     "label_horizon": "7d",
     "settle": "5m",
     "detectors": None,  # those of the task
-    "emit": {"outcomes": 1000, "every": "1s"},
+    "emit": {"outcomes": 1000, "every": "1s", "comparisons": "1m"},
 }
 
 
@@ -74,6 +74,7 @@ class Settings:
     settle: int
     emit_outcomes: int | None
     emit_every: int | None
+    emit_comparisons: int | None
     versions: str = "mark"
 
 
@@ -89,7 +90,7 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
             named = [stage for stage in merged[key] if not stage.startswith("after:")]
         if not set(named) <= set(known):
             raise ValueError(f"unknown {key} in {named!r}; the oracle knows {', '.join(known)}")
-    every = merged["emit"]["every"]
+    every, comparisons = merged["emit"]["every"], merged["emit"]["comparisons"]
     positive = merged["positive_class"]
     return Settings(
         task=merged["task"],
@@ -105,6 +106,7 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         settle=duration(merged["settle"]),
         emit_outcomes=merged["emit"]["outcomes"],
         emit_every=None if every is None else duration(every),
+        emit_comparisons=None if comparisons is None else duration(comparisons),
         versions=merged.get("versions", "mark"),
     )
 

@@ -92,9 +92,9 @@ class Proxy:
         """From now on requests of a kind get through, and their connection brings no answer any more."""
         (self._answers.add if lose else self._answers.discard)(kind)
 
-    def cut(self, *, keep_held: bool = False) -> int:
+    def vector(self, *, keep_held: bool = False) -> int:
         """Close all connections; with `keep_held` what is held still gets to the broker. Returns how many."""
-        return self._call(lambda: sum(link.cut(keep_held) for link in list(self._links)))
+        return self._call(lambda: sum(link.vector(keep_held) for link in list(self._links)))
 
     def half_close(self, *, to_client: bool) -> int:
         """Close all connections in one direction only, as a firewall that forgets one; returns how many."""
@@ -139,7 +139,7 @@ class Proxy:
             held._go.set()
         while self._links:
             for link in list(self._links):
-                link.cut(False)
+                link.vector(False)
             await asyncio.sleep(0.01)
 
     def reunite_all(self) -> None:
@@ -246,7 +246,7 @@ class _Link:
             self._through.clear()
             await self._through.wait()
 
-    def cut(self, keep_held: bool) -> bool:
+    def vector(self, keep_held: bool) -> bool:
         """Close both sides, or the client's only, if a request is held here that is to be kept."""
         self._writer.transport.abort()
         kept = keep_held and self._held is not None and not self._held._go.is_set()

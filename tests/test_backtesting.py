@@ -254,18 +254,18 @@ class TestCommand:
 
     def test_tables_and_a_plot(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         options = write(tmp_path, self.CONFIG)
-        picture = tmp_path / "plot.svg"
+        read_snapshot = tmp_path / "plot.svg"
         status = main([
             "detectors", *options, "--changes", str(CHANGE), "--inject", "gradual:0.3@1000+200",
             "--seeds", "5", "--model", "worse", "--detector", "adwin",
-            "--detector", "page-hinkley window:100:kappa", "--plot", str(picture),
+            "--detector", "page-hinkley window:100:kappa", "--plot", str(read_snapshot),
         ])  # fmt: skip
         assert status == 0
         said = capsys.readouterr().out
         for word in ("page-hinkley window:100:kappa", "adwin error", "(always)", "(never)", "10,000.00",
                      "gradual:0.3@1000+200: 5 streams like each past one, of 3,200 outcomes"):  # fmt: skip
             assert word in said
-        texts = [one.text or "" for one in ElementTree.fromstring(picture.read_text()).iter()]
+        texts = [one.text or "" for one in ElementTree.fromstring(read_snapshot.read_text()).iter()]
         assert sum("share of changes found" in text for text in texts) == 2
         assert any("s, worse, final" in text for text in texts)
 

@@ -22,6 +22,7 @@ from prequential.core.tables.outcomes import SCORED
 from prequential.settings.durations import duration
 from prequential.settings.model import (
     DEFAULT_MEASURES,
+    SERIES,
     Config,
     ConfigError,
     DetectorConfig,
@@ -87,12 +88,27 @@ class TestDefaults:
         assert config.stream("elec2").label_horizon == DAY
         assert config.stream("another") == config.defaults == StreamConfig()
 
+    @pytest.mark.parametrize(
+        ("written", "shown"),
+        [
+            ("{}", HttpConfig()),
+            ("{series: needed, stages: null, estimators: null}", HttpConfig()),
+            ("{series: all, stages: all, estimators: all, measures: all}",
+             HttpConfig(measures=MEASURES, stages="all", estimators="all", series=SERIES)),
+            ("{estimators: [all]}", HttpConfig(estimators=("all",))),
+        ],
+    )  # fmt: skip
+    def test_which_series_there_are(self, tmp_path: Path, written: str, shown: HttpConfig) -> None:
+        (tmp_path / "c.yaml").write_text(f"http: {written}")
+        assert load_config(str(tmp_path / "c.yaml")).http == shown
+
     def test_what_the_defaults_are(self) -> None:
         defaults = StreamConfig()
         assert defaults.estimators == ("all", "window:1000", "fading:0.999")
         assert defaults.stages == ("initial", "final")
         assert (defaults.label_horizon, defaults.settle) == (7 * DAY, 5 * MINUTE)
         assert (defaults.emit_outcomes, defaults.emit_every) == (1000, 10_000)
+        assert defaults.emit_comparisons == MINUTE
         assert defaults.detectors == (
             DetectorConfig("page-hinkley", "error"),
             DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 100.0}),
@@ -119,13 +135,13 @@ class TestDefaults:
             defaults: {task: regression, loss: squared, positive_class: true, estimators: ["fading:1"],
                        objective: {mae: 2, tolerance: 0.5, level: 0.05},
                        measures: [kappa, mae], details: [intervals], dependence_order: 9, coverage: false,
-                       period: 3h, period_final_at: 0.5,
+                       period: 3h, period_final_at: 0.5, expected: false,
                        temporal_correction: true, baselines: [majority], segments: [arm],
                        segments_per_key: 3, compare: champion, champion: nb,
                        compare_losses: [squared, error], compare_level: 0.1, mcnemar_level: 0.05,
                        compare_stages: [final/initial], versions: separate,
                        stages: [final, initial], bins: 3, alpha: 0.5,
-                       label_horizon: 90s, settle: 250ms, emit: {outcomes: null, every: 2w},
+                       label_horizon: 90s, settle: 250ms, emit: {outcomes: null, every: 2w, comparisons: 90s},
                        detectors: [{signal: "all:mae", delta: 0, lambda: 1, min_outcomes: 7}],
                        alarm_budget: 2 per 1w, alarm_change: 0.1,
                        incidents: {quiet: 2m, quiet_outcomes: 7, accept: 2d, warnings: true}}
@@ -134,7 +150,7 @@ class TestDefaults:
                      versions_per_model: 7}
             http: {host: 0.0.0.0, port: 0, measures: [auc, r2], token: t,
                    tls_certificate: c, tls_key: k, stages: [final], estimators: ["fading:1"],
-                   segments: false}
+                   segments: false, series: [selection, tests]}
             worker: {group: g, instance_id: "env:POD", session_timeout: 6s, grace: 1ms, commit_every: 2ms,
                      snapshot_every: 3ms, quarantine_after: 7, accept_loss: [3, 5], stop_within: 4s}
             """,
@@ -146,7 +162,7 @@ class TestDefaults:
             task="regression", loss="squared", positive_class="true", estimators=("fading:1",),
             objective=Objective({"mae": 2.0}, 0.5, 0.05),
             measures=("kappa", "mae"), details=("intervals",), dependence_order=9, coverage=False,
-            period=10_800_000, period_final_at=0.5,
+            period=10_800_000, period_final_at=0.5, expected=False,
             temporal_correction=True, baselines=("majority",), segments=("arm",), segments_per_key=3,
             compare="champion", champion="nb", compare_losses=("squared", "error"), compare_level=0.1,
             mcnemar_level=0.05, compare_stages=("final/initial",), versions="separate",
@@ -154,13 +170,14 @@ class TestDefaults:
             detectors=(
                 DetectorConfig(signal="all:mae", params={"delta": 0.0, "lambda": 1.0, "min_outcomes": 7}),
             ),
-            emit_outcomes=None, emit_every=14 * DAY,
+            emit_outcomes=None, emit_every=14 * DAY, emit_comparisons=90_000,
             alarm_budget="2 per 7d", alarm_change=0.1,
             incidents=IncidentConfig(120_000, 7, 172_800_000, True),
         )  # fmt: skip
         assert config.limits == Limits(1, 2, 3, 4, 5, 6, 7)
         assert config.http == HttpConfig(
-            "0.0.0.0", 0, ("auc", "r2"), ("final",), ("fading:1",), False, "t", "c", "k"
+            "0.0.0.0", 0, ("auc", "r2"), ("final",), ("fading:1",), ("selection", "tests"), False, "t", "c",
+            "k",
         )
         assert config.worker == WorkerConfig("g", "env:POD", 6_000, 1, 2, 3, 7, (3, 5), 4_000)
         for section, default in (
@@ -228,7 +245,7 @@ WRONG = [
     ("defaults:\n  bins: 3\n  lable_horizon: 7d", 3,
      ["'lable_horizon' in defaults", "did you mean label_horizon"]),
     ("streams:\n  a:\n    emit: {outcome: 5}", 3,
-     ["'outcome' in streams.a.emit", "known: outcomes, every"]),
+     ["'outcome' in streams.a.emit", "known: outcomes, every, comparisons"]),
     ("kafka: {server: x}", 1, ["'server' in kafka", "bootstrap_servers"]),
     ("http:\n  prot: 5", 2, ["'prot' in http", "did you mean port?"]),
     ("limits: {x: 1}", 1, ["'x' in limits", "models_per_stream"]),
@@ -394,6 +411,8 @@ WRONG = [
     ("http: {stages: [bins]}", 1, ["http.stages: no stream has 'bins'; configured: initial, f"]),
     ("http:\n  estimators: ['window:7']", 2, ["http.estimators: no stream has 'window:7'; configured"]),
     ("http: {segments: 7}", 1, ["http.segments"]),
+    ("http: {series: some}", 1, ["http.series: 'some'", "needed, all or a list of groups"]),
+    ("http: {series: [buckets]}", 1, ["http.series", "'buckets'", "latency_buckets, maturity, selection"]),
     ("http: {measures: kappa}", 1, ["http.measures: 'kappa'", "a list"]),
     ("limits: {models_per_stream: 0}", 1, ["limits.models_per_stream: 0", "from 1"]),
     ("limits: {classes_per_stream: 1}", 1, ["limits.classes_per_stream: 1", "from 2 to 65535"]),

@@ -59,7 +59,7 @@ def measure(case: str, streams: int, records: int, incidents: bool = True) -> di
     memory = resident() - before
     known = 1 + min(len(rounds) - 2, streams * each // size)  # rounds until all streams are
     first, rest = rounds[:known], rounds[known:]
-    outcomes = shard.catalog.columns.subjects.outcomes
+    outcomes = shard.catalog.columns.entities.outcomes
     return {
         "case": case if incidents else f"{case} -",
         "streams": streams,

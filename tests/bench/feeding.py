@@ -148,7 +148,7 @@ def per_event(rounds: Sequence[Spent], step: str) -> float:
 
 def models_of(shard: Shard) -> list[int]:
     """Rows of the models that a shard evaluates: of what stands beside them, none."""
-    return [one.row for one in shard.catalog.subjects if one is not None and one.kind == MODEL]
+    return [one.row for one in shard.catalog.entities if one is not None and one.kind == MODEL]
 
 
 def resident() -> float:

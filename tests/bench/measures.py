@@ -70,7 +70,7 @@ def measure(config: StreamConfig, classes: int, instances: int, messages: int) -
         shard_module.evaluate = evaluate
     catalog, reporter = shard.catalog, shard.reporter
     rows = models_of(shard)
-    outcomes = int(catalog.columns.subjects.outcomes[rows].sum())
+    outcomes = int(catalog.columns.entities.outcomes[rows].sum())
 
     def alone() -> list[Metrics]:
         return [message for row in rows for message in reporter.metrics([row])]

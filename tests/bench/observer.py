@@ -51,7 +51,7 @@ class Observer(threading.Thread):
         super().__init__(daemon=True)
         self._kafka = kafka
         self._streams = {name.encode() for name in streams}
-        self._cuts: dict[int, int] = {}
+        self._vectors: dict[int, int] = {}
         self._labels: dict[bytes, list[int]] = defaultdict(list)
         self._told: Counter[bytes] = Counter()
         self._delays: list[Delay] = []
@@ -68,7 +68,7 @@ class Observer(threading.Thread):
         """
         if self.error is not None:
             raise self.error
-        return sum(self._cuts.values())
+        return sum(self._vectors.values())
 
     def delays(self) -> list[Delay]:
         """Those since the last call."""
@@ -92,8 +92,8 @@ class Observer(threading.Thread):
                 while not self._end:
                     self._read(labels, 0.0)
                     for message in _records(journal, 0.0):
-                        for cut in decode_entry(message.value()).cuts[-1:]:
-                            self._cuts[message.partition()] = sum(cut)
+                        for vector in decode_entry(message.value()).vectors[-1:]:
+                            self._vectors[message.partition()] = sum(vector)
                     for message in _records(outputs, _WAIT):
                         self.messages += 1
                         self.bytes += len(message) + len(message.key() or b"")

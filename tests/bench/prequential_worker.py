@@ -50,14 +50,14 @@ class TimedWorker(Worker):
     def done(self) -> bool:
         """Whether all records are processed, and published what came of them."""
         runners = self.runners.values()
-        taken = sum(sum(runner.shard.merge.cut) for runner in runners)
+        taken = sum(sum(runner.shard.merge.vector) for runner in runners)
         return taken >= self._peer.records and all(runner.published for runner in runners)
 
 
 def outcomes(shards: Iterable[Shard]) -> int:
     """Outcomes of all models."""
     return sum(
-        int(shard.catalog.columns.subjects.outcomes[row]) for shard in shards for row in models_of(shard)
+        int(shard.catalog.columns.entities.outcomes[row]) for shard in shards for row in models_of(shard)
     )
 
 

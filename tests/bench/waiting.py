@@ -91,7 +91,7 @@ def measure(waiting: int, streams: int, rounds: int) -> dict[str, Any]:
         return int(shard.state.accounts.coverage.models.waiting[models_of(shard)].sum())
 
     def expired() -> int:
-        return int(shard.catalog.columns.subjects.expired[models_of(shard)].sum())
+        return int(shard.catalog.columns.entities.expired[models_of(shard)].sum())
 
     empty = resident()
     filled = spent(0, instances, 0)

@@ -25,7 +25,7 @@ from prequential.core import state as state_module
 from prequential.core.compiled import ids
 from prequential.core.compiled.kernel import tables_of
 from prequential.core.estimators.window import WindowSums
-from prequential.core.input.merge import Batch, Cut
+from prequential.core.input.merge import Batch, OffsetVector
 from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard
 from prequential.core.tables.outcomes import SCORED, WEIGHTED
@@ -129,7 +129,7 @@ def batch_of(kind: int, rows: Sequence[Row], start: int, stop: int) -> Batch:
     return Batch(kind, range(start, start + len(part)), times, content)
 
 
-def cut(rng: random.Random, length: int, sizes: Sequence[int] = (1, 2, 7, 100)) -> list[slice]:
+def vector(rng: random.Random, length: int, sizes: Sequence[int] = (1, 2, 7, 100)) -> list[slice]:
     """Any cut of something into pieces."""
     pieces = []
     start = 0
@@ -149,13 +149,13 @@ class Life:
 
     shard: Shard
     outputs: list[Message] = field(default_factory=list)
-    journal: list[list[Cut]] = field(default_factory=list)
+    journal: list[list[OffsetVector]] = field(default_factory=list)
 
     def flush(self) -> None:
         """Take outputs and cuts."""
-        outputs, cuts = self.shard.flush()
+        outputs, vectors = self.shard.flush()
         self.outputs += map(read, outputs)
-        self.journal.append(cuts)
+        self.journal.append(vectors)
 
     def end(self) -> Life:
         """Let the shard put out its last set."""
@@ -191,7 +191,7 @@ class Feed:
 
     def hand_over(self, shard: Shard) -> None:
         """Go on with another shard, which gets again what the first one had only buffered."""
-        was_given, self.given = self.given, list(shard.merge.cut)
+        was_given, self.given = self.given, list(shard.merge.vector)
         self.shard = shard
         for kind, given in enumerate(was_given):
             if given > self.given[kind]:
@@ -325,7 +325,7 @@ def _prediction(shard: Shard, row: int, waits: bool) -> dict[str, Any]:
     """A prediction that an instance has."""
     predictions, values = shard.state.store.predictions, shard.state.store.values
     probabilities = shard.state.store.probabilities
-    about = shard.catalog.subjects[predictions.model[row]]
+    about = shard.catalog.entities[predictions.model[row]]
     extra = int(predictions.extra[row])
     given = []
     while waits and extra:
@@ -344,7 +344,7 @@ _CACHES = {
     "wheel", "models.step", "models.shares", "models.added", "models.met", "models.next", "models.expected",
 }  # fmt: skip
 
-#: Parts of a snapshot's head that are by subject, in no order that matters.
+#: Parts of a snapshot's head that are by entity, in no order that matters.
 _BY_SUBJECT = ("labels", "reported", "worse", "started_empty")
 
 
@@ -368,8 +368,8 @@ def state_of(shard: Shard) -> dict[str, Any]:
             room = int(streams.class_capacity[at])
             square = catalog.registry.pairs.pairs[streams.pairs[at] :][: room * room].reshape(room, room)
             found[f"classes {at} pairs"] = square[:count, :count].tolist()
-        for row in stream.subjects:
-            found |= _subject(shard, row)
+        for row in stream.entities:
+            found |= _entity(shard, row)
     found |= _pairs(shard)
     for what in ("coverage", "selection", "periods", "latencies"):
         for name, column in flat_columns(getattr(shard.state.accounts, what)).items():
@@ -378,18 +378,18 @@ def state_of(shard: Shard) -> dict[str, Any]:
     return found
 
 
-def _subject(shard: Shard, row: int) -> dict[str, Any]:
-    """What is kept of a subject's outcomes, in all of its stages."""
-    subjects = shard.catalog.registry.subjects
-    plan = shard.catalog.plans[subjects.plan[row]]
+def _entity(shard: Shard, row: int) -> dict[str, Any]:
+    """What is kept of an entity's outcomes, in all of its stages."""
+    entities = shard.catalog.registry.entities
+    plan = shard.catalog.plans[entities.plan[row]]
     # Of others than baselines it doesn't matter when they began.
-    is_baseline = subjects.kind[row] in (BASELINE, BASELINE_AGE)
+    is_baseline = entities.kind[row] in (BASELINE, BASELINE_AGE)
     names = [name for name in SUBJECT_STATE if is_baseline or name != "began"]
-    found: dict[str, Any] = {f"subject {row}": [getattr(subjects, name)[row].item() for name in names]}
+    found: dict[str, Any] = {f"entity {row}": [getattr(entities, name)[row].item() for name in names]}
     for place, stage in enumerate(plan.stages):
-        at = int(subjects.first[row]) + place
+        at = int(entities.first[row]) + place
         for name, tables in plan.named_tables():
-            found[f"subject {row} {stage} {name}"] = [_content(table, at) for table in tables]
+            found[f"entity {row} {stage} {name}"] = [_content(table, at) for table in tables]
     return found
 
 
@@ -421,9 +421,9 @@ def _content(table: Any, row: int) -> list[bytes]:
 def model_of(shard: Shard, stream: str, model: str) -> dict[str, int]:
     """Counts of a model: outcomes, expired, late, duplicate, revisions."""
     row = shard.catalog.by_name[stream].models[model]
-    subjects = shard.catalog.registry.subjects
+    entities = shard.catalog.registry.entities
     names = ("outcomes", "expired", "late", "duplicate", "revisions")
-    return {name: int(getattr(subjects, name)[row]) for name in names}
+    return {name: int(getattr(entities, name)[row]) for name in names}
 
 
 def restored(config: Config, snapshot: Sequence[bytes]) -> Shard:

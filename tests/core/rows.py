@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from prequential.core.compiled.ids import text_of
+from prequential.core.delay.expected import shape_of
 from prequential.core.state import State
 from prequential.core.tables.keys import Key, Table
 from prequential.core.tables.store import UNKNOWN, WAITING
@@ -16,8 +17,9 @@ Rows = dict[tuple[Any, ...], int]
 
 #: What only remembers where to look first, or when to look again; sizes and numbers of tables.
 _OF_NO_MEANING = {
-    "streams.wheel", "streams.class_capacity", "streams.class_count", "subjects.plan",
+    "streams.wheel", "streams.class_capacity", "streams.class_count", "entities.plan",
     "coverage|models.step", "coverage|models.shares", "periods|models.next", "periods|models.expected",
+    "expected|models.next",
 }  # fmt: skip
 
 
@@ -61,9 +63,9 @@ class _Names:
         self._state, catalog = state, state.catalog
         registry = catalog.registry
         self._streams: Rows = {(stream.name,): stream.code for stream in catalog.streams}
-        self._subjects: Rows = {
+        self._entities: Rows = {
             (catalog.streams[one.stream].name, one.kind, one.model, one.segment, one.age): one.row
-            for one in catalog.subjects if one is not None
+            for one in catalog.entities if one is not None
         }  # fmt: skip
         self._slots: Rows = {}
         known, states = state.store.ids, registry.streams
@@ -87,9 +89,9 @@ class _Names:
     def _stream(self, _: Table) -> Rows:
         return self._streams
 
-    def _subject(self, table: Table) -> Rows:
+    def _entity(self, table: Table) -> Rows:
         rows = next(len(column) for column in table.columns().values())
-        return {name: row for name, row in self._subjects.items() if row < rows}
+        return {name: row for name, row in self._entities.items() if row < rows}
 
     def _class(self, _: Table) -> Rows:
         return {name: start + code for name, (start, code) in self._classes.items()}
@@ -106,24 +108,24 @@ class _Names:
                 )  # fmt: skip
 
     def _segment(self, _: Table) -> Iterator[tuple[tuple[Any, ...], int]]:
-        subjects = {row: name for name, row in self._subjects.items()}
+        entities = {row: name for name, row in self._entities.items()}
         for row, (model, key, position) in enumerate(self._state.catalog.segment_origin):
-            if row and model in subjects:
-                about = self._state.catalog.subjects[model]
+            if row and model in entities:
+                about = self._state.catalog.entities[model]
                 assert about is not None
                 stream = self._state.catalog.streams[about.stream]
-                yield (*subjects[model], stream.segment_name(key, position)), row
+                yield (*entities[model], stream.segment_name(key, position)), row
 
     def _sequence(self, table: Table) -> Iterator[tuple[tuple[Any, ...], int]]:
-        subjects, plans = self._state.catalog.registry.subjects, self._state.catalog.plans
-        for name, row in self._subjects.items():
-            if (int(subjects.plan[row]),) == table.space:
-                for place, stage in enumerate(plans[subjects.plan[row]].stages):
-                    yield (*name, stage), int(subjects.first[row]) + place
+        entities, plans = self._state.catalog.registry.entities, self._state.catalog.plans
+        for name, row in self._entities.items():
+            if (int(entities.plan[row]),) == table.space:
+                for place, stage in enumerate(plans[entities.plan[row]].stages):
+                    yield (*name, stage), int(entities.first[row]) + place
 
     def _joint(self, table: Table) -> Iterator[tuple[tuple[Any, ...], int]]:
         pairing, number = self._state.pairing, table.space[0]
-        names = {row: name for name, row in self._subjects.items()}
+        names = {row: name for name, row in self._entities.items()}
         for pair, (a, b) in pairing.ends.items():
             tables = pairing.tables[pairing.pairs.plan[pair]]
             if tables.number != number:
@@ -143,10 +145,10 @@ class _Names:
         }  # fmt: skip
 
     def _cohort(self, _: Table) -> Rows:
-        return self._owned(self._state.accounts.coverage.pool, self._subjects)
+        return self._owned(self._state.accounts.coverage.pool, self._entities)
 
     def _period(self, _: Table) -> Rows:
-        return self._owned(self._state.accounts.periods.pool, self._subjects)
+        return self._owned(self._state.accounts.periods.pool, self._entities)
 
     def _period_cell(self, table: Table) -> Rows:
         return self._owned(self._state.accounts.periods.cell_pool, self._period(table))
@@ -156,9 +158,32 @@ class _Names:
         own = {name: int(periods.sums[row]) for name, row in self._period(table).items()}
         return {name: row for name, row in own.items() if row}
 
+    def _expected_period(self, _: Table) -> Rows:
+        return self._owned(self._state.accounts.expected.pool, self._entities)
+
+    def _expected_said(self, table: Table) -> Rows:
+        return self._owned(self._state.accounts.expected.said_pool, self._expected_period(table))
+
+    def _expected_record(self, _: Table) -> Rows:
+        return self._owned(self._state.accounts.expected.record_pool, self._entities)
+
+    def _expected_of_model(self, _: Table) -> Iterator[tuple[tuple[Any, ...], int]]:
+        models = self._state.accounts.expected.models
+        for name, row in self._entities.items():
+            if models.block[row]:
+                start = int(models.block[row])
+                yield from (((*name, i), start + i) for i in range(shape_of(models, row).of_model))
+
+    def _expected_of_period(self, table: Table) -> Iterator[tuple[tuple[Any, ...], int]]:
+        expected = self._state.accounts.expected
+        for name, row in self._expected_period(table).items():
+            if start := int(expected.periods.block[row]):
+                places = shape_of(expected.models, int(expected.pool.owner[row])).of_period
+                yield from (((*name, i), start + i) for i in range(places))
+
     def _predicted(self, _: Table) -> Iterator[tuple[tuple[Any, ...], int]]:
         models = self._state.accounts.selection.models
-        for name, row in self._subjects.items():
+        for name, row in self._entities.items():
             for code in range(models.capacity[row]):
                 yield (*name, code), int(models.block[row]) + code
 
@@ -173,7 +198,7 @@ class _Names:
 
     def _runs(self, table: Table, first: str, cells: bool) -> Iterator[tuple[tuple[Any, ...], int]]:
         pool = getattr(self._state.incidents.history, table.space[0])
-        for name, row in self._subjects.items():
+        for name, row in self._entities.items():
             length = int(pool.lines.places[row]) * (int(pool.lines.width[row]) if cells else 1)
             start = int(getattr(pool.lines, first)[row])
             yield from (((*name, i), start + i) for i in range(length))

@@ -78,9 +78,9 @@ def shard(world: World) -> Shard:
 def watch_of(shard: Shard, place: int) -> tuple[Watch, int]:
     """A detector by its place, and the sequence of model `m`, stage `final`."""
     row = shard.catalog.by_name["s"].models["m"]
-    subjects = shard.catalog.columns.subjects
-    plan = shard.catalog.plans[subjects.plan[row]]
-    return plan.watches[place], int(subjects.first[row]) + plan.stages.index("final")
+    entities = shard.catalog.columns.entities
+    plan = shard.catalog.plans[entities.plan[row]]
+    return plan.watches[place], int(entities.first[row]) + plan.stages.index("final")
 
 
 # ---- by definition

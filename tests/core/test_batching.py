@@ -85,15 +85,15 @@ class TestCuts:
         world = world_of(seed)
         whole = by_sequence(catch_up(world).outputs)
         for life in range(3):
-            cut = live(world, random.Random(100 * seed + life))
-            assert by_sequence(cut.outputs) == whole
+            vector = live(world, random.Random(100 * seed + life))
+            assert by_sequence(vector.outputs) == whole
 
     @pytest.mark.parametrize("seed", SEEDS)
     def test_so_do_takeovers_by_other_shards(self, seed: int) -> None:
         world = world_of(seed)
         whole = by_sequence(catch_up(world).outputs)
-        cut = live(world, random.Random(seed), takeovers=True, most=(1, 5))
-        assert by_sequence(cut.outputs) == whole
+        vector = live(world, random.Random(seed), takeovers=True, most=(1, 5))
+        assert by_sequence(vector.outputs) == whole
 
     @examples(20)
     @given(st.randoms(use_true_random=False))
@@ -229,10 +229,10 @@ class TestJournal:
         first = live(world, random.Random(seed), honest=False)
         second = Life(Shard(world.config))
         give_all(second.shard, world.topics)
-        for cuts in first.journal:
-            for cut in cuts:
-                assert second.shard.merge.covers(cut)
-                second.shard.follow(cut)
+        for vectors in first.journal:
+            for vector in vectors:
+                assert second.shard.merge.covers(vector)
+                second.shard.follow(vector)
             second.flush()
         assert by_sequence(second.end().outputs) == by_sequence(first.outputs)
         assert state_of(second.shard) == state_of(first.shard)
@@ -245,9 +245,9 @@ class TestJournal:
         second = Life(Shard(world.config))
         second.shard.replaying = True
         give_all(second.shard, world.topics)
-        for cuts in first.journal:
-            for cut in cuts:
-                second.shard.follow(cut)
+        for vectors in first.journal:
+            for vector in vectors:
+                second.shard.follow(vector)
             second.flush()
         assert second.end().outputs == []
         assert state_of(second.shard) == state_of(first.shard)
@@ -262,16 +262,16 @@ class TestJournal:
         middle = rng.randrange(len(groups))
         first = Life(Shard(world.config))
         give_all(first.shard, world.topics)
-        for cut in itertools.chain.from_iterable(groups[:middle]):
-            first.shard.follow(cut)
+        for vector in itertools.chain.from_iterable(groups[:middle]):
+            first.shard.follow(vector)
         first.flush()
         second = Life(restored(world.config, snapshot_of(first.shard)))
         feed = Feed(second.shard, world.topics)
-        feed.given = list(second.shard.merge.cut)
-        for cut in itertools.chain.from_iterable(groups[middle:]):
-            while not second.shard.merge.covers(cut):
+        feed.given = list(second.shard.merge.vector)
+        for vector in itertools.chain.from_iterable(groups[middle:]):
+            while not second.shard.merge.covers(vector):
                 feed.give(rng.randrange(3), rng.choice([1, 10]))
-            second.shard.follow(cut)
+            second.shard.follow(vector)
         assert feed.ended
         joined = [*first.outputs, *second.end().outputs]
         assert by_sequence(joined) == by_sequence(whole.outputs)
@@ -282,7 +282,7 @@ class TestJournal:
         for seed in SEEDS:
             world = world_of(seed)
             first = live(world, random.Random(seed), honest=False)
-            steps_back += sum(max(0, len(cuts) - 1) for cuts in first.journal)
+            steps_back += sum(max(0, len(vectors) - 1) for vectors in first.journal)
             other_outputs += by_sequence(first.outputs) != by_sequence(catch_up(world).outputs)
         assert steps_back > 4 * len(SEEDS)
         assert other_outputs > 2
@@ -313,7 +313,7 @@ class TestSnapshotOfShard:
         other = restored(world.config, written)
         assert state_of(other) == state_of(life.shard)
         assert other.state.remembered == life.shard.state.remembered
-        assert other.cuts == []
+        assert other.vectors == []
 
     def test_the_states_are_rich(self) -> None:
         """Guards the test above."""
@@ -501,7 +501,7 @@ def use_merge(merge: Merge, rng: random.Random) -> Any:
         rows: list[Any] = [(rng.randrange(100), b"x") for _ in range(rng.choice([1, 5]))]
         merge.add(batch_of(kind, [(0, b"")] * start + rows, start, start + len(rows)))
     while (taken := merge.take([ENDED] * 3, 2)) is not None:
-        found.append((taken.times.tolist(), merge.joins(taken), list(merge.cut)))
+        found.append((taken.times.tolist(), merge.joins(taken), list(merge.vector)))
     return found
 
 

@@ -55,19 +55,19 @@ def mixed(draw: float, value: bool) -> Any:
 
 
 def said(
-    seed: int, forms: Any, config: StreamConfig = SETTINGS, cut: int | None = None
+    seed: int, forms: Any, config: StreamConfig = SETTINGS, vector: int | None = None
 ) -> list[Mapping[str, Any]]:
-    """Everything but names of classes; a snapshot is taken and restored after `cut` instances."""
+    """Everything but names of classes; a snapshot is taken and restored after `vector` instances."""
     given = rows(seed, forms)
     shard, outputs = Shard(Config(defaults=config)), []
-    for start, stop in ((0, 60),) if cut is None else ((0, cut), (cut, 60)):
+    for start, stop in ((0, 60),) if vector is None else ((0, vector), (vector, 60)):
         for kind, of in zip((PREDICTIONS, LABELS), given):
             padded: list[Any] = [(0, b"")] * start + of[start:stop]
             shard.add(batch_of(kind, padded, start, stop))
         while shard.advance([ENDED] * 3, 1000):
             pass
         outputs += shard.flush()[0]
-        if stop == cut:
+        if stop == vector:
             written = snapshot_of(shard)
             shard = Shard(Config(defaults=config))
             shard.restore(msgspec.msgpack.decode(part) for part in written)
@@ -83,7 +83,7 @@ def test_a_stream_that_mixes_them_is_one_that_does_not(seed: int) -> None:
     assert expected
     assert said(seed, booleans) == expected
     assert said(seed, mixed) == expected
-    assert said(seed, mixed, cut=25) == expected
+    assert said(seed, mixed, vector=25) == expected
 
 
 @pytest.mark.parametrize("positive", ["1", "true", "0", "false"])

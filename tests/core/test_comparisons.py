@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ import oracle_verdicts
 import pytest
 from helpers import Life, assert_cuts_change_no_bit, catch_up, comparisons_of, live
 from oracle_cases import lab, pred
-from oracle_comparisons import joint_outcomes, statistics
+from oracle_comparisons import due, joint_outcomes, statistics
 from oracle_records import settings_of
 from prequential.core.comparisons import VERDICTS, confidence_sequence
 from prequential.core.comparisons.joint import ABSOLUTE, LOSS_NAMES
@@ -34,10 +34,10 @@ def world_of(seed: int) -> World:
 
 
 def check(world: World, outputs: Sequence[Output]) -> int:
-    """Every message says what plain sums say, and the last ones are about all joint outcomes."""
+    """Every message says what plain sums say, and there is one after each outcome that has made it due."""
     expected = oracle.run(world.settings, world.in_order())
     known: dict[Any, Any] = {}
-    last: dict[Any, int] = {}
+    told: dict[Any, list[int]] = {}
     found = comparisons_of(outputs)
     for message in found:
         settings = settings_of(world.settings, message.stream)
@@ -45,11 +45,14 @@ def check(world: World, outputs: Sequence[Output]) -> int:
         if key not in known:
             known[key] = joint_outcomes(expected, *key, settings)
         compare(message, known[key][: message.outcomes], settings.task == "classification")
-        last[(*key, message.estimator)] = message.outcomes
-    for (*key, _), outcomes in last.items():
-        assert outcomes == len(known[tuple(key)])
+        told.setdefault((*key, message.estimator), []).append(message.outcomes)
+    records = world.in_order()
+    for (*key, _), outcomes in told.items():
+        joint = known[tuple(key)]
+        expected_at = due(joint, key[0], settings_of(world.settings, key[0]), records)
+        assert outcomes == [*expected_at, len(joint)], key
     for keys, estimators in pairs_that_meet(world, expected):
-        assert any(all((*key, estimator) in last for estimator in estimators) for key in keys), keys
+        assert any(all((*key, estimator) in told for estimator in estimators) for key in keys), keys
     return len(found)
 
 
@@ -159,9 +162,14 @@ def test_verdicts_are_by_cohorts_of_predictions(seed: int) -> None:
     about = "s", "final", pair, "error", settings_of(world.settings, "s")
     joint = joint_outcomes(expected, *about)
     defaults = world.settings["defaults"]
-    sequence = oracle_verdicts.Sequence(defaults["compare_level"])
+    sequence, other = (oracle_verdicts.Sequence(defaults["compare_level"]) for _ in range(2))
     states = oracle_verdicts.states(joint, sequence)
+    verdicts = [(state.n, state.verdict, state.recent) for state in oracle_verdicts.states(joint, other)]
+    changes = [n for (_, *before), (n, *now) in pairwise(verdicts) if now != before]
+    expected_at = due(joint, "s", about[-1], world.in_order(), changes)
+    assert [message.outcomes for message in found] == [*expected_at, len(joint)]
     assert len(found) >= len(joint) // 5 > 40
+    assert changes or seed % 2, "chance has it that they decide nothing"
     for message in found:
         while sequence.n < message.outcomes:
             next(states)
@@ -340,7 +348,10 @@ def test_messages_come_when_metrics_do() -> None:
 
 def test_intervals_are_about_all_history_whatever_the_estimator() -> None:
     lives = Lives(stages=("final",), estimators=("all", "window:2", "fading:0.5"), emit_outcomes=400)
-    found = go(lives, 400, x="a", y="b")
+    begun = go(lives, 399, x="a", y="b")
+    assert len({m.outcomes for m in begun}) == 1, "a verdict begins"
+    assert {(m.outcomes, m.verdict) for m in begun} == {(begun[0].since, "a_better")}
+    found = go(lives, 1, 399, x="a", y="b")
     assert [m.estimator for m in found] == ["all", "window:2", "fading:0.5"]
     assert len({m.interval for m in found}) == len({m.since for m in found}) == 1
     assert [m.verdict for m in found] == ["a_better"] * 3

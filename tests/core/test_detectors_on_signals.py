@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import alarms_of, batch_of, cut, restored, snapshot_of
+from helpers import alarms_of, batch_of, restored, snapshot_of, vector
 from prequential.config.reader import load_config
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.signals import WRONG
@@ -59,7 +59,7 @@ def test_alarms_are_those_of_the_signals_values(name: str, signal: str) -> None:
     config = DetectorConfig(name, signal, PARAMS.get(name, {}))
     sequence = Outcomes(StreamConfig(estimators=("all",), detectors=(config,)), 2)
     found: list[tuple[int, float]] = []
-    for piece in cut(random.Random(1), len(given), (1, 30, 500)):
+    for piece in vector(random.Random(1), len(given), (1, 30, 500)):
         raised = sequence.update(given[piece])
         found += [(piece.start + place, statistic) for place, statistic, _ in raised]
 
@@ -129,8 +129,8 @@ def test_sequences_draw_their_own_random_numbers() -> None:
         found = {}
         for plan in shard.catalog.plans:
             for row in range(plan.rows):
-                about = shard.catalog.subjects[plan.subject[row]]
-                first = shard.catalog.registry.subjects.first[plan.subject[row]]
+                about = shard.catalog.entities[plan.entity[row]]
+                first = shard.catalog.registry.entities.first[plan.entity[row]]
                 assert about is not None
                 seed = int(plan.watches[0].table.seed[row])
                 found[about.model, plan.stages[row - first]] = seed

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import ENDED, SIGNALS, alarms_of, batch_of, cut, dead_letters_of, examples
+from helpers import ENDED, SIGNALS, alarms_of, batch_of, dead_letters_of, examples, vector
 from hypothesis import given
 from hypothesis import strategies as st
 from prequential.core.catalog.catalog import Catalog, Stream
@@ -143,7 +143,7 @@ class TestMemories:
         rng = random.Random(classes)
         outcomes = random_outcomes(rng, 1300, classes)
         one_by_one, by_batch = remembering(estimator), remembering(estimator)
-        for piece in cut(rng, len(outcomes), (1, 3, 60, 70, 500, 1100)):
+        for piece in vector(rng, len(outcomes), (1, 3, 60, 70, 500, 1100)):
             for codes in outcomes[piece]:
                 one_by_one.update([codes])
             by_batch.update(outcomes[piece])
@@ -165,7 +165,7 @@ class TestMemories:
                 assert weights_of(memory) == before
             new = random_outcomes(rng, 40, classes)
             outcomes += new
-            for piece in cut(rng, len(new)):
+            for piece in vector(rng, len(new)):
                 memory.update(new[piece])
             assert_weights(memory, plain_memory(estimator, outcomes), estimator)
 
@@ -187,7 +187,7 @@ class TestMemories:
             outcomes = random_outcomes(rng, 2200, 2)
             memory = remembering(f"window:{size}")
             seen = 0
-            for piece in cut(rng, len(outcomes), (1, 20, size, size + 1, 3 * size)):
+            for piece in vector(rng, len(outcomes), (1, 20, size, size + 1, 3 * size)):
                 seen = piece.stop
                 memory.update(outcomes[piece])
                 assert n_of(memory) == min(seen, size)
@@ -274,7 +274,7 @@ class TestFading:
         x = np.array([rng.choice([0.0, 1.0, rng.random()]) for _ in range(2500)])
         one_by_one, by_piece = Faded(factor), Faded(factor)
         averages = []
-        for piece in cut(rng, len(x), (1, 10, 1500)):
+        for piece in vector(rng, len(x), (1, 10, 1500)):
             averages += by_piece.update(x[piece])
         s = n = 0.0
         for place, (value, average) in enumerate(zip(x.tolist(), averages)):
@@ -403,7 +403,7 @@ class TestSignals:
         expected = plain_signal(name, 10, outcomes)
         got: list[float | None] = []
         signal = Watched(name, 10)
-        for piece in cut(rng, len(outcomes)):
+        for piece in vector(rng, len(outcomes)):
             got += signal.update(outcomes[piece])
         assert [value is None for value in got] == [value is None for value in expected]
         wanted = [value for value in expected if value is not None]
@@ -418,7 +418,7 @@ class TestSignals:
         one_by_one, by_batch = Watched(name), Watched(name)
         singles = [value for codes in outcomes for value in one_by_one.update([codes])]
         values: list[float | None] = []
-        for piece in cut(rng, len(outcomes), (1, 7, 99, 1300)):
+        for piece in vector(rng, len(outcomes), (1, 7, 99, 1300)):
             values += by_batch.update(outcomes[piece])
         assert [value is None for value in values] == [value is None for value in singles]
         assert bits([v for v in values if v is not None]) == bits([v for v in singles if v is not None])
@@ -502,7 +502,7 @@ class TestPageHinkley:
         expected = plain_page_hinkley(x, 0.005, threshold, 30)
         detector = PageHinkley(0.005, threshold, 30)
         alarms = []
-        for piece in cut(rng, len(x), (1, 5, 100, 1023, 1024, 1025, 2500)):
+        for piece in vector(rng, len(x), (1, 5, 100, 1023, 1024, 1025, 2500)):
             alarms += [
                 (piece.start + place, statistic)
                 for place, statistic in detector.update(np.array(x[piece]))
@@ -574,7 +574,7 @@ class TestDetection:
         )
         sequence = Outcomes(StreamConfig(estimators=("all",), detectors=(config,)), 2)
         alarms = []
-        for piece in cut(rng, len(outcomes), (1, 10, 100)):
+        for piece in vector(rng, len(outcomes), (1, 10, 100)):
             alarms += [
                 (piece.start + place, statistic)
                 for place, statistic, _ in sequence.update(outcomes[piece])
@@ -845,7 +845,7 @@ def test_latencies_fall_into_their_bounds() -> None:
     latencies += [int(bound * 1000) for bound in BOUNDS]  # a bound belongs to what is below it
     latencies += [int(bound * 1000) + 1 for bound in BOUNDS]
     histogram = Latencies()
-    for piece in cut(rng, len(latencies)):
+    for piece in vector(rng, len(latencies)):
         histogram.update(latencies[piece])
     expected = [0] * (len(BOUNDS) + 1)
     for value in latencies:
@@ -869,7 +869,7 @@ def test_quantiles_of_latencies_are_right_to_one_per_cent() -> None:
     rng = random.Random(3)
     values = [rng.choice([0, 1, 2, 40, int(rng.lognormvariate(8, 3))]) for _ in range(3_000)]
     latencies, other = Latencies(), Latencies()
-    for piece in cut(rng, len(values)):
+    for piece in vector(rng, len(values)):
         latencies.update(values[piece])
         latencies.quantiles  # noqa: B018  (asking changes nothing)
     for value in reversed(values):

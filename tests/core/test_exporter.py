@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from prequential.core.compiled.kernel import columns_of
 from prequential.core.measures.registry import NAMES
 from prequential.core.shard import Shard
-from prequential.core.snapshot import picture
+from prequential.core.snapshot import read_snapshot
 from prequential.http.endpoint import TEXT, Endpoint
-from prequential.settings.model import Config, HttpConfig
+from prequential.settings.model import ALL_SERIES, SERIES, Config, HttpConfig
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics, Output
 from prequential.topics.partitioning import partition_of
 from prequential.worker.compared import FAMILIES
@@ -33,6 +33,9 @@ from prequential.worker.exporter import Exporter
 from prequential.worker.statistics import ShardStatistics
 from prometheus_client.parser import text_string_to_metric_families
 from worlds import extreme_world, random_world
+
+#: All that there can be.
+EVERYTHING = HttpConfig(stages=ALL_SERIES, estimators=ALL_SERIES, series=SERIES)
 
 #: Samples by name and labels.
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -66,7 +69,7 @@ def exported(config: Config, shard: Shard) -> Samples:
 
 
 def with_measures(config: Config, measures: tuple[str, ...]) -> Config:
-    return replace(config, http=HttpConfig(measures=measures))
+    return replace(config, http=replace(EVERYTHING, measures=measures))
 
 
 def lived(world: World, *where: int) -> tuple[Shard, list[Output]]:
@@ -259,7 +262,7 @@ def of_pairs(messages: list[Comparison]) -> Samples:
 
 
 class TestSeries:
-    @pytest.mark.parametrize("size", [picture._BYTES, 1], ids=["at once", "subject by subject"])
+    @pytest.mark.parametrize("size", [read_snapshot._BYTES, 1], ids=["at once", "entity by entity"])
     @examples(40)
     @given(seed=st.integers(0, 1 << 30), extreme=st.booleans())
     def test_they_are_what_the_messages_say(self, size: int, seed: int, extreme: bool) -> None:
@@ -268,7 +271,7 @@ class TestSeries:
         config = with_measures(world.config, NAMES)
         shard, outputs = lived(world, rng.randrange(3))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(picture, "_BYTES", size)
+            patch.setattr(read_snapshot, "_BYTES", size)
             found = exported(config, shard)
         messages, comparisons = last_set(shard)
         expected = of_sequences(messages, NAMES)
@@ -295,8 +298,8 @@ class TestSeries:
         world = random_world(random.Random(seed), 200, 2)
         shard, _ = lived(world)
         names = {} if key is None else {key: getattr(world.config.defaults, key)[:1]}
-        http = HttpConfig(segments=segments, **names)
-        every = exported(replace(world.config, http=HttpConfig()), shard)
+        http = replace(EVERYTHING, segments=segments, **names)
+        every = exported(replace(world.config, http=EVERYTHING), shard)
         same = {
             (labels["stream"], labels["model"])
             for name, of in every if name == "prequential_same_stage_info" for labels in [dict(of)]
@@ -311,12 +314,12 @@ class TestSeries:
         def is_shown(key: tuple[str, frozenset[tuple[str, str]]]) -> bool:
             name, labels = key[0], dict(key[1])
             stage, estimator = labels.get("stage"), labels.get("estimator")
+            config = world.config.stream(labels.get("stream", ""))
             if name == "prequential_same_stage_info":
-                return http.shows_stage(labels["same"])
-            by_stage = name != "prequential_outcomes_total" and stage is not None
-            if by_stage and not http.shows_stage(labels["stage"], stands_for(labels)):
+                return http.shows_stage(labels["same"], config)
+            if stage is not None and not http.shows_stage(stage, config, stands_for(labels)):
                 return False
-            if estimator is not None and not http.shows_estimator(estimator):
+            if estimator is not None and not http.shows_estimator(estimator, config):
                 return False
             return segments or "segment" not in labels
 
@@ -413,7 +416,7 @@ class TestSeries:
 
     def test_losses_of_numbers_have_no_interval(self) -> None:
         shard, _ = lived(numbers())
-        found = exported(shard.config, shard)
+        found = exported(replace(shard.config, http=EVERYTHING), shard)
         of = {
             "stream": "s", "partition": "0", "model": "old", "against": "new", "stage": "final",
             "loss": "squared",
@@ -590,7 +593,7 @@ def test_scrapes_while_the_shard_advances_are_of_one_moment_each() -> None:
                 first = start * each // 3
                 shard.add(batch_of(kind, world.topics[kind], first, first + each))
             while shard.advance([world.topics[0][start][0] + 25] * 3, 4):
-                for row in (one.row for one in shard.catalog.subjects if one is not None):
+                for row in (one.row for one in shard.catalog.entities if one is not None):
                     for message in metrics_of(shard.reporter.metrics([row])):
                         if message.estimator == "all" and message.stage == "final":
                             said[message.model, message.outcomes] = message.measures
@@ -628,7 +631,7 @@ def test_scrapes_while_the_shard_advances_are_of_one_moment_each() -> None:
 
 
 def test_what_is_copied_at_once_is_bounded() -> None:
-    """Windows with probabilities are the largest of what is copied, a subject the least."""
+    """Windows with probabilities are the largest of what is copied, an entity the least."""
     world = steady(60)
     topics: Any = ([], [], [])
     for n in range(60):
@@ -637,8 +640,8 @@ def test_what_is_copied_at_once_is_bounded() -> None:
     settings = {"defaults": {"estimators": ["window:5000"], "stages": ["final"]}}
     shard, _ = lived(World(settings, topics))
     copied = []
-    for part in picture.parts(shard, scored=True):
-        taken = picture.take(shard, part, scored=True)
+    for part in read_snapshot.parts(shard.state, scored=True):
+        taken = read_snapshot.take(shard.state, shard.emission.comparisons, part, scored=True)
         copied.append(
             sum(
                 column.nbytes
@@ -650,7 +653,7 @@ def test_what_is_copied_at_once_is_bounded() -> None:
             )
         )
     assert len(copied) > 5
-    assert max(copied) < 2 * picture._BYTES
+    assert max(copied) < 2 * read_snapshot._BYTES
     assert math.isclose(sum(copied), 120 * 41 * 5000, rel_tol=0.1)
 
 
@@ -664,13 +667,13 @@ def test_what_is_copied_of_pairs_at_once_is_bounded() -> None:
     settings = {"defaults": {**one.settings["defaults"], "estimators": ["window:5000"]}}
     shard, _ = lived(World(settings, topics))
     copied = []
-    for part in picture.parts(shard, scored=False):
-        pairs = picture.take(shard, part, scored=False).pairs
+    for part in read_snapshot.parts(shard.state, scored=False):
+        pairs = read_snapshot.take(shard.state, shard.emission.comparisons, part, scored=False).pairs
         copied.append(
-            sum(column.nbytes for side in pairs.sides.values() for table in side.tables()
+            sum(column.nbytes for side in pairs.sides.values() for _, table in side.named()
                 for column in columns_of(table).values())
         )  # fmt: skip
-    assert max(copied) < 2 * picture._BYTES
+    assert max(copied) < 2 * read_snapshot._BYTES
     # A pair's windows, and some kilobytes of its verdicts.
     assert 60 * 16 * 5000 < sum(copied) < 60 * (16 * 5000 + 40_000)
 

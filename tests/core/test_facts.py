@@ -41,14 +41,14 @@ def lab(time: int, name: str, y: str, **more: Any) -> Row:
     return time, {"stream": "s", "instance_id": name, "y_true": y, "ts": time, **more}
 
 
-def shard_of(topics: tuple[Rows, Rows, Rows], cuts: int = 1_000_000, **settings: Any) -> Shard:
-    """A shard that has processed these, at most `cuts` of each topic at once."""
+def shard_of(topics: tuple[Rows, Rows, Rows], vectors: int = 1_000_000, **settings: Any) -> Shard:
+    """A shard that has processed these, at most `vectors` of each topic at once."""
     shard = Shard(Config(defaults=StreamConfig(**{"label_horizon": HOUR, **settings})))
     for kind, rows in enumerate(topics):
         values = [row if isinstance(row, bytes) else json.dumps(row).encode() for _, row in rows]
         if rows:
             shard.add(Batch(kind, range(len(rows)), [time for time, _ in rows], decode(kind, values)))
-    while shard.advance([ENDED] * 3, cuts):
+    while shard.advance([ENDED] * 3, vectors):
         pass
     return shard
 
@@ -65,8 +65,8 @@ def test_the_first_record_that_was_dropped_for_each_reason() -> None:
             lab(4 * HOUR + 10, "c", "X"), lab(4 * HOUR + 11, "c", "X"),
         ],
     )  # fmt: skip
-    for cuts in (1_000, 1):
-        assert shard_of(topics, cuts).dropped == {
+    for vectors in (1_000, 1):
+        assert shard_of(topics, vectors).dropped == {
             DUPLICATE + INSTANCES: (INSTANCES, 1), DUPLICATE + PREDICTIONS: (PREDICTIONS, 1),
             DUPLICATE + LABELS: (LABELS, 1), LATE_PREDICTION: (PREDICTIONS, 2), LATE_LABEL: (LABELS, 4),
             EXPIRED_PREDICTION: (PREDICTIONS, 5),

@@ -26,12 +26,12 @@ from helpers import (
     alarms_of,
     by_sequence,
     catch_up,
-    cut,
     dead_letters_of,
     live,
     read,
     small_logs,
     snapshot_of,
+    vector,
 )
 from prequential.core.input.merge import Batch
 from prequential.core.input.plain import Parser
@@ -285,14 +285,14 @@ def lives(world: World, configs: Sequence[Config], stops: Sequence[int], rng: ra
     life = Life(Shard(configs[0]))
     feed = Feed(life.shard, world.topics)
     for kind, rows in enumerate(world.topics):
-        for part in cut(rng, len(rows), rng.choice([(1, 7), (100_000,)])):
+        for part in vector(rng, len(rows), rng.choice([(1, 7), (100_000,)])):
             feed.give(kind, part.stop - part.start)
     timed = [(time, kind) for kind, times in enumerate(feed.times) for time in times]
     kinds = [kind for _, kind in sorted(timed)]
     sizes = rng.choice([(1, 5, 300), (7,), (100_000,)])
     places = zip((0, *stops), (*stops, len(kinds)))
     for config, (start, stop) in zip((*configs[1:], None), places):
-        for part in cut(rng, stop - start, sizes):
+        for part in vector(rng, stop - start, sizes):
             taken = Counter(kinds[: start + part.stop])
             life.shard.follow((taken[0], taken[1], taken[2]))
             if rng.random() < 0.1:

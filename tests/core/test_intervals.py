@@ -274,14 +274,14 @@ outcomes = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1,
 @examples(60)
 @given(outcomes, st.lists(st.integers(1, 49), max_size=4), st.sampled_from(["1", "2", None]))
 def test_pairs_of_cells_are_those_of_a_plain_loop(
-    found: list[tuple[int, int]], cuts: list[int], positive: str | None
+    found: list[tuple[int, int]], vectors: list[int], positive: str | None
 ) -> None:
     """However outcomes are cut; also while there is no room yet for the positive class."""
     names: list[str] = []
     estimators = ("all", "window:7", "fading:0.9")
     config = StreamConfig(estimators=estimators, details=("intervals",), detectors=())
     sequence = Outcomes(config, 2, names=names, positive=positive)
-    places = [0, *sorted({cut for cut in cuts if cut < len(found)}), len(found)]
+    places = [0, *sorted({vector for vector in vectors if vector < len(found)}), len(found)]
     for start, stop in pairwise(places):
         for y, h in found[start:stop]:
             names += map(str, range(len(names), max(y, h) + 1))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import cut
+from helpers import vector
 from prequential.core.tables.scores import CLIP
 from prequential.settings.model import StreamConfig
 from river import metrics as river
@@ -121,7 +121,7 @@ def evaluated(
 def fed(
     sequence: Outcomes, outcomes: list[Codes], estimator: str, scores: dict[int, Score] | None
 ) -> tuple[Values, dict[str, str]]:
-    for piece in cut(random.Random(7), len(outcomes)):
+    for piece in vector(random.Random(7), len(outcomes)):
         rows = range(*piece.indices(len(outcomes)))
         found = {row - piece.start: scores[row] for row in rows if row in scores} if scores else None
         sequence.update(outcomes[piece], found)

@@ -13,7 +13,7 @@ import pytest
 from helpers import ENDED, examples
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.core.input.merge import Batch, Merge, Round, Undecoded
+from prequential.core.input.merge import Batch, Merge, MicroBatch, Undecoded
 from prequential.topics.decoding import Decoded
 
 #: (time, kind, offset) of a record: in order of time, ties by kind, then by offset.
@@ -27,7 +27,7 @@ def batch(kind: int, offsets: Sequence[int], times: list[int]) -> Batch:
     return Batch(kind, offsets, list(times), Decoded(records, reasons))
 
 
-def keys_of(taken: Round | None) -> list[Key]:
+def keys_of(taken: MicroBatch | None) -> list[Key]:
     """What was taken, checked for agreement of all columns."""
     if taken is None:
         return []
@@ -105,7 +105,7 @@ class TestOrder:
             found += keys_of(taken)
         found += take_all(merge, most=most)
         assert found == in_order(topics, plain_offsets(topics))
-        assert merge.cut == list(map(len, topics))
+        assert merge.vector == list(map(len, topics))
         assert merge.buffered == [0, 0, 0]
 
     def test_ties_go_by_topic_and_then_by_offset(self) -> None:
@@ -154,10 +154,10 @@ class TestOrder:
         merge = Merge()
         assert merge.add(batch(0, [3, 4, 9], [1, 2, 3])) == 3
         assert merge.add(batch(0, [12, 20], [4, 5])) == 2
-        assert (merge.added, merge.cut) == ([21, 0, 0], [0, 0, 0])
+        assert (merge.added, merge.vector) == ([21, 0, 0], [0, 0, 0])
         taken = merge.take([ENDED] * 3, 4)
         assert keys_of(taken) == [(1, 0, 3), (2, 0, 4), (3, 0, 9), (4, 0, 12)]
-        assert merge.cut == [13, 0, 0]
+        assert merge.vector == [13, 0, 0]
 
     def test_what_is_read_to_its_end_has_nothing_left_below_it(self) -> None:
         """The offsets behind its last record are markers of transactions, or what was aborted."""
@@ -165,18 +165,18 @@ class TestOrder:
         merge.add(batch(0, [3, 4], [1, 2]))
         merge.reach(0, 7)
         merge.reach(1, 5)
-        assert (merge.added, merge.cut) == ([7, 5, 0], [0, 5, 0])
+        assert (merge.added, merge.vector) == ([7, 5, 0], [0, 5, 0])
         assert merge.covers((7, 5, 0))
         assert len(take_all(merge, most=1)) == 2
-        assert merge.cut == [7, 5, 0]
+        assert merge.vector == [7, 5, 0]
         merge.reach(0, 6)  # of a moment ago
         assert merge.add(batch(0, [7, 8], [3, 3])) == 2
-        assert (merge.added, merge.cut) == ([9, 5, 0], [7, 5, 0])
+        assert (merge.added, merge.vector) == ([9, 5, 0], [7, 5, 0])
         merge.reach(0, 9)
         again = Merge()
         again.add(batch(0, [3, 4, 7, 8], [1, 2, 3, 3]))
         assert len(again.take_until((7, 5, 0)) or ()) == 2
-        assert (again.added, again.cut) == ([9, 5, 0], [7, 5, 0])
+        assert (again.added, again.vector) == ([9, 5, 0], [7, 5, 0])
         assert take_all(merge) == take_all(again) == [(3, 0, 7), (3, 0, 8)]
         assert merge.snapshot() == again.snapshot()
 
@@ -191,7 +191,7 @@ class TestHoldingBack:
             merge.add(batch(other, range(2), [1, 2]))
         assert merge.take([None] * 3, 10) is None
         assert merge.take([ENDED if other != kind else None for other in range(3)], 10) is None
-        assert merge.cut == [0, 0, 0]
+        assert merge.vector == [0, 0, 0]
         assert len(take_all(merge)) == 4
 
     def test_a_promise_of_5_lets_go_what_is_before_5_and_earlier_topics_at_5(self) -> None:
@@ -288,7 +288,7 @@ class TestRefetch:
         assert keys_of(merge.take([ENDED] * 3, 2)) == [(5, 0, 0), (5, 0, 1)]
         other = Merge()
         other.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(merge.snapshot())))
-        assert (other.cut, other.added, other.buffered) == ([2, 0, 0], [2, 0, 0], [0, 0, 0])
+        assert (other.vector, other.added, other.buffered) == ([2, 0, 0], [2, 0, 0], [0, 0, 0])
         assert other.add(batch(0, range(4), [5, 1, 2, 7])) == 2
         assert take_all(other) == take_all(merge) == [(5, 0, 2), (7, 0, 3)]
 
@@ -303,7 +303,7 @@ class TestJournal:
         merge = Merge()
         given_ = [0, 0, 0]
         live: list[Key] = []
-        cuts: list[tuple[int, ...]] = []
+        vectors: list[tuple[int, ...]] = []
         while given_ != list(map(len, topics)) or any(merge.buffered):
             kind = rng.choice([0, 1, 2])
             start = given_[kind]
@@ -316,25 +316,25 @@ class TestJournal:
                 taken = merge.take([ENDED] * 3, 50)
             if taken is not None:
                 live += keys_of(taken)
-                if merge.joins(taken) and cuts:
-                    cuts[-1] = tuple(merge.cut)
+                if merge.joins(taken) and vectors:
+                    vectors[-1] = tuple(merge.vector)
                 else:
-                    cuts.append(tuple(merge.cut))
+                    vectors.append(tuple(merge.vector))
         other = Merge()
         followed: list[Key] = []
         for kind, times in enumerate(topics):
             other.add(batch(kind, range(len(times)), times))
-        for cut in cuts:
-            assert other.covers(cut)  # type: ignore[arg-type]
-            taken = other.take_until(cut)  # type: ignore[arg-type]
+        for vector in vectors:
+            assert other.covers(vector)  # type: ignore[arg-type]
+            taken = other.take_until(vector)  # type: ignore[arg-type]
             assert taken is not None
             followed += keys_of(taken)
             other.joins(taken)
-            assert other.cut == list(cut)
+            assert other.vector == list(vector)
         assert followed == live
         assert other.snapshot() == merge.snapshot()
         steps_back = sum(later[:2] < earlier[:2] for earlier, later in pairwise(live))
-        assert len(cuts) == (steps_back + 1 if live else 0)
+        assert len(vectors) == (steps_back + 1 if live else 0)
 
     def test_exactly_what_lies_below_a_cut(self) -> None:
         merge = Merge()
@@ -346,7 +346,7 @@ class TestJournal:
         assert keys_of(merge.take_until((3, 0, 1))) == [(0, 0, 0), (2, 2, 0), (9, 0, 1), (9, 0, 2)]
         assert merge.take_until((3, 0, 1)) is None
         assert merge.take_until((1, 0, 0)) is None, "a cut of the past takes nothing"
-        assert merge.cut == [3, 0, 1]
+        assert merge.vector == [3, 0, 1]
         assert take_all(merge) == [
             (1, 1, 0), (9, 1, 1), (9, 1, 2), (9, 2, 1), (9, 2, 2), (10, 0, 3), (10, 1, 3),
             (10, 2, 3),
@@ -356,9 +356,9 @@ class TestJournal:
         merge = Merge()
         merge.add(batch(1, [0, 5, 9], [1, 2, 3]))
         assert keys_of(merge.take_until((0, 3, 0))) == [(1, 1, 0)]
-        assert merge.cut == [0, 3, 0]
+        assert merge.vector == [0, 3, 0]
         assert merge.take_until((0, 5, 0)) is None
-        assert merge.cut == [0, 5, 0]
+        assert merge.vector == [0, 5, 0]
         assert keys_of(merge.take_until((0, 6, 0))) == [(2, 1, 5)]
 
     @pytest.mark.parametrize(

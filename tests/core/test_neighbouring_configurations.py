@@ -133,9 +133,9 @@ class Life:
 
     def outcomes(self) -> dict[tuple[str, str], int]:
         """By stream and model."""
-        subjects = self.shard.catalog.columns.subjects
+        entities = self.shard.catalog.columns.entities
         return {
-            (stream.name, name): int(subjects.outcomes[row])
+            (stream.name, name): int(entities.outcomes[row])
             for stream in self.shard.catalog.streams for name, row in stream.models.items()
         }  # fmt: skip
 

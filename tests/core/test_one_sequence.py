@@ -145,10 +145,10 @@ def assert_equal_incidents(ours: list[dict[str, Any]], both: list[dict[str, Any]
 def assert_equal_states(ours: Shard, both: Shard) -> None:
     """What is kept of sequences that are apart, and of all others but `initial`."""
     mine, theirs = state_of(ours), state_of(both)
-    single = ours.catalog.registry.subjects.single
+    single = ours.catalog.registry.entities.single
     for key, value in theirs.items():
         kind, *rest = key.split(" ")
-        if kind == "subject" and not (rest[1:2] == [INITIAL] and single[int(rest[0])]):
+        if kind == "entity" and not (rest[1:2] == [INITIAL] and single[int(rest[0])]):
             assert mine[key] == value, key
     pairing, other = ours.state.pairing, both.state.pairing
     for pair, ends in pairing.ends.items():
@@ -217,7 +217,7 @@ def through(world: World, stages: Sequence[list[str]], middle: int) -> tuple[lis
         shard = Shard(World(settings, world.topics).config)
         begun = [] if before is None else shard.restore(decoded(snapshot_of(before))).begun
         feed = Feed(shard, world.topics)
-        feed.given = list(shard.merge.cut)
+        feed.given = list(shard.merge.vector)
         for kind, times in enumerate(feed.times):
             feed.give(kind, bisect_left(times, end) - feed.given[kind])
         while shard.advance([ENDED] * 3, 50):

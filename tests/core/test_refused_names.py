@@ -55,7 +55,7 @@ def rows_of(shard: Shard) -> dict[str, int]:
     """Rows of all tables that names have rows in."""
     catalog, accounts = shard.catalog, shard.state.accounts
     return {
-        "streams": len(catalog.streams), "subjects": len(catalog.subjects),
+        "streams": len(catalog.streams), "entities": len(catalog.entities),
         "segments": len(catalog.segment_origin), "classes": len(catalog.registry.classes.seen),
         "pairs of labels": len(catalog.registry.pairs.pairs), "ages": len(catalog.registry.ages.age),
         "plans": sum(plan.rows for plan in catalog.plans), "pairs": shard.state.pairing.count,
@@ -169,7 +169,7 @@ def is_strangers(obj: Any) -> bool:
 def names_of(shard: Shard) -> list[Any]:
     """Everything that has a row. (Which one a segment has depends on the rounds.)"""
     catalog = shard.catalog
-    found: list[Any] = [sorted(map(repr, (one and one[1:] for one in catalog.subjects)))]
+    found: list[Any] = [sorted(map(repr, (one and one[1:] for one in catalog.entities)))]
     found.append(len(catalog.segment_origin))
     for stream in catalog.streams:
         found.append(

@@ -163,10 +163,10 @@ def lived(world: World, rng: random.Random | None) -> dict[tuple[object, ...], l
     while life.shard.advance([ENDED] * 3, rng.choice([1, 7, 100]) if rng else 1 << 30):
         if rng and rng.random() < 0.1:
             life.flush()
-            cut = list(life.shard.merge.cut)
+            vector = list(life.shard.merge.vector)
             life.shard = restored(world.config, snapshot_of(life.shard))
             for kind, rows in enumerate(given):
-                life.shard.add(batch_of(kind, rows, cut[kind], len(rows)))
+                life.shard.add(batch_of(kind, rows, vector[kind], len(rows)))
     return by_sequence(life.end().outputs)
 
 
@@ -245,7 +245,7 @@ def test_those_that_a_former_version_kept_are_free_after_a_restart(monkeypatch: 
     successor = restored(config, kept)
     assert by_sequence(fed(successor, one_after_the_other(20, 40), 7)) == expected[1]
     pool = successor.state.accounts.coverage.pool
-    rows = [row for row in successor.catalog.by_name["s"].subjects if successor.catalog.subjects[row]]
+    rows = [row for row in successor.catalog.by_name["s"].entities if successor.catalog.entities[row]]
     assert set(pool.owner[pool.owner >= 0].tolist()) <= set(rows)
     assert len(successor.catalog.segment_origin) == len(former.catalog.segment_origin)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import ENDED, alarms_of, batch_of, cut
+from helpers import ENDED, alarms_of, batch_of, vector
 from prequential.config.reader import load_config
 from prequential.core.catalog.plans import Plan
 from prequential.core.compiled.kernel import Floats
@@ -126,7 +126,7 @@ def test_values_are_as_defined_whatever_the_batches(seed: int, share_of_zeros: f
     expected = plain(abs(errors).tolist())
     signal = Signal("scaled_error", 1, 1, 2, ABSOLUTE)
     log, found = log_of(errors), []
-    for piece in cut(rng, len(errors), (1, 10, 100)):
+    for piece in vector(rng, len(errors), (1, 10, 100)):
         rows = np.arange(piece.start, piece.stop, dtype=np.int32)
         losses, outcome = abs(errors[piece]), np.ones(len(rows), np.uint8)
         values, fed = signal.update(log, rows, losses, outcome, positives_of(["0"]))

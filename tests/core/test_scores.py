@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 import pytest
-from helpers import ENDED, batch_of, cut, examples, metrics_of
+from helpers import ENDED, batch_of, examples, metrics_of, vector
 from hypothesis import given
 from hypothesis import strategies as st
 from prequential.core.compiled.kernel import Floats, Ints32
@@ -406,7 +406,7 @@ class TestSums:
         for outcome in outcomes:
             single.update([outcome])
         log = log_with(outcomes)
-        for piece in cut(rng, len(outcomes), (1, 2, 7)):
+        for piece in vector(rng, len(outcomes), (1, 2, 7)):
             pieces.update(outcomes[piece])
             one_log.take(log, piece)
         if are_numbers:
@@ -421,7 +421,7 @@ class TestSums:
         outcomes = random_scores(random.Random(1), 3000, share)
         whole, pieces = Sums(estimator), Sums(estimator)
         whole.update(outcomes)
-        for piece in cut(random.Random(2), len(outcomes), (1, 16, 17, 100, 1500)):
+        for piece in vector(random.Random(2), len(outcomes), (1, 16, 17, 100, 1500)):
             pieces.update(outcomes[piece])
         assert bits(whole.sums) == bits(pieces.sums)
         assert whole.sums.tolist() == pytest.approx(plain_sums(estimator, outcomes), rel=1e-10, abs=1e-300)
@@ -447,7 +447,7 @@ class TestSums:
             outcomes = [of_number(rng.gauss(9, 1), rng.gauss(9, 1)) for _ in range(1500)]
         lived = Sums(estimator, numbers=are_numbers)
         restored = Sums(estimator, numbers=are_numbers)
-        for piece in cut(random.Random(6), len(outcomes), (1, 100)):
+        for piece in vector(random.Random(6), len(outcomes), (1, 100)):
             restored = restored.restored()
             for sums in (lived, restored):
                 sums.update(outcomes[piece])

@@ -108,9 +108,9 @@ def test_values_beyond_a_lower_bound_end_and_are_said() -> None:
     revised = metrics_of(lives.go(lab(2, 7, "b"), *outcome(8, "A"), *outcome(9, "D", "b")))
     other = final(revised, "arm=other")
     assert (other.outcomes, other.measures["accuracy"]) == (3, 2 / 3)
-    subjects = lives.shard.catalog.subjects
-    [row] = [one.row for one in filter(None, subjects) if one.segment == "arm=other"]
-    assert lives.shard.catalog.columns.subjects.revisions[row] == 0
+    entities = lives.shard.catalog.entities
+    [row] = [one.row for one in filter(None, entities) if one.segment == "arm=other"]
+    assert lives.shard.catalog.columns.entities.revisions[row] == 0
     lives.next(segments=("arm",), segments_per_key=2)
     assert lives.ended == {}
 
@@ -147,7 +147,7 @@ def test_columns_of_incidents_are_their_segments() -> None:
     before = columns(lives.shard.state.incidents, owner)
     lives.next(**SETTINGS | {"segments": ("arm",), "segments_per_key": 2})
     after = columns(lives.shard.state.incidents, owner)
-    kept = {one.segment for one in filter(None, lives.shard.catalog.subjects) if one.segment}
+    kept = {one.segment for one in filter(None, lives.shard.catalog.entities) if one.segment}
     assert after == {name: of for name, of in before.items() if name in kept}
     assert len(before) == 6
     assert len(after) == 3

@@ -204,7 +204,7 @@ def test_what_a_shard_counts_as_a_whole_is_counted_once() -> None:
     shards = [one.shard for one in grow(world, [parent], 2)]
     assert parent.shard.state.dead_letters == [0, 2, 0]
     assert [shard.state.dead_letters for shard in shards] == [[0, 2, 0], [0, 0, 0]]
-    assert [shard.merge.cut for shard in shards] == [parent.ends, [0, 0, 0]]
+    assert [shard.merge.vector for shard in shards] == [parent.ends, [0, 0, 0]]
     assert sum(shard.state.remembered for shard in shards) == parent.shard.state.remembered
     assert sorted(stream.name for shard in shards for stream in shard.catalog.streams) == sorted(
         stream.name for stream in parent.shard.catalog.streams

@@ -56,15 +56,15 @@ def counted(made: Sequence[Prediction], t0: int, t1: int, config: StreamConfig) 
         pass
     catalog, found = shard.catalog, {}
     names = catalog.streams[0].class_names
-    for subject in catalog.subjects[1:]:
-        assert subject is not None
-        plan = catalog.plans[catalog.registry.subjects.plan[subject.row]]
+    for entity in catalog.entities[1:]:
+        assert entity is not None
+        plan = catalog.plans[catalog.registry.entities.plan[entity.row]]
         for place, stage in enumerate(plan.stages):
-            row = int(catalog.registry.subjects.first[subject.row]) + place
+            row = int(catalog.registry.entities.first[entity.row]) + place
             cells = plan.estimators[0].cells_of(row).reshape(plan.capacity, plan.capacity, 4)
             for code in np.flatnonzero(cells.sum(axis=(0, 2))).tolist():
                 number = int(names[code].removeprefix("p"))
-                found.setdefault(int(subject.model), {})[stage] = made[number][2]
+                found.setdefault(int(entity.model), {})[stage] = made[number][2]
     return found
 
 

@@ -129,8 +129,8 @@ class TestEachTable:
 #: Arrays that aren't state: they follow from it or from the configuration, or are empty between rounds.
 NO_STATE = re.compile(
     r"""\.logs\.|\.accounts\.late_latencies\.
-    |\.catalog\.(_registry|columns)\.(streams|subjects|classes|ages)
-    |\.catalog\.(plans|_plans)\..*\.(owner|subject|estimators\.\d+\.sums\..*|_estimator\.sums\..*)$
+    |\.catalog\.(_registry|columns)\.(streams|entities|classes|ages)
+    |\.catalog\.(plans|_plans)\..*\.(owner|entity|estimators\.\d+\.sums\..*|_estimator\.sums\..*)$
     |\.store\.(ids\.entries|links|wheels)
     |\.pairing\.(pairs|heads|seen|_joint|_used)$|\.pairing\..*\._closed\.
     |\.incidents\.history\.(due|examples|notes)$
@@ -234,7 +234,7 @@ def _records(first: int, last: int, *, twice: bool) -> Iterator[Any]:
 def _sequences(shard: Shard) -> list[tuple[Sequence, Sequence] | tuple[JointSequence, JointSequence]]:
     """All pairs of rows of the stages `final` and `initial`."""
     pairing = shard.state.pairing
-    rows = [one.row for one in shard.catalog.subjects if one is not None]
+    rows = [one.row for one in shard.catalog.entities if one is not None]
     pairs = [pair for pair in pairing.ends if len(pairing.stages(pair)) > 1]
     return [
         *((Sequence(row, "final"), Sequence(row, "initial")) for row in rows),
@@ -254,16 +254,16 @@ def _by_stage(state: State, stage: str) -> dict[str, dict[tuple[Any, ...], bytes
     for row, of in state.notes.worse.items():
         own = {key[1:]: repr(since).encode() for key, since in of.items() if key[0] == stage}
         found[f"worse {row}"] = own
-    for one in state.catalog.subjects[1:]:
+    for one in state.catalog.entities[1:]:
         assert one is not None
         assert state.courses is not None
         place = state.catalog.streams[one.stream].evaluated.index(stage)
         found[f"course {one.row}"] = {(): repr(state.courses.of(one.row, place)).encode()}
     assert state.past is not None
-    for subject, place, log in state.past.sequences():
+    for entity, place, log in state.past.sequences():
         if ONE_STREAM.stages[place] == stage:
             columns = {name: column for name, column in columns_of(log).items() if name != "sequence"}
-            found[f"past {subject}"] = {(): b"".join(column.tobytes() for column in columns.values())}
+            found[f"past {entity}"] = {(): b"".join(column.tobytes() for column in columns.values())}
     return found
 
 
@@ -312,9 +312,9 @@ def test_what_cant_be_as_another() -> None:
     copy = shard.state.copy
     with pytest.raises(ValueError, match=r"no stage 'bin:1': expected one of initial, final"):
         copy(Sequence(model, "final"), Sequence(model, "bin:1"))
-    with pytest.raises(ValueError, match=r"expected two stages of one subject or pair"):
+    with pytest.raises(ValueError, match=r"expected two stages of one entity or pair"):
         copy(Sequence(model, "final"), Sequence(model + 1, "initial"))
-    with pytest.raises(ValueError, match=r"expected two stages of one subject or pair"):
+    with pytest.raises(ValueError, match=r"expected two stages of one entity or pair"):
         copy(Sequence(model, "final"), JointSequence(model, "initial"))
     with pytest.raises(ValueError, match=r"no stage 'after:1s' of the pair: expected one of initial, final"):
         copy(JointSequence(1, "after:1s"), JointSequence(1, "final"))

@@ -31,7 +31,7 @@ def fed(labels: Sequence[int], lag: int = 1) -> Transitions:
     return transitions
 
 
-def cut(parts: Sequence[Sequence[int]], lag: int = 1) -> Transitions:
+def vector(parts: Sequence[Sequence[int]], lag: int = 1) -> Transitions:
     """In arrays."""
     transitions = Transitions(lag)
     for part in parts:
@@ -85,8 +85,8 @@ class TestValues:
         labels = [label for part in parts for label in part]
         expected = by_loops(labels, lag)
         assert values(fed(labels, lag)) == expected
-        assert values(cut(parts, lag)) == expected
-        assert cut(parts, lag).snapshot() == fed(labels, lag).snapshot()
+        assert values(vector(parts, lag)) == expected
+        assert vector(parts, lag).snapshot() == fed(labels, lag).snapshot()
 
     def test_of_a_small_example(self) -> None:
         # A A A B B A C: three labels come after A (A, A, B) but none after C.
@@ -121,7 +121,7 @@ class TestValues:
         for _ in range(50_000):
             label = r.choices(range(3), rows[label])[0]
             labels.append(label)
-        transitions = cut([labels])
+        transitions = vector([labels])
         for j, row in enumerate(rows):
             for i, p in enumerate(row):
                 prior = transitions.prior(i)
@@ -133,7 +133,7 @@ class TestValues:
 class TestSnapshot:
     @given(chunks, st.lists(st.integers(0, 4), max_size=50), lags)
     def test_goes_on_where_it_stood(self, parts: list[list[int]], rest: list[int], lag: int) -> None:
-        lived = cut(parts, lag)
+        lived = vector(parts, lag)
         restored = Transitions(lag)
         restored.restore(msgspec.json.decode(msgspec.json.encode(lived.snapshot())))
         for transitions in (lived, restored):
@@ -151,7 +151,7 @@ class TestSnapshot:
 def test_elec2_has_the_shares_of_table_3() -> None:
     with gzip.open(ELEC2, "rt") as file:
         labels = [DOWN if row["class"] == "DOWN" else UP for row in csv.DictReader(file)]
-    transitions = cut([labels[:1000], labels[1000:]])
+    transitions = vector([labels[:1000], labels[1000:]])
     assert transitions.majority_share == transitions.prior(DOWN) == 26_075 / 45_312
     assert transitions.persistence == 38_664 / 45_311
     assert (round(26_075 / 45_312, 2), round(38_664 / 45_311, 2)) == (0.58, 0.85)  # P(M), P(T)

@@ -239,6 +239,7 @@ def _random_settings(
     emit = {
         "outcomes": rng.choice([1, 7, 1000, None]),
         "every": rng.choice(["50ms", "1s", None]),
+        "comparisons": _beside(rng).choice(["50ms", "1s", "1m", None]),
     }
     stages = [["initial", "final"], ["final", "initial"], ["final"], ["initial"]]
     if sort.binned:

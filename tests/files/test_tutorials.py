@@ -144,8 +144,8 @@ def test_every_tutorial_is_run() -> None:
     here = Path(__file__).read_text("utf-8")
     for tutorial in TUTORIALS.glob("*.md"):
         assert f'"{tutorial.name}"' in here
-        for picture in re.findall(r"!\[.*?\]\((.*?)\)", tutorial.read_text("utf-8")):
-            assert (TUTORIALS / picture).exists()
+        for read_snapshot in re.findall(r"!\[.*?\]\((.*?)\)", tutorial.read_text("utf-8")):
+            assert (TUTORIALS / read_snapshot).exists()
 
 
 def test_the_examples_of_the_page_on_mappings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,8 +81,8 @@ def random_log(seed: int, rows: int = 1200, sequences: int = 3, *, numbers: bool
 
 def random_cuts(seed: int, rows: int) -> list[Ints32]:
     """All rows in order, in calls of random length (also none), with a cut in the middle of the log."""
-    cuts = np.random.default_rng(seed).integers(0, rows, 12).tolist()
-    edges = sorted([0, rows // 2, rows, *cuts])
+    vectors = np.random.default_rng(seed).integers(0, rows, 12).tolist()
+    edges = sorted([0, rows // 2, rows, *vectors])
     return [np.arange(start, stop, dtype=np.int32) for start, stop in pairwise(edges)]
 
 
@@ -212,12 +212,12 @@ def raised(alarms: Alarms, rows: Ints32) -> list[tuple[int, int, float, float]]:
 
 
 def consumed(
-    log: Log, cuts: Sequence[Ints32], *, numbers: bool = False, snapshots: bool = False
+    log: Log, vectors: Sequence[Ints32], *, numbers: bool = False, snapshots: bool = False
 ) -> Consumers:
     """What everything makes of a log in calls of these rows; room for classes grows in the middle."""
     consumers = Consumers(int(log.sequence.max()) + 1, numbers=numbers)
     grown = False
-    for rows in cuts:
+    for rows in vectors:
         if len(rows) and rows[0] >= len(log.kind) // 2 and not grown:
             consumers.grow()
             grown = True

@@ -26,8 +26,8 @@ def test_blocks_are_means_of_equal_slices_however_outcomes_come(seed: int) -> No
             numbers[row] += 1
             places.append(numbers[row])
         some = [losses[row][number - 1] for row, number in zip(rows, places)]
-        subjects, stages = np.divmod(np.array(rows), COURSE_STAGES)
-        courses.update(subjects, stages, np.array(places), np.array(some))
+        entities, stages = np.divmod(np.array(rows), COURSE_STAGES)
+        courses.update(entities, stages, np.array(places), np.array(some))
     for row, length in enumerate(LENGTHS):
         width = 1
         while length > BLOCKS * width:

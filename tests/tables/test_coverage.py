@@ -68,17 +68,17 @@ def case_of(seed: int, rows: int, *, jumps: bool = False) -> Case:
     return Case(events, clocks, horizons)
 
 
-def run(case: Case, cuts: list[int], ask: Callable[[Coverage, int], None] | None = None) -> Coverage:
+def run(case: Case, vectors: list[int], ask: Callable[[Coverage, int], None] | None = None) -> Coverage:
     """All events, in slices that end at the cuts; `ask` is called behind each of them."""
     coverage = new_coverage()
     for model, horizon in enumerate(case.horizons):
         coverage = with_model(coverage, model, horizon)
     before = 0
-    for cut in [*cuts, len(case.clocks)]:
-        coverage = engine.update(coverage, case.events, before, cut)
-        if ask is not None and cut:
-            ask(coverage, cut)
-        before = cut
+    for vector in [*vectors, len(case.clocks)]:
+        coverage = engine.update(coverage, case.events, before, vector)
+        if ask is not None and vector:
+            ask(coverage, vector)
+        before = vector
     return coverage
 
 
@@ -149,13 +149,13 @@ def test_it_is_what_the_account_of_every_prediction_says(seed: int) -> None:
     accounts = [Account(horizon) for horizon in case.horizons]
     seen = 0
 
-    def ask(coverage: Coverage, cut: int) -> None:
+    def ask(coverage: Coverage, vector: int) -> None:
         nonlocal seen
-        for i in range(seen, cut):
+        for i in range(seen, vector):
             accounts[case.events.model[i]].see(
                 int(case.events.kind[i]), int(case.events.ts[i]), int(case.events.t1[i])
             )
-        seen, clock = cut, case.clocks[cut - 1]
+        seen, clock = vector, case.clocks[vector - 1]
         for model, account in enumerate(accounts):
             waiting = sum(p[2] == "waits" for p in account.predictions)
             assert coverage.models.waiting[model] == waiting
@@ -172,15 +172,15 @@ def test_cuts_and_who_looks_on_change_no_bit(jumps: bool) -> None:
         case = case_of(seed, 6_000, jumps=jumps)
         asked = sorted(random.Random(seed).sample(range(1, 6_000), 10))
 
-        def ask(coverage: Coverage, cut: int) -> None:
+        def ask(coverage: Coverage, vector: int) -> None:
             for model in range(4):
-                engine.curve(coverage, model, case.clocks[cut - 1])  # noqa: B023
-                oldest(coverage, model, case.clocks[cut - 1])  # noqa: B023
-                if cut in asked:  # noqa: B023
-                    labelled(coverage, model, case.clocks[cut - 1])  # noqa: B023
+                engine.curve(coverage, model, case.clocks[vector - 1])  # noqa: B023
+                oldest(coverage, model, case.clocks[vector - 1])  # noqa: B023
+                if vector in asked:  # noqa: B023
+                    labelled(coverage, model, case.clocks[vector - 1])  # noqa: B023
 
-        cuts = sorted({*asked, *random.Random(seed + 1).sample(range(1, 6_000), 300)})
-        assert_same(run(case, asked, ask), run(case, cuts, ask))
+        vectors = sorted({*asked, *random.Random(seed + 1).sample(range(1, 6_000), 300)})
+        assert_same(run(case, asked, ask), run(case, vectors, ask))
 
 
 def test_the_number_of_cohorts_is_bounded() -> None:
@@ -221,9 +221,9 @@ def digest() -> str:
     """Of a fixed script."""
     said: list[Any] = []
 
-    def ask(coverage: Coverage, cut: int) -> None:
+    def ask(coverage: Coverage, vector: int) -> None:
         for model in range(4):
-            said.append((labelled(coverage, model, cut), oldest(coverage, model, cut)))
+            said.append((labelled(coverage, model, vector), oldest(coverage, model, vector)))
 
     return digest_of(run(case_of(1, 3_000, jumps=True), [100, 2_000], ask), said=said)
 

@@ -370,15 +370,15 @@ def test_no_cut_growth_or_copy_changes_a_bit(name: str, seed: int) -> None:
     log.sequence[:] = some.integers(0, sequences, length)
     values, fed = signal(name, seed, length), (some.random(length) < 0.9).astype(np.uint8)
     lives = []
-    for cuts in ([], sorted(some.integers(0, length, 30).tolist())):
+    for vectors in ([], sorted(some.integers(0, length, 30).tolist())):
         table: Any = detector.new_table(sequences, configured)
         found = []
-        for start, stop in zip([0, *cuts], [*cuts, length]):
+        for start, stop in zip([0, *vectors], [*vectors, length]):
             rows = np.arange(start, stop, dtype=np.int32)
             alarms = new_alarms(max(1, len(rows)))
             detector.run(table, configured, log, rows, values[start:stop], fed[start:stop], 3, alarms)
             found += [(row, statistic) for row, _, statistic, _ in raised(alarms, rows)]
-            if cuts:
+            if vectors:
                 table = grown(of_rows(table, np.arange(sequences)), min(40, len(table[0]) + 1))
         lives.append((found, [column[:sequences].tobytes() for column in table]))
         assert table.alarms[:sequences].sum() == len(found)

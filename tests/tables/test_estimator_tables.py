@@ -146,8 +146,8 @@ def test_cuts_reading_and_snapshots_change_no_bit(numbers: bool) -> None:
     halves = [np.arange(ROWS // 2, dtype=np.int32), np.arange(ROWS // 2, ROWS, dtype=np.int32)]
     expected = consumed(log, halves, numbers=numbers).bits()
     for seed in range(3):
-        cuts = random_cuts(seed, ROWS)
-        assert consumed(log, cuts, numbers=numbers, snapshots=seed > 0).bits() == expected
+        vectors = random_cuts(seed, ROWS)
+        assert consumed(log, vectors, numbers=numbers, snapshots=seed > 0).bits() == expected
     one_by_one = [np.array([row], dtype=np.int32) for row in range(ROWS)]
     assert consumed(log, one_by_one, numbers=numbers).bits() == expected
 

@@ -97,15 +97,15 @@ def begun(case: Case) -> PeriodTables:
 
 
 def run(
-    case: Case, cuts: list[int], ask: Callable[[PeriodTables, int], None] | None = None
+    case: Case, vectors: list[int], ask: Callable[[PeriodTables, int], None] | None = None
 ) -> PeriodTables:
     """All events, in slices that end at the cuts; `ask` is called behind each of them."""
     tables, before = begun(case), 0
-    for cut in [*cuts, len(case.clocks)]:
-        tables = engine.update(tables, case.events, before, cut)
-        if ask is not None and cut:
-            ask(tables, cut)
-        before = cut
+    for vector in [*vectors, len(case.clocks)]:
+        tables = engine.update(tables, case.events, before, vector)
+        if ask is not None and vector:
+            ask(tables, vector)
+        before = vector
     return tables
 
 
@@ -160,15 +160,15 @@ def test_it_says_what_dicts_of_periods_say(seed: int) -> None:
     plains = {model: Plain(own) for model, own in enumerate(case.settings) if own is not None}
     seen = 0
 
-    def ask(tables: PeriodTables, cut: int) -> None:
+    def ask(tables: PeriodTables, vector: int) -> None:
         nonlocal seen
-        for i in range(seen, cut):
+        for i in range(seen, vector):
             if (plain := plains.get(int(case.events.model[i]))) is not None:
                 plain.see(case.events, i)
-        seen = cut
+        seen = vector
         for model, plain in plains.items():
             own = plain.own
-            for state in engine.due(tables, model, case.clocks[cut - 1], None, all_news=True):
+            for state in engine.due(tables, model, case.clocks[vector - 1], None, all_news=True):
                 number = state.start // own.width
                 assert state.end == state.start + own.width
                 assert state.predictions == plain.predictions[number]
@@ -194,18 +194,18 @@ def test_cuts_change_no_bit() -> None:
     for seed in range(4):
         case = case_of(seed, 4_000, jumps=seed % 2 == 1)
         asked = sorted(random.Random(seed).sample(range(1, 4_000), 20))
-        cuts = sorted({*asked, *random.Random(seed + 1).sample(range(1, 4_000), 200)})
+        vectors = sorted({*asked, *random.Random(seed + 1).sample(range(1, 4_000), 200)})
         said: list[list[PeriodState]] = [[], []]
 
         def asking(which: int) -> Callable[[PeriodTables, int], None]:
-            def ask(tables: PeriodTables, cut: int) -> None:
+            def ask(tables: PeriodTables, vector: int) -> None:
                 for model in (0, 2, 3):
-                    if cut in asked:  # noqa: B023
-                        said[which] += engine.due(tables, model, case.clocks[cut - 1], 0.5)  # noqa: B023
+                    if vector in asked:  # noqa: B023
+                        said[which] += engine.due(tables, model, case.clocks[vector - 1], 0.5)  # noqa: B023
 
             return ask
 
-        assert_same(run(case, asked, asking(0)), run(case, cuts, asking(1)))
+        assert_same(run(case, asked, asking(0)), run(case, vectors, asking(1)))
         assert said[0] == said[1] != []
 
 
@@ -318,9 +318,9 @@ def digest() -> str:
     said: list[Any] = []
     case = case_of(1, 2_500, jumps=True)
 
-    def ask(tables: PeriodTables, cut: int) -> None:
+    def ask(tables: PeriodTables, vector: int) -> None:
         for model in (0, 2, 3):
-            for state in engine.due(tables, model, case.clocks[cut - 1], 0.4):
+            for state in engine.due(tables, model, case.clocks[vector - 1], 0.4):
                 said.append((state, engine.cells_of(tables, state.row, CAPACITY).tolist()))
                 said.append(engine.spread_of(tables, state.row))
 

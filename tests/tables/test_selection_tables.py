@@ -32,11 +32,11 @@ def events_of(seed: int, rows: int) -> Events:
     return events
 
 
-def run(events: Events, cuts: list[int]) -> Selection:
+def run(events: Events, vectors: list[int]) -> Selection:
     selection, before = with_rows(new_selection(), len(CLASSES), 0), 0
-    for cut in [*cuts, len(events.kind)]:
-        selection = engine.update(selection, events, before, cut)
-        before = cut
+    for vector in [*vectors, len(events.kind)]:
+        selection = engine.update(selection, events, before, vector)
+        before = vector
     return selection
 
 

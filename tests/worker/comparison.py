@@ -260,9 +260,9 @@ def assert_as_the_oracle_says(kafka: KafkaConfig, config: Path, *, grown: bool =
     alarms: list[dict[str, Any]] = []
     inputs = [read_topic(kafka, name) for name in KINDS]
     shards: list[tuple[int | None, Iterable[oracle.Record]]] = []
-    for partition, cuts in enumerate(journals.cuts):
+    for partition, vectors in enumerate(journals.vectors):
         shard = [[m for m in messages if m.partition() == partition] for messages in inputs]
-        shards.append((partition, _in_order(shard, cuts)))
+        shards.append((partition, _in_order(shard, vectors)))
     if grown:  # a stream goes to larger numbers only
         shards = [(None, chain.from_iterable(records for _, records in shards))]
     for number, records in shards:
@@ -288,7 +288,7 @@ def assert_as_the_oracle_says(kafka: KafkaConfig, config: Path, *, grown: bool =
                 _assert_same(message, wanted)
 
 
-def _in_order(topics: list[list[Message]], cuts: list[tuple[int, int, int]]) -> Iterator[oracle.Record]:
+def _in_order(topics: list[list[Message]], vectors: list[tuple[int, int, int]]) -> Iterator[oracle.Record]:
     """The usable records of a shard in the order in which they were taken.
 
     Between two cuts that is the order of time, ties by kind; a topic's time never goes back.
@@ -298,7 +298,7 @@ def _in_order(topics: list[list[Message]], cuts: list[tuple[int, int, int]]) -> 
         times = accumulate((message.timestamp()[1] for message in messages), max)
         for message, time in zip(messages, times):
             offset = message.offset()
-            part = next(place for place, cut in enumerate(cuts) if offset < cut[kind])
+            part = next(place for place, vector in enumerate(vectors) if offset < vector[kind])
             if (obj := _usable(message.value())) is not None:
                 rows.append((part, time, kind, offset, obj))
     for _, time, kind, _, obj in sorted(rows, key=lambda row: row[:4]):

@@ -120,10 +120,10 @@ class _Network:
             self._later(_LATE, self._in_time)
         elif strike.what == HOLD:
             proxy.hold(END_TXN, 2)
-            self._later(_HELD, lambda: proxy.cut(keep_held=True))
+            self._later(_HELD, lambda: proxy.vector(keep_held=True))
             self._later(2 * _HELD, proxy.let_all_go)
         elif strike.what == CUT:
-            proxy.cut()
+            proxy.vector()
         elif strike.what == HALF:
             proxy.half_close(to_client=strike.whom < 0.5)
         elif strike.what == SEPARATE:

@@ -41,7 +41,7 @@ _LOOK_SECONDS = 0.05
 Labels = frozenset[tuple[str, str]]
 
 #: Next offsets of instances, predictions, labels.
-Cut = tuple[int, int, int]
+OffsetVector = tuple[int, int, int]
 
 
 def eventually(what: str, true: Callable[[], object], seconds: float = HANGS) -> None:
@@ -294,7 +294,7 @@ def id_of(message: dict[str, Any]) -> str:
     return f"{message['id']} {message.get('revision', '')}".strip()
 
 
-def ends(kafka: KafkaConfig) -> list[Cut]:
+def ends(kafka: KafkaConfig) -> list[OffsetVector]:
     """Where the input topics end at present, by partition."""
     columns = []
     for topic in INPUTS:
@@ -308,17 +308,19 @@ class Journals:
 
     def __init__(self, kafka: KafkaConfig) -> None:
         self._kafka = kafka
-        self.cuts: list[list[Cut]] = []
+        self.vectors: list[list[OffsetVector]] = []
 
-    def read(self) -> list[Cut]:
+    def read(self) -> list[OffsetVector]:
         """The last cut of each shard."""
-        self.cuts = [[] for _ in range(self._kafka.partitions)]
+        self.vectors = [[] for _ in range(self._kafka.partitions)]
         for message in read_topic(self._kafka, JOURNAL):
-            self.cuts[message.partition()] += decode_entry(message.value()).cuts
-        return [cuts[-1] if cuts else (0, 0, 0) for cuts in self.cuts]
+            self.vectors[message.partition()] += decode_entry(message.value()).vectors
+        return [vectors[-1] if vectors else (0, 0, 0) for vectors in self.vectors]
 
 
-def await_published(kafka: KafkaConfig, *workers: WorkerProcess, seconds: float = HANGS) -> list[Cut]:
+def await_published(
+    kafka: KafkaConfig, *workers: WorkerProcess, seconds: float = HANGS
+) -> list[OffsetVector]:
     """Wait until all that is in the inputs now is processed, and published; returns its ends."""
     wanted = ends(kafka)
     journals = Journals(kafka)
@@ -328,8 +330,8 @@ def await_published(kafka: KafkaConfig, *workers: WorkerProcess, seconds: float 
             assert worker.status is None, f"a worker ended with {worker.status}:\n{worker.log}"
         return all(
             offset >= end
-            for cut, shard in zip(journals.read(), wanted, strict=True)
-            for offset, end in zip(cut, shard, strict=True)
+            for vector, shard in zip(journals.read(), wanted, strict=True)
+            for offset, end in zip(vector, shard, strict=True)
         )
 
     try:

@@ -206,9 +206,9 @@ async def live(
                     runner.feed(Fetched(kind, 0, rows[start:stop], end))
                 fetcher.position[kind] = position
         await asyncio.sleep(0)
-        if runner.shard.merge.cut == totals and runner.published:
+        if runner.shard.merge.vector == totals and runner.published:
             break
-        if stops and not runner.recovering and runner.shard.merge.cut > [5, 5, 5] and rng.random() < 0.1:
+        if stops and not runner.recovering and runner.shard.merge.vector > [5, 5, 5] and rng.random() < 0.1:
             break
         if stops:  # as slowly as records come, and as the broker answers
             await asyncio.sleep(0.003)
@@ -231,8 +231,8 @@ def replayed(log: Log, topics: list[list[Message]]) -> list[bytes]:
     for kind, rows in enumerate(topics):
         times, values = [row.timestamp()[1] for row in rows], [row.value() for row in rows]
         shard.add(Batch(kind, list(map(Message.offset, rows)), times, decode(kind, values)))
-    for cut in (*found.settled, *found.open):
-        shard.follow(cut)
+    for vector in (*found.settled, *found.open):
+        shard.follow(vector)
     return [
         output.json if isinstance(output, Encoded) else encode(output)
         for output in shard.flush()[0] if isinstance(output, Encoded | Alarm)
@@ -270,8 +270,8 @@ def assert_whole_and_once(log: Log, topics: list[list[Message]]) -> None:
     assert max(found.values()) == 1
     ids = Counter(msgspec.json.decode(value)["id"] for value in found)
     assert max(ids.values()) == 1
-    cuts = [cut for record in log.topics[JOURNAL] for cut in decode_entry(record.value).cuts]
-    assert list(map(place_of, topics, cuts[-1])) == list(map(len, topics))
+    vectors = [vector for record in log.topics[JOURNAL] for vector in decode_entry(record.value).vectors]
+    assert list(map(place_of, topics, vectors[-1])) == list(map(len, topics))
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

@@ -86,14 +86,14 @@ class Plain:
 class Ours:
     """The Publisher, with a journal entry in each transaction, as workers publish outputs."""
 
-    def __init__(self, kafka: KafkaConfig, cut: int = 0) -> None:
-        self._kafka, self._cut = kafka, (cut, cut, cut)
+    def __init__(self, kafka: KafkaConfig, vector: int = 0) -> None:
+        self._kafka, self._vector = kafka, (vector, vector, vector)
         self.publisher = Publisher(Config(kafka=kafka), 0)
         self.publisher.take_over()
 
     def publish(self, number: int, count: int = 1) -> dict[str, int]:
         """`count` times the same output, and an entry of that number."""
-        entry = encode_entry(JournalEntry(number, [self._cut], Origin(1)))
+        entry = encode_entry(JournalEntry(number, [self._vector], Origin(1)))
         outputs = count * [Outgoing(self._kafka.topic(METRICS), None, b"%d" % number)]
         return self.publisher.publish([*outputs, Outgoing(self._kafka.topic(JOURNAL), None, entry)])
 
@@ -110,7 +110,7 @@ def late_commit(node: Cluster, thread: Callable[..., Future[Any]], publish: Call
     proxy.hold(END_TXN)
     first = thread(publish, 1)
     late = held(proxy, 1)
-    proxy.cut(keep_held=True)
+    proxy.vector(keep_held=True)
     first.result(60)
     proxy.hold(END_TXN)
     thread(publish, 2)
@@ -199,7 +199,7 @@ def test_whoever_took_over_meanwhile_is_not_fenced(
     proxy.hold(END_TXN)
     published = thread(ours.publish, 2)
     held(proxy, 1)
-    other = Ours(kafka, cut=7)
+    other = Ours(kafka, vector=7)
     other.publisher.journal_offset = ours.publisher.journal_offset
     other.publish(2)
     with pytest.raises(ShardLost):

@@ -17,7 +17,6 @@ from comparison import assert_as_replayed, assert_as_the_oracle_says
 from conftest import fresh_cluster
 from dashboard import DEPLOY, dashboard_queries
 from manifests import RULES
-from prequential.config.reader import load_config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import DEAD_LETTERS, INPUTS
 from processes import (
@@ -84,12 +83,10 @@ def scene(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     """Half of the records are there when the workers start, the other half comes later."""
     folder = tmp_path_factory.mktemp("scene")
     cluster = fresh_cluster(kafka, 4)
-    measures = list(load_config(str(DEPLOY / "prequential.yaml")).http.measures)
     # What is found by a measure opens an incident at once.
     detectors = [*DEFAULTS["detectors"], {"detector": "harm", "bound": 0.05}]
     config = write_config(
         folder, cluster, defaults={**DEFAULTS, "detectors": detectors}, worker={"snapshot_every": "1s"},
-        http={"measures": measures},
     )  # fmt: skip
     sender = Sender(cluster)
     everything = list(records(1, 3_000, STREAMS))

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import fresh_cluster
-from dashboard import DEPLOY, expand, templates
-from prequential.config.reader import load_config
+from dashboard import expand, templates
 from processes import WorkerProcess, await_published, await_ready, eventually, write_config
 from prometheus_server import ask, prometheus_of
 from workload import Record, Sender
@@ -101,11 +100,10 @@ def has_values(rows: list[dict[str, Any]]) -> bool:
 
 def test_no_panel_is_empty(kafka: Broker, tmp_path: Path) -> None:
     cluster = fresh_cluster(kafka, 2)
-    measures = list(load_config(str(DEPLOY / "prequential.yaml")).http.measures)
     numbers = {"task": "regression", "objective": {"mae": 2.0}, "compare_losses": ["error"]}
     numbers |= {"positive_class": None, "segments": []}
     config = write_config(
-        tmp_path, cluster, defaults=DEFAULTS, streams={NUMBERS: numbers}, http={"measures": measures},
+        tmp_path, cluster, defaults=DEFAULTS, streams={NUMBERS: numbers},
         worker={"snapshot_every": "1s"},
     )  # fmt: skip
     everything = list(events(round(time.time() * 1000) - _COUNT * _STEP))

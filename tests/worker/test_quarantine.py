@@ -12,21 +12,21 @@ import processes
 import pytest
 from comparison import assert_as_replayed, assert_published_once
 from prequential.core.input.encoder import Encoder
-from prequential.core.input.merge import Batch, Cut, Merge
+from prequential.core.input.merge import Batch, Merge, OffsetVector
 from prequential.core.input.plain import Parser
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import Decoded
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import DEAD_LETTERS, INPUTS, JOURNAL
-from prequential.worker import caution as caution_module
+from prequential.worker import isolation as caution_module
 from prequential.worker import runner as runner_module
-from prequential.worker.caution import Caution
+from prequential.worker.isolation import Isolation
 from prequential.worker.journal import (
     Attempt,
     Death,
     JournalEntry,
+    PairStatus,
     Quarantine,
-    Standing,
     Suspicion,
     decode_entry,
     encode_entry,
@@ -52,8 +52,8 @@ _WITHOUT = "the process ended without an error of its own"
 # ---- the journal
 
 
-def entries(*parts: tuple[list[Cut], Any]) -> list[JournalEntry]:
-    return [JournalEntry(n, cuts, Origin(1), note) for n, (cuts, note) in enumerate(parts, 1)]
+def entries(*parts: tuple[list[OffsetVector], Any]) -> list[JournalEntry]:
+    return [JournalEntry(n, vectors, Origin(1), note) for n, (vectors, note) in enumerate(parts, 1)]
 
 
 class TestJournal:
@@ -124,7 +124,7 @@ def test_parts_are_in_the_order_of_rounds(planned: bool) -> None:
             for kind, times in enumerate(topics):
                 merge.add(Batch(kind, offsets[kind], times, Decoded([object()] * len(times), {})))
         taken = whole.take(watermarks, 100)
-        until: Cut | None = tuple(whole.cut) if planned else None
+        until: OffsetVector | None = tuple(whole.vector) if planned else None
         found: list[tuple[int, int]] = []
         while (step := parts.ahead(watermarks, rng.randrange(1, 5), until))[1]:
             part = parts.take_until(step[0])
@@ -143,11 +143,11 @@ def test_what_is_planned_and_gone_is_passed_over() -> None:
     """Retention has taken the records, or their offsets were transactions' marks."""
     merge = Merge()
     merge.add(Batch(0, [7], [1], Decoded([object()], {})))
-    caution = Caution(Standing([], [(5, 4, 0), (8, 4, 0)], [], Suspicion(1, 9)))
-    assert caution.next(merge, [None] * 3) is None
+    isolation = Isolation(PairStatus([], [(5, 4, 0), (8, 4, 0)], [], Suspicion(1, 9)))
+    assert isolation.next(merge, [None] * 3) is None
     merge.reach(1, 4)
     merge.reach(2, 3)  # further than what was planned knew of
-    assert caution.next(merge, [None] * 3) == ((8, 4, 0), Attempt(1, 1, (0, 7)))
+    assert isolation.next(merge, [None] * 3) == ((8, 4, 0), Attempt(1, 1, (0, 7)))
 
 
 # ---- lives

@@ -71,7 +71,7 @@ def test_an_error_among_records_is_noticed() -> None:
         (250, 0.0, 0.25),  # with the next commit
         (50, 0.0, 0.05),
         (1, 0.0, 0.04),  # but not all the time
-        (10_000, 0.0, 0.25),  # lookers-on see what is going on
+        (10_000, 0.0, 0.25),  # readers see what is going on
         (250, 9.0, 0.04),  # commits take long
     ],
 )
@@ -154,7 +154,7 @@ def test_commits_fall_into_step_with_what_time_makes_due(
         checkpoint._committed_at = clock[0]
         checkpoint._snapshot_at = 1e9
         checkpoint.processed(1, timely=timely)
-        runner.shard.cuts.append((1, 0, 0))
+        runner.shard.vectors.append((1, 0, 0))
         reach(runner, [1_000 - until] * 3, 1_000)
         monkeypatch.setattr(module, "monotonic", lambda: clock[0])
 
@@ -258,15 +258,15 @@ def test_a_backlogs_last_commit_waits_for_the_one_before_it_alone(monkeypatch: p
         checkpoint._backlog, over = True, asyncio.get_running_loop().create_future()
 
         async def commit(*, with_snapshot: bool) -> None:
-            begun.append(runner.shard.cuts.copy())
-            runner.shard.cuts.clear()
+            begun.append(runner.shard.vectors.copy())
+            runner.shard.vectors.clear()
             await over
 
         monkeypatch.setattr(checkpoint, "commit", commit)
-        runner.shard.cuts.append((1, 1, 1))
+        runner.shard.vectors.append((1, 1, 1))
         stepping = asyncio.ensure_future(runner._step())
         await asyncio.sleep(0.01)
-        runner.shard.cuts.append((2, 2, 2))
+        runner.shard.vectors.append((2, 2, 2))
         checkpoint._backlog = True
         over.set_result(None)
         await asyncio.sleep(0.01)

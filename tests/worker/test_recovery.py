@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from prequential.core.input.merge import Cut
+from prequential.core.input.merge import OffsetVector
 from prequential.demo.broker import pick_port
 from prequential.settings.model import Config
 from prequential.topics import reading
@@ -47,9 +47,9 @@ class Written:
         return self._parts[3]
 
 
-def entries(first: int, *cuts: list[Cut], origin: Origin = ORIGIN) -> list[Written]:
+def entries(first: int, *vectors: list[OffsetVector], origin: Origin = ORIGIN) -> list[Written]:
     """Journal records, numbered from `first` on."""
-    numbered = enumerate(cuts, first)
+    numbered = enumerate(vectors, first)
     return [Written(n - 1, encode_entry(JournalEntry(n, own, origin))) for n, own in numbered]
 
 

@@ -198,12 +198,12 @@ def main(folder: Path) -> None:
     writer = ChunkWriter()
     chunks = list(writer.chunks_of(shard.snapshot()))
     manifest = Manifest(
-        FORMAT, 1, writer.chunks, writer.size, writer.checksum, tuple(shard.merge.cut), 1, 1, "", Origin(1)
+        FORMAT, 1, writer.chunks, writer.size, writer.checksum, tuple(shard.merge.vector), 1, 1, "", Origin(1)
     )
     expected = fed(shard, records[_BEFORE:])
     stored = Stored(VERSION, text, records, _BEFORE, chunks, msgspec.msgpack.encode(manifest), expected)
     PRESENT.write_bytes(gzip.compress(msgspec.msgpack.encode(stored), mtime=0))
-    print(PRESENT, PRESENT.stat().st_size, "bytes", len(expected), "messages", shard.merge.cut)
+    print(PRESENT, PRESENT.stat().st_size, "bytes", len(expected), "messages", shard.merge.vector)
 
 
 if __name__ == "__main__":

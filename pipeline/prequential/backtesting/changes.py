@@ -50,7 +50,7 @@ class Known(msgspec.Struct, forbid_unknown_fields=True):
         return Change(outcome, self.width) if 1 <= outcome < len(past) else None
 
     def check(self) -> None:
-        """Raise ValueError for what makes no sense."""
+        """Raise ValueError unless it has either an outcome (from 1) or a time, and a width of at least 0."""
         if (self.outcome is None) == (self.ts is None):
             raise ValueError("expected either outcome or ts")
         if self.outcome is not None and self.outcome < 1:
@@ -64,7 +64,7 @@ class Known(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def is_outcomes(text: str) -> bool:
-    """Whether it is a list of outcomes, and no file's name.
+    """Whether the text is a list of outcomes, and no file's name.
 
     >>> is_outcomes("15000,30000"), is_outcomes("changes.jsonl")
     (True, False)
@@ -73,7 +73,10 @@ def is_outcomes(text: str) -> bool:
 
 
 def parse_outcomes(text: str) -> list[Known]:
-    """Changes of all sequences after these outcomes; raises UsageError."""
+    """Changes of all sequences after these outcomes (from 1), as in `15000,30000`.
+
+    Raises UsageError for what is no such list.
+    """
     found = [Known(outcome=int(one)) for one in text.split(",")]
     for one in found:
         try:

@@ -49,7 +49,8 @@ def on_the_past(
 ) -> Past:
     """What the detectors of each sequence's stream said, and how right they were where changes are known.
 
-    `alarms` are those of the same replay; those of other sequences are left out.
+    `alarms` are those of the same replay; those of other sequences are left out. An alarm finds a change if
+    it comes at most `tolerance` outcomes after its end.
     """
     by_sequence: dict[Key, list[Alarm]] = {}
     for alarm in alarms:
@@ -80,7 +81,21 @@ def injected(
     sequences: Sequence[Outcomes], injections: Sequence[Injection], given: Sequence[str], seeds: int,
     tolerance: int, block: int | None,
 ) -> Injected:  # fmt: skip
-    """… and in streams like these, so many of each, with these rises of the error (`given`: as they read)."""
+    """What detectors say in streams like these, with rises of the error at known outcomes.
+
+    Parameters
+    ----------
+    sequences
+        What the streams are like; each is resampled in blocks.
+    injections, given
+        The rises, and how they read where they were given.
+    seeds
+        How many streams are made of each sequence.
+    tolerance
+        Outcomes after a change's end up to which an alarm finds it.
+    block
+        Outcomes in a block; None: as many as the sequence's losses need (`block_length`).
+    """
     tally = _Tally(judged=True)
     length = length_of(injections, tolerance)
     left_out = []

@@ -20,7 +20,7 @@ _SHARE, _LEAST = 0.01, 20
 
 
 def plot(report: Report, sequences: Sequence[Outcomes]) -> str:
-    """SVG; `sequences` are the report's."""
+    """A backtest as the text of an SVG image; `sequences` are the report's."""
     panels = list(_past(report, sequences))
     panels += _delays(report.past.lines, report.past.window, "on the past")
     if report.injected is not None:

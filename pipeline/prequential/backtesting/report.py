@@ -69,7 +69,7 @@ class Injected(msgspec.Struct):
 
 
 class Report(msgspec.Struct):
-    """All of it, as `--json` prints it."""
+    """A whole backtest, as `--json` prints it: on the past and, with injected rises, in streams like it."""
 
     #: Outcomes after a change, when it is over, within which an alarm finds it.
     tolerance: int
@@ -86,7 +86,7 @@ class Place(NamedTuple):
 
 
 def tables(report: Report) -> Iterator[Table]:
-    """Tables for people."""
+    """A backtest as tables for people: on the past, its alarms by outcome, and with injected rises."""
     past = report.past
     outcomes = sum(one.outcomes for one in past.sequences)
     title = f"on the past: {outcomes:,} outcomes of {_plural(len(past.sequences), 'sequence')}"

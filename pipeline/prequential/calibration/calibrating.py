@@ -58,7 +58,7 @@ _LEAST_INDEPENDENT = 100
 
 
 class Settings(NamedTuple):
-    """What is asked for."""
+    """What is asked of a calibration: budget and rise to find (None: as configured), outcomes and seed."""
 
     #: None: those of the streams' settings.
     budget: Budget | None
@@ -96,7 +96,10 @@ class _Watched(NamedTuple):
 def calibrate(
     pasts: Iterable[Outcomes], settings: Settings, done: Callable[[], None] = lambda: None
 ) -> Report:
-    """Of each stream with detectors; `done` is called after each sequence."""
+    """Thresholds for each stream with detectors, and what comes of them.
+
+    `done` is called after each sequence.
+    """
     report = Report({}, {}, [], [], {})
     by_stream: dict[str, list[Outcomes]] = {}
     for past in pasts:

@@ -71,7 +71,7 @@ class Report(msgspec.Struct):
 
 
 def tables(report: Report) -> Iterator[Table]:
-    """Tables for people, and plots of alarms by threshold."""
+    """A calibration as tables for people, with plots of alarms by threshold."""
     if report.notes:
         yield _list("to be known first", report.notes)
     grid = _grid("alarms of a stream in the time of its budget")
@@ -120,7 +120,7 @@ def _plot(one: Calibrated) -> Table:
 
 
 def lines(report: Report) -> Iterator[str]:
-    """The configuration's lines: YAML that the reader takes."""
+    """The configuration's lines with the new thresholds: YAML that the reader takes."""
     yield "streams:"
     for stream, detectors in report.streams.items():
         yield f"  {json.dumps(stream, ensure_ascii=False)}:"

@@ -25,10 +25,10 @@ from prequential.demo.screen import (
     drift,
     incident_line,
     legend,
-    picture,
     print_lines,
     print_table,
     progress,
+    read_snapshot,
     recent_line,
 )
 from prequential.demo.server import ModelServer
@@ -189,7 +189,7 @@ class _Session:
     def _show_live(self) -> None:
         with Live(console=self._console, auto_refresh=False, transient=True) as live:
             for _ in self._moments(_LAST_SECONDS):
-                live.update(picture(self._board, self._feed, self._console), refresh=True)
+                live.update(read_snapshot(self._board, self._feed, self._console), refresh=True)
 
     def _show_plainly(self) -> None:
         next_line = 0.0

@@ -12,16 +12,18 @@ from typing import Any
 from prequential.config.names import parse_estimator
 from prequential.core.detectors import DETECTORS
 from prequential.core.estimators.naming import canonical
-from prequential.core.measures.registry import MEASURES
+from prequential.core.measures.registry import MEASURES, NAMES
 from prequential.settings.budget import parse_budget
 from prequential.settings.durations import duration
 from prequential.settings.model import (
+    ALL_SERIES,
     BASELINES,
     COMPARE,
     COMPARE_LOSSES,
     DETAILS,
     LOSSES,
     MAX_CLASSES,
+    SERIES,
     TASKS,
     VERSIONS,
     Limits,
@@ -244,6 +246,19 @@ def registry_setting(value: Any) -> Any:
     raise _expected(value, "a setting of Schema Registry's client: a string, a number or a boolean")
 
 
+def _or_all(some: Parser, every: Any) -> Parser:
+    """`all`, which stands for `every`, or some of them."""
+    return lambda value: every if value == ALL_SERIES else some(value)
+
+
+def _series(value: Any) -> tuple[str, ...]:
+    if value in ("needed", ALL_SERIES):
+        return SERIES if value == ALL_SERIES else ()
+    if not isinstance(value, list):
+        raise _expected(value, "needed, all or a list of groups of series")
+    return tuple(_list_of(_one_of(SERIES), empty=True)(value))
+
+
 def _port(value: Any) -> int:
     return int(_integer(0, 65_535)(value))
 
@@ -266,10 +281,12 @@ WORKER: dict[str, Parser] = {
 }  # fmt: skip
 
 HTTP: dict[str, Parser] = {
-    "host": _text, "port": _optional(_port), "measures": _list_of(_measure, empty=True), "segments": _flag,
+    "host": _text, "port": _optional(_port), "segments": _flag,
+    "measures": _or_all(_list_of(_measure, empty=True), NAMES),
     "token": _optional(_text), "tls_certificate": _optional(_text), "tls_key": _optional(_text),
-    "stages": _optional(_list_of(_stage, key=stage_key, empty=True)),
-    "estimators": _optional(_list_of(parse_estimator, key=canonical, empty=True)),
+    "stages": _optional(_or_all(_list_of(_stage, key=stage_key, empty=True), ALL_SERIES)),
+    "estimators": _optional(_or_all(_list_of(parse_estimator, key=canonical, empty=True), ALL_SERIES)),
+    "series": _series,
 }  # fmt: skip
 
 STREAM: dict[str, Parser] = {
@@ -277,7 +294,7 @@ STREAM: dict[str, Parser] = {
     "estimators": _list_of(parse_estimator, key=canonical), "measures": _list_of(_measure),
     "stages": _list_of(_stage, key=stage_key),
     "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
-    "period_final_at": _positive_share,
+    "period_final_at": _positive_share, "expected": _flag,
     "alarm_budget": _optional(_budget), "alarm_change": _change,
     "segments": _segment_keys, "segments_per_key": _integer(1, 10_000),
     "baselines": _list_of(_baseline, empty=True), "details": _list_of(_detail, empty=True),
@@ -290,7 +307,9 @@ STREAM: dict[str, Parser] = {
     "compare_level": _level, "mcnemar_level": _level,
 }  # fmt: skip
 
-EMIT: dict[str, Parser] = {"outcomes": _optional(_integer(1)), "every": _optional(_duration)}
+EMIT: dict[str, Parser] = {
+    "outcomes": _optional(_integer(1)), "every": _optional(_duration), "comparisons": _optional(_duration),
+}  # fmt: skip
 
 OBJECTIVE: dict[str, Parser] = {
     "tolerance": _number(0), "level": _level, "reference": _optional(_integer(_LEAST_REFERENCE)),

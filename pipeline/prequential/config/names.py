@@ -21,7 +21,9 @@ def parse_estimator(value: Any) -> str:
 
 
 def parse_signal(value: Any) -> str:
-    """A signal's name; raises ValueError quoting it.
+    """A signal's name as it was given, if there is such a signal and it can have a value.
+
+    Raises ValueError quoting it otherwise.
 
     >>> parse_signal("all:auc")
     Traceback (most recent call last):
@@ -60,7 +62,7 @@ def stage_without_outcomes(config: StreamConfig) -> tuple[int, str] | None:
 
 
 def signal_of_other_task(config: StreamConfig) -> tuple[int, str] | None:
-    """The place of a detector that can't watch its signal with the task, and what is wrong with it."""
+    """The place, from 0, of the first detector whose signal the task can't have, and why; or None."""
     for place, detector in enumerate(config.detectors):
         if problem := _unfit(detector, config.task):
             return place, problem
@@ -68,7 +70,7 @@ def signal_of_other_task(config: StreamConfig) -> tuple[int, str] | None:
 
 
 def detectors_of_task(config: StreamConfig) -> tuple[DetectorConfig, ...]:
-    """The detectors whose signals can have a value with the task."""
+    """The detectors whose signals can have a value with the stream's task, in their order."""
     return tuple(one for one in config.detectors if not _unfit(one, config.task))
 
 

@@ -178,7 +178,8 @@ class _Reader:
         found: HttpConfig = self._section(node, "http", HttpConfig(), configkeys.HTTP)
         for key in ("stages", "estimators"):
             known = list(dict.fromkeys(name for stream in streams for name in getattr(stream, key)))
-            for name in getattr(found, key) or ():
+            asked = getattr(found, key)
+            for name in asked if isinstance(asked, tuple) else ():
                 if name not in known:
                     child = self._mapping(node, "http", None)[key]
                     self._fail(child, f"http.{key}: no stream has {name!r}; configured: {', '.join(known)}")
@@ -265,11 +266,10 @@ class _Reader:
         elif not given:
             changes["detectors"] = OF_TASK
         if "emit" in children:
-            emit = self._mapping(children["emit"], f"{where}.emit", ("outcomes", "every"))
+            emit = self._mapping(children["emit"], f"{where}.emit", tuple(configkeys.EMIT))
             for key, child in emit.items():
                 changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", configkeys.EMIT[key])
-            if "every" in emit:
-                changes["emit_every_given"] = True
+            changes |= {f"emit_{key}_given": True for key in ("every", "comparisons") if key in emit}
         if "incidents" in children:
             changes["incidents"] = self._section(
                 children["incidents"], f"{where}.incidents", base.incidents, configkeys.INCIDENTS

@@ -10,6 +10,7 @@ from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.compiled.kernel import Ints32
 from prequential.core.output.messages import Reporter
 from prequential.core.state import State
+from prequential.core.tables.logs import Logs
 from prequential.topics.outputs import Encoded
 
 
@@ -26,25 +27,28 @@ class Emission:
         self._periodic = False
 
     def touch(self, streams: Ints32) -> None:
-        """Records of these streams have come."""
+        """Note that records of these streams (codes, (n,) int32) have come: their periods may be due."""
         if self._periodic:
             self._touched[streams] = True
 
     def add_streams(self) -> None:
-        """There are new streams."""
+        """Have room for streams that the catalog has got since."""
         streams, known = self._state.catalog.streams, len(self._touched)
         self._periodic |= any(one.config.period is not None for one in streams[known:])
         self._touched = np.append(self._touched, np.ones(len(streams) - known, dtype=np.bool_))
 
-    def of_subjects(self, due: list[int], *, replaying: bool) -> list[Encoded]:
-        """Messages that outcomes have made due of these subjects."""
-        kinds = self._state.catalog.columns.subjects.kind
+    def of_entities(self, due: list[int], *, replaying: bool) -> list[Encoded]:
+        """Messages that outcomes have made due: of these entities' metrics, and of their pairs."""
+        kinds = self._state.catalog.columns.entities.kind
         rows = sorted(due, key=lambda row: (int(kinds[row]), row))
-        found = self.reporter.metrics(rows, replaying=replaying)
-        return found + self.comparisons.of_subjects(rows, replaying=replaying)
+        return self.reporter.metrics(rows, replaying=replaying)
+
+    def of_outcomes(self, logs: Logs, *, replaying: bool) -> list[Encoded]:
+        """Messages about pairs that outcomes of the log, which the pairing takes over, have made due."""
+        return self.comparisons.consume(logs, replaying=replaying)
 
     def tick(self, time: int, *, replaying: bool) -> list[Encoded]:
-        """Messages that are due since record time passed the multiples of `emit.every` before `time`."""
+        """Messages that are due since record time passed multiples of durations in `emit` before `time`."""
         state, passed = self._state, set()
         for every, due in state.ticks.items():
             if due is None or time >= due:
@@ -52,42 +56,42 @@ class Emission:
                     passed.add(every)
                 state.ticks[every] = (time // every + 1) * every
         state.next_tick = min(due for due in state.ticks.values() if due is not None)
-        return self._changed(passed, replaying=replaying) if passed else []
+        found = self._changed(passed, replaying=replaying)
+        return found + self.comparisons.passed(passed, replaying=replaying)
 
     def last_set(self, *, replaying: bool) -> list[Encoded]:
         """Messages about every sequence, at the end of a replay."""
-        catalog, pairing = self._state.catalog, self._state.pairing
-        outcomes = catalog.columns.subjects.outcomes
+        catalog = self._state.catalog
+        outcomes = catalog.columns.entities.outcomes
         outputs: list[Encoded] = []
         for stream in catalog.streams:
-            rows = [one.row for one in catalog.subjects_of(stream) if outcomes[one.row]]
+            rows = [one.row for one in catalog.entities_of(stream) if outcomes[one.row]]
             outputs += self.reporter.metrics(rows, covered=True, replaying=replaying)
             if stream.config.period is not None:
                 found = self.reporter.of_periods(stream, all_news=True)
                 outputs += [] if replaying else found
-            pairs = {pair for row in stream.subjects for pair in pairing.of.get(row, ())}
-            outputs += self.comparisons.messages(pairs, replaying=replaying, all_news=True)
+            outputs += self.comparisons.of_all(stream, replaying=replaying)
         return outputs
 
     def _changed(self, passed: set[int], *, replaying: bool) -> list[Encoded]:
         """Messages about what has changed since the last ones, of streams whose time it is."""
         catalog = self._state.catalog
-        subjects = catalog.columns.subjects
-        changed = np.flatnonzero(subjects.changed[: len(catalog.subjects)])
+        entities = catalog.columns.entities
+        changed = np.flatnonzero(entities.changed[: len(catalog.entities)])
         if not len(changed) and not self._periodic:
             return []
-        order = np.lexsort((changed, subjects.kind[changed], subjects.stream[changed]))
+        order = np.lexsort((changed, entities.kind[changed], entities.stream[changed]))
         rows = [
             row
             for row in changed[order].tolist()
-            if catalog.streams[subjects.stream[row]].config.emit_every in passed
+            if catalog.streams[entities.stream[row]].config.emit_every in passed
         ]
         new = self.reporter.new_among(rows)
         found = self.reporter.metrics(new, covered=True, replaying=replaying)
-        subjects.changed[rows] = 0
+        entities.changed[rows] = 0
         if self._periodic:
             found = self._with_due_periods(found, passed, replaying=replaying)
-        return found + self.comparisons.of_subjects(new, replaying=replaying)
+        return found
 
     def _with_due_periods(
         self, metrics: list[Encoded], passed: set[int], *, replaying: bool

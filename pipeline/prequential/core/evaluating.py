@@ -21,13 +21,13 @@ from prequential.settings.stages import parse as parse_stage
 def evaluate(state: State, reporter: Reporter, count: int, records: Sequence[Any]) -> list[Raised]:
     """Let all that is by sequence take over `count` rows of the outcome log.
 
-    `records` are the round's, which the log's rows refer to. Returns alarms and warnings in the order of
-    records.
+    `records` are the micro-batch's, which the log's rows refer to. Returns alarms and warnings in the order
+    of records.
     """
     catalog, log = state.catalog, state.logs.outcomes
     plans, counts = log.plan[:count], log.kind[:count] != REFERENCE
     numbers = [int(plans[0])] if (plans == plans[0]).all() else np.unique(plans).tolist()
-    first = catalog.columns.subjects.first
+    first = catalog.columns.entities.first
     found: list[tuple[tuple[int, ...], Raised]] = []
     for number in numbers:
         plan = catalog.plans[number]
@@ -38,9 +38,9 @@ def evaluate(state: State, reporter: Reporter, count: int, records: Sequence[Any
         alarms = plan.consume(log, rows, catalog.positives(plan))
         for place, detector, values, level in _raised(alarms):
             row = int(rows[place])
-            subject = int(plan.subject[log.sequence[row]])
-            stage = plan.stages[int(log.sequence[row] - first[subject])]
-            about = catalog.subjects[subject]
+            entity = int(plan.entity[log.sequence[row]])
+            stage = plan.stages[int(log.sequence[row] - first[entity])]
+            about = catalog.entities[entity]
             assert about is not None
             if not catalog.streams[about.stream].reports(stage):
                 continue
@@ -49,8 +49,8 @@ def evaluate(state: State, reporter: Reporter, count: int, records: Sequence[Any
                 about, stage, outcome, plan.watches[detector], *values, records[record].instance_id,
                 int(log.t1[row]),
             )  # fmt: skip
-            order = record, about.kind, subject, outcome, parse_stage(stage).row, detector
-            found.append((order, Raised(record, subject, alarm, level)))
+            order = record, about.kind, entity, outcome, parse_stage(stage).row, detector
+            found.append((order, Raised(record, entity, alarm, level)))
     return [one for _, one in sorted(found, key=lambda one: one[0])]
 
 
@@ -61,27 +61,27 @@ def _keep(state: State, plan: Plan, rows: Ints32) -> None:
     log = state.logs.outcomes
     rows = rows[log.kind[rows] == OUTCOME]
     sequences = log.sequence[rows]
-    subjects = plan.subject[sequences].astype(np.int64)
-    stages = sequences - state.catalog.columns.subjects.first[subjects]
+    entities = plan.entity[sequences].astype(np.int64)
+    stages = sequences - state.catalog.columns.entities.first[entities]
     if state.past is not None:
-        state.past.add(log, rows, subjects, stages)
+        state.past.add(log, rows, entities, stages)
     if state.courses is not None:
         wrong = log.label[rows] != log.prediction[rows]
         losses = np.abs(log.error[rows]) if plan.numbers else wrong.astype(np.float64)
-        state.courses.update(subjects, stages, log.number[rows], losses)
+        state.courses.update(entities, stages, log.number[rows], losses)
 
 
 def _note_labels(state: State, plan: Plan, rows: Ints32) -> None:
-    """How labels follow each other, of each subject's outcomes: once for all of its stages."""
-    log, columns = state.logs.outcomes, state.catalog.columns.subjects
+    """How labels follow each other, of each entity's outcomes: once for all of its stages."""
+    log, columns = state.logs.outcomes, state.catalog.columns.entities
     rows = rows[log.kind[rows] == OUTCOME]
-    subjects = plan.subject[log.sequence[rows]]
-    own = rows[log.sequence[rows] == columns.first[subjects] + columns.single[subjects]]
-    of, labels = plan.subject[log.sequence[own]], state.notes.labels
-    for subject in np.unique(of).tolist():
-        if subject not in labels:
-            labels[subject] = LabelDependence(plan.config.dependence_order)
-        labels[subject].update_many(log.label[own[of == subject]].astype(np.int64))
+    entities = plan.entity[log.sequence[rows]]
+    own = rows[log.sequence[rows] == columns.first[entities] + columns.single[entities]]
+    of, labels = plan.entity[log.sequence[own]], state.notes.labels
+    for entity in np.unique(of).tolist():
+        if entity not in labels:
+            labels[entity] = LabelDependence(plan.config.dependence_order)
+        labels[entity].update_many(log.label[own[of == entity]].astype(np.int64))
 
 
 def _raised(alarms: Alarms) -> Iterator[tuple[int, int, tuple[float, float, float], str]]:

@@ -3,8 +3,8 @@
 Pure and deterministic: batches in, outputs out, snapshot out, snapshot in. The worker and `replay` drive this
 very object, and what comes out depends on the records and their order only.
 
-A record goes one way: its round becomes rows (`encoder`), the join writes logs of outcomes and of events,
-consumers read them, messages are made of what they keep.
+A record goes one way: its micro-batch becomes rows (`encoder`), the join writes logs of outcomes and of
+events, consumers read them, messages are made of what they keep.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from prequential.core.catalog.catalog import Subject
+from prequential.core.catalog.catalog import Entity
 from prequential.core.catalog.state import ensure
 from prequential.core.compiled.kernel import Ints, capacity_for
 from prequential.core.compiled.space import Space
@@ -22,9 +22,9 @@ from prequential.core.emission import Emission
 from prequential.core.evaluating import evaluate
 from prequential.core.input import recurrence, seen
 from prequential.core.input.admission import Admission, reason_of
-from prequential.core.input.encoder import Encoder, Round
-from prequential.core.input.merge import Batch, Cut
-from prequential.core.input.merge import Round as Taken
+from prequential.core.input.encoder import Encoder, MicroBatch
+from prequential.core.input.merge import Batch, OffsetVector
+from prequential.core.input.merge import MicroBatch as Taken
 from prequential.core.input.refusals import Refusals
 from prequential.core.input.versions import separate_versions
 from prequential.core.join.join import EMIT, FULL, NEW_NAMES, NEW_SEGMENT, NEW_STAGE, join
@@ -67,8 +67,8 @@ class Shard:
         self.replaying = False
         self.state = State(config, partition)
         self.merge, self.catalog = self.state.merge, self.state.catalog
-        #: The order taken since the last flush, as cuts; see `prequential.core.input.merge`.
-        self.cuts: list[Cut] = []
+        #: The order taken since the last flush, as offset vectors; see `prequential.core.input.merge`.
+        self.vectors: list[OffsetVector] = []
         #: Records that are to be passed over: by kind and offset, the reason.
         self.quarantine: dict[tuple[int, int], str] = {}
         #: Dead letters and other outputs since the last flush.
@@ -118,28 +118,31 @@ class Shard:
         taken = self.merge.take(watermarks, most)
         if taken is None:
             return 0
-        cut: Cut = tuple(self.merge.cut)
-        if self.merge.joins(taken) and self.cuts:
-            self.cuts[-1] = cut
+        vector: OffsetVector = tuple(self.merge.vector)
+        if self.merge.joins(taken) and self.vectors:
+            self.vectors[-1] = vector
         else:
-            self.cuts.append(cut)
+            self.vectors.append(vector)
         return self._process(taken)
 
-    def follow(self, cut: Cut) -> int:
-        """Process exactly the records below `cut`, as the journal of a former holder says."""
-        taken = self.merge.take_until(cut)
+    def follow(self, vector: OffsetVector) -> int:
+        """Process exactly the records below `vector`, as a former holder's journal says; returns how many.
+
+        They must have been added (`Merge.covers`).
+        """
+        taken = self.merge.take_until(vector)
         if taken is None:
             return 0
         self.merge.joins(taken)
         return self._process(taken)
 
-    def flush(self) -> tuple[list[Output], list[Cut]]:
-        """Outputs and cuts since the last flush."""
+    def flush(self) -> tuple[list[Output], list[OffsetVector]]:
+        """Outputs and offsets since the last flush: dead letters by topic and offset, then messages."""
         # However the records went, dead letters lie in the order of their topic.
         outputs = sorted(self.letters, key=lambda letter: (letter.kind, letter.offset)) + self.outputs
         self.letters, self.outputs = [], []
-        cuts, self.cuts = self.cuts, []
-        return outputs, cuts
+        vectors, self.vectors = self.vectors, []
+        return outputs, vectors
 
     def last_set(self) -> None:
         """Put out metrics messages for every sequence, at the end of a replay."""
@@ -220,7 +223,7 @@ class Shard:
         """When labels of each stream, and predictions of each model, came last, before this row."""
         taken = rows.refused[:stop] == 0
         self.newest_labels = _wider(self.newest_labels, len(self.catalog.streams))
-        self.newest_predictions = _wider(self.newest_predictions, len(self.catalog.subjects))
+        self.newest_predictions = _wider(self.newest_predictions, len(self.catalog.entities))
         for kind, of, newest in (
             (LABEL, rows.stream, self.newest_labels), (PREDICTION, rows.model, self.newest_predictions)
         ):  # fmt: skip
@@ -236,7 +239,7 @@ class Shard:
             self.dropped[reason] = batch.kind, batch.offsets[index]
             dropped[reason] = -1
 
-    def _join(self, encoded: Round, records: Sequence[Any]) -> int:
+    def _join(self, encoded: MicroBatch, records: Sequence[Any]) -> int:
         """Let rows through the join, and consumers read what it writes; returns how many it has done.
 
         That is all of them, or those before one that has asked and would be taken.
@@ -255,7 +258,7 @@ class Shard:
             due = state.logs.due[: used[DUE]].tolist()
             self._consume(records)
             if why == EMIT:
-                self.outputs += self.emission.of_subjects(due, replaying=self.replaying)
+                self.outputs += self.emission.of_entities(due, replaying=self.replaying)
             elif why == NEW_SEGMENT:
                 self.catalog.add_segment(int(used[WANTED]))
                 self.add_rows()
@@ -292,12 +295,12 @@ class Shard:
         self.state.logs = wider._replace(used=logs.used, dropped=logs.dropped)
 
     def add_rows(self) -> None:
-        """Rows for streams and subjects that are new."""
+        """Have rows for streams and entities that are new, in the state and where messages are made."""
         self.state.add_rows()
         self.emission.add_streams()
 
-    def _forget(self, gone: list[Subject]) -> None:
-        """These subjects aren't evaluated any more, whatever still waits of them."""
+    def _forget(self, gone: list[Entity]) -> None:
+        """These entities aren't evaluated any more, whatever still waits of them."""
         closed = self.state.forget(gone)
         self.reporter.forget([about.row for about in gone])
         self.outputs += [] if self.replaying else closed
@@ -309,7 +312,7 @@ class Shard:
         state.follow_predictions()
         if count := int(logs.used[OUTCOMES]):
             raised = evaluate(state, self.reporter, count, records)
-            state.pairing.consume(logs)
+            self.outputs += self.emission.of_outcomes(logs, replaying=self.replaying)
             found = state.incidents.consume(logs, records, raised)
             self.outputs += [] if self.replaying else found
         elif logs.used[EVENTS]:
@@ -336,13 +339,19 @@ class Shard:
         return snapshot.size(self.state)
 
     def snapshot(self, space: Space | None = None) -> Iterator[object]:
-        """The state in parts, copied into this space: see `prequential.core.snapshot.snapshot`."""
+        """The state in parts, copied into this space: see `prequential.core.snapshot.snapshot`.
+
+        All outputs must have been flushed: they are no part of it.
+        """
         assert not self.outputs, "flush before taking a snapshot"
         assert not self.letters, "flush before taking a snapshot"
         return snapshot.take(self.state, space or Space())
 
     def restore(self, parts: Iterator[Any]) -> Restored:
-        """Become what the parts of a snapshot say; returns what became of that."""
+        """Become what the parts of a snapshot say; returns what was kept, what begins empty, what has ended.
+
+        Raises WorkError for a stream whose task is another one now.
+        """
         restored = restore(self.state, parts)
         for stream in self.catalog.streams:
             self.encoder.know(stream)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.catalog.catalog import Catalog, Subject
+from prequential.core.catalog.catalog import Catalog, Entity
 from prequential.core.catalog.state import new_store
 from prequential.core.catalog.state import tables as tables_of_store
 from prequential.core.cohorts.timeline import locate, new_timeline
@@ -29,17 +29,17 @@ from prequential.settings.model import Config
 from prequential.settings.stages import FINAL, INITIAL
 from prequential.topics.outputs import Incident
 
-#: Rows of the logs at first: those of a round as the worker takes them.
+#: Rows of the logs at first: those of a micro-batch as the worker takes them.
 _LOG_ROWS = 1 << 15
 
-#: No `emit.every`: no tick is ever due.
+#: No duration in `emit`: no tick is ever due.
 _NO_TICK = 1 << 62
 
 
 class Sequence(NamedTuple):
-    """What a row of estimators and detectors stands for: a subject's outcomes in a stage."""
+    """What a row of estimators and detectors stands for: an entity's outcomes in a stage."""
 
-    subject: int
+    entity: int
     stage: str
 
 
@@ -58,13 +58,17 @@ class State:
         self.merge = Merge()
         self.dead_letters = [0, 0, 0]  # by kind, and of them those that were to be passed over
         self.quarantined = [0, 0, 0]
-        every = {s.emit_every for s in (config.defaults, *config.streams.values())}
-        #: Next multiple of each `emit.every` (ms) that record time hasn't passed; None: no record yet.
+        every = {
+            time for s in (config.defaults, *config.streams.values())
+            for time in (s.emit_every, s.emit_comparisons)
+        }  # fmt: skip
+        #: Next multiple of each duration (ms) in `emit` that record time hasn't passed; None: no record yet.
         self.ticks: dict[int, int | None] = dict.fromkeys(sorted(filter(None, every)))
         self.next_tick = -_NO_TICK if self.ticks else _NO_TICK
         self.catalog = Catalog(config, partition)
         self.store = new_store()
-        #: What the join writes: empty between rounds but for the number of instances that are remembered.
+        #: What the join writes: empty between micro-batches but for the number of instances that are
+        #: remembered.
         self.logs = new_logs(_LOG_ROWS)
         self.accounts = Accounts()
         self.notes = Notes()
@@ -74,7 +78,7 @@ class State:
         #: How losses went, and all outcomes, for who wants to know; in no snapshot.
         self.courses: Courses | None = None
         self.past: Past | None = None
-        self._streams, self._subjects = 0, 1  # that there are rows for
+        self._streams, self._entities = 0, 1  # that there are rows for
 
     @property
     def remembered(self) -> int:
@@ -85,26 +89,26 @@ class State:
 
     @property
     def lacks_rows(self) -> bool:
-        """Whether there are streams or subjects that the tables beside the catalog's have no rows for."""
-        known = self._streams, self._subjects
-        return known != (len(self.catalog.streams), len(self.catalog.subjects))
+        """Whether there are streams or entities that the tables beside the catalog's have no rows for."""
+        known = self._streams, self._entities
+        return known != (len(self.catalog.streams), len(self.catalog.entities))
 
     def add_rows(self) -> None:
-        """Have rows for streams and subjects that are new, in accounts, pairs and incidents."""
+        """Have rows for streams and entities that are new, in accounts, pairs and incidents."""
         catalog, accounts = self.catalog, self.accounts
-        accounts.ensure(len(catalog.streams), len(catalog.subjects), len(catalog.segment_origin))
-        for about in filter(None, catalog.subjects[self._subjects :]):
+        accounts.ensure(len(catalog.streams), len(catalog.entities), len(catalog.segment_origin))
+        for about in filter(None, catalog.entities[self._entities :]):
             self.pairing.add(about.row)
             self.incidents.add(about.row)
             accounts.add(about.row, catalog.streams[about.stream].config)
         for row in catalog.begun_anew:
-            stages = catalog.plans[catalog.columns.subjects.plan[row]].stages
+            stages = catalog.plans[catalog.columns.entities.plan[row]].stages
             self.notes.started_empty.setdefault(row, []).extend(f"stage {stage}" for stage in stages)
         catalog.begun_anew.clear()
-        self._streams, self._subjects = len(catalog.streams), len(catalog.subjects)
+        self._streams, self._entities = len(catalog.streams), len(catalog.entities)
 
-    def forget(self, gone: list[Subject]) -> list[Incident]:
-        """Drop subjects that aren't evaluated any more; returns the messages that close their incidents.
+    def forget(self, gone: list[Entity]) -> list[Incident]:
+        """Drop entities that aren't evaluated any more; returns the messages that close their incidents.
 
         Predictions of theirs may still wait in the store.
         """
@@ -134,28 +138,28 @@ class State:
         yield Table("streams.timeline.", Key.STREAM, grown(self.timeline, streams), streams)
         yield from self.pairing.all_tables()
         yield from self.accounts.tables()
-        yield from history.tables(self.incidents.history, len(self.catalog.subjects))
+        yield from history.tables(self.incidents.history, len(self.catalog.entities))
         yield from tables_of_store(self.store)
 
     # ---- rows as others
 
     def copy(self, source: Sequence | JointSequence, target: Sequence | JointSequence) -> None:
-        """Let a sequence of a subject or of a pair be as another one of it, from here on.
+        """Let a sequence of an entity or of a pair be as another one of it, from here on.
 
-        That is all that is known by subject and stage: estimators, detectors with their signals and their
+        That is all that is known by entity and stage: estimators, detectors with their signals and their
         random numbers, courses, since when it is worse than baselines, what began later; or by pair and
         stage: verdicts, blocks and estimators, by each loss. Raises ValueError for sequences of different
-        subjects or pairs, and for stages that aren't evaluated.
+        entities or pairs, and for stages that aren't evaluated.
         """
         if type(source) is not type(target) or source[0] != target[0]:
-            raise ValueError(f"{target} can't be as {source}: expected two stages of one subject or pair")
+            raise ValueError(f"{target} can't be as {source}: expected two stages of one entity or pair")
         if isinstance(source, JointSequence):
             self.pairing.copy(source.pair, source.stage, target.stage)
             return
-        row, subjects = source.subject, self.catalog.columns.subjects
-        plan = self.catalog.plans[subjects.plan[row]]
+        row, entities = source.entity, self.catalog.columns.entities
+        plan = self.catalog.plans[entities.plan[row]]
         places = [plan.place_of(one.stage) for one in (source, target)]
-        of, to = (int(subjects.first[row]) + place for place in places)
+        of, to = (int(entities.first[row]) + place for place in places)
         for table in plan.tables():
             table.copy(of, to)
         self.notes.copy_stage(row, source.stage, target.stage)
@@ -173,7 +177,7 @@ class State:
         own = self.catalog.single_of(row)
         pairs = {pair for one in own for pair in self.pairing.of.get(one, ()) if self.pairing.is_single(pair)}
         self.catalog.separate(row)
-        for subject in own:
-            self.copy(Sequence(subject, FINAL), Sequence(subject, INITIAL))
+        for entity in own:
+            self.copy(Sequence(entity, FINAL), Sequence(entity, INITIAL))
         for pair in sorted(pairs):
             self.copy(JointSequence(pair, FINAL), JointSequence(pair, INITIAL))

@@ -12,8 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
-from prequential.core.comparisons.standings import standings
-from prequential.core.delay import coverage, latency, periods, selection
+from prequential.core.comparisons.pair_statuses import pair_statuses
+from prequential.core.delay import coverage, following, latency, periods, selection
+from prequential.core.delay.expected import begin
+from prequential.core.delay.expecting import look
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.objectives import every_detector
 from prequential.core.estimators import MEMORIES
@@ -22,7 +24,7 @@ from prequential.core.input.merge import Batch
 from prequential.core.input.plain import Parser
 from prequential.core.measures.registry import NAMES, OF_NUMBERS
 from prequential.core.shard import Shard
-from prequential.core.snapshot import picture
+from prequential.core.snapshot import read_snapshot
 from prequential.core.tables.alarms import new_alarms
 from prequential.core.tables.outcomes import new_log
 from prequential.settings.model import (
@@ -54,7 +56,7 @@ _CLASSES = StreamConfig(
     settle=1_000,
     emit_outcomes=7,
     emit_every=1_000,
-    period=2_000,
+    period=1_500,
     compare_losses=("error", "log_loss"),
     detectors=(
         DetectorConfig(params={"lambda": 0.5, "min_outcomes": 2}),
@@ -104,10 +106,10 @@ def warm_up(config: Config) -> None:
     shard = Shard(CONFIG)
     shard.restore(iter(parts))
     _feed(shard, _INSTANCES)
-    for part in picture.parts(shard.state, scored=True):
-        copied = picture.take(shard.state, shard.emission.comparisons, part, scored=True)
-        list(copied.reporter.estimates(copied.part.subjects.tolist()))
-        list(standings(copied.pairs))
+    for part in read_snapshot.parts(shard.state, scored=True):
+        copied = read_snapshot.take(shard.state, shard.emission.comparisons, part, scored=True)
+        list(copied.reporter.estimates(copied.part.entities.tolist()))
+        list(pair_statuses(copied.pairs))
     shard.last_set()
 
 
@@ -151,10 +153,10 @@ def warm_consumers() -> None:
     nothing = np.zeros(0, dtype=np.int32)
     for plan in catalog.plans:
         plan.consume(logs.outcomes, nothing, catalog.positives(plan))
-    rows = [row for row, about in enumerate(catalog.subjects) if about is not None]
+    rows = [row for row, about in enumerate(catalog.entities) if about is not None]
     shard.reporter.metrics(rows, covered=True)
     own = state.incidents.history
-    history.follow(own, logs.outcomes, 0, 0, logs.events, 0, 0, catalog.registry.subjects)
+    history.follow(own, logs.outcomes, 0, 0, logs.events, 0, 0, catalog.registry.entities)
     history.follow_events(own, logs.events, 0, 0)
     counts, sums = np.zeros(0, np.int64), np.zeros(0)
     change_point.best_split(counts, sums, sums, counts, 0, 0, 0, 0.0, 0.0, True)
@@ -162,12 +164,14 @@ def warm_consumers() -> None:
     accounts.periods = periods.update(accounts.periods, logs.events, 0, 0)
     accounts.coverage = coverage.update(accounts.coverage, logs.events, 0, 0)
     coverage.take_out(accounts.coverage, logs.events, 0)
+    accounts.expected = following.update(accounts.expected, logs.events, 0, 0)
+    look(begin(accounts.expected, 1), 1, nothing, 0)
     accounts.selection = selection.update(accounts.selection, logs.events, 0, 0)
     accounts.latencies = latency.update(accounts.latencies, nothing, *np.zeros((2, 0), np.int64))
 
 
 def _feed(shard: Shard, first: int) -> None:
-    """Put some records through, in rounds of few."""
+    """Put some records through, in micro-batches of few."""
     offsets = list(shard.merge.added)
     for number in range(first, first + _INSTANCES):
         records = [record for name in _STREAMS for record in _records(name, number)]

@@ -32,7 +32,7 @@ class Version(NamedTuple):
 
 
 class PairKey(NamedTuple):
-    """What comparisons are about."""
+    """What comparisons are about: two models of a stream in a partition, by a loss and an estimator."""
 
     stream: str
     partition: int
@@ -87,18 +87,18 @@ class History(State):
         self.heard: dict[object, int] = {}
 
     def update(self, topic: str, value: bytes | None, time: int = 0) -> bool:
-        """Take in a message of a topic, as `State.update`."""
+        """Take in a message of a topic, as `State.update` does, which says what is returned."""
         self.version += 1
         self.newest_time = max(self.newest_time, time)
         self.pace.add(time)
         return super().update(topic, value, time)
 
     def points(self) -> int:
-        """Points that are kept of all courses."""
+        """How many points are kept, over the courses of all models and pairs."""
         return sum(one.size for one in self._all_series())
 
     def comparisons(self, stream: str, partition: int) -> list[PairKey]:
-        """What is compared in a stream."""
+        """What is compared in a partition's stream, in the order in which it came."""
         return list(self._pairs_of.get((stream, partition), ()))
 
     def within(self, series: Series) -> Series:

@@ -46,7 +46,7 @@ class Missed(NamedTuple):
 
 
 class Overview:
-    """Pages of models in the order of a choice."""
+    """Pages of models in the order of a choice; `live`: there is a now, by which models may be silent."""
 
     def __init__(self, history: History, live: bool = False) -> None:
         self._history = history
@@ -68,7 +68,19 @@ class Overview:
     def page(
         self, choice: Choice, now: int, page: int = 0, size: int = 50, stamp: object = None
     ) -> dict[str, Any]:
-        """One page, from 0, of so many rows; `now` in epoch ms."""
+        """One page of the models in the choice's order, as what is sent as JSON.
+
+        Parameters
+        ----------
+        choice
+            What to show, and in which order.
+        now
+            Epoch ms.
+        page, size
+            Number of the page, from 0, and rows on it; beyond what there is, the nearest one.
+        stamp
+            The same as before: in the order of before; None: anew.
+        """
         history = self._history
         rows = self.rows(choice, now, stamp)
         size = max(1, min(size, MOST_ROWS))
@@ -102,7 +114,7 @@ class Overview:
         }  # fmt: skip
 
     def row(self, row: Row, measures: list[str], now: int) -> dict[str, Any]:
-        """One model as a line."""
+        """A model as a line of the overview, as it is sent in JSON; `now` in epoch ms."""
         history, key, reading = self._history, row.model.key, row.reading
         missed = self.missed(row)
         values = {} if reading is None else reading.measures

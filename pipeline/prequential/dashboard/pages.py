@@ -124,7 +124,10 @@ class Courses:
         self._sent: dict[str, tuple[Series, int, int]] = {}
 
     def course(self, name: str, series: Series | None) -> dict[str, Any]:
-        """The points of a course, column by column, from number `from` on: those before it are known."""
+        """The points of a course, column by column, from number `from` on: those before it were sent.
+
+        `t` is epoch ms, `outcomes` the sequence's by then, `values` numbers by name.
+        """
         if series is None:
             return {"from": 0, "t": [], "outcomes": [], "values": {}}
         self._history.within(series)
@@ -141,9 +144,9 @@ class Courses:
 
 
 def pair_page(history: History, about: PairKey, courses: Courses | None = None) -> dict[str, Any]:
-    """Two models: the difference of their losses over time, with the verdict. Raises Absent if not known.
+    """Two models: the difference of their losses over time, with the verdict, as it is sent in JSON.
 
-    Of `about` the estimator doesn't matter.
+    Of `about` the estimator doesn't matter. Raises Absent if not known.
     """
     courses = courses or Courses(history)
     found = [

@@ -52,12 +52,12 @@ class Series:
 
     @property
     def names(self) -> list[str]:
-        """The values that some point has."""
+        """Names of the values that some point has, in the order in which they came."""
         return list(self._columns)
 
     @property
     def width(self) -> int:
-        """Numbers of 4 bytes that a point takes."""
+        """Numbers of 4 bytes that a point takes: its time, its outcomes and its values."""
         return 2 * AXES + len(self._columns)
 
     def wants(self, time: int, outcomes: int) -> bool:
@@ -71,7 +71,10 @@ class Series:
         return bool(said_again or far_in_time or (past[1] > 0 and past[1] >= self._outcomes_apart))
 
     def add(self, time: int, outcomes: int, values: Mapping[str, float]) -> bool:
-        """Take a point; whether it was. One after as many outcomes as the last takes that one's place."""
+        """Take a point; returns whether it was taken.
+
+        One after as many outcomes as the last one takes that one's place.
+        """
         if self.size:
             last = self._axes[self.size - 1]
             time = max(time, int(last[0]))
@@ -113,24 +116,24 @@ class Series:
             self._keep(np.arange(first, self.size))
 
     def times(self, start: int = 0) -> list[int]:
-        """Epoch ms of the points from number `start` on."""
+        """Times, in epoch ms, of the points from number `start` (from 0) on."""
         times: list[int] = self._axes[start : self.size, 0].tolist()
         return times
 
     def outcomes(self, start: int = 0) -> list[int]:
-        """Outcomes of the sequence by then."""
+        """How many outcomes the sequence had had at the points from number `start` (from 0) on."""
         outcomes: list[int] = self._axes[start : self.size, 1].tolist()
         return outcomes
 
     def values(self, name: str, start: int = 0) -> list[float | None]:
-        """Values to six digits; None where there was none."""
+        """Values at the points from number `start` (from 0) on, to six digits; None where there was none."""
         column = self._columns.get(name)
         if column is None:
             return [None] * (self.size - start)
         return [_shown(value) for value in self._values[start : self.size, column].tolist()]
 
     def at_most(self, points: int) -> list[int]:
-        """Numbers of so many points, evenly spread by their places; the first and the last are among them."""
+        """Numbers, from 0, of at most `points` points, spread evenly, the first and the last among them."""
         if self.size <= points:
             return list(range(self.size))
         numbers: list[int] = np.unique(np.linspace(0, self.size - 1, points).round().astype(int)).tolist()

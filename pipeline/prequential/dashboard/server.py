@@ -50,7 +50,7 @@ _MOST_LISTENERS = 100
 
 
 def static_files() -> dict[str, bytes]:
-    """The page's own files, by name."""
+    """The page's own files (HTML, script, style), by name."""
     folder = resources.files("prequential.dashboard") / "static"
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
@@ -84,7 +84,7 @@ class Server(HttpServer):
         return f"{address(self._access.scheme, host, self.port)}/"
 
     def failed(self, request: web.Request) -> web.Response:
-        """500, without the error: the log has it."""
+        """A response with status 500 and no word of the error, which the log has."""
         return _wrong(request, 500, "it can't be answered: the log says why")
 
     @web.middleware

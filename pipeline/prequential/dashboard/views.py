@@ -49,7 +49,7 @@ class Board:
         self._lock = threading.Lock()
 
     def take(self, records: Iterable[Record]) -> None:
-        """Take messages in."""
+        """Take messages of output topics in, in the order in which they came."""
         with self._lock:
             for topic, value, time in records:
                 self.history.update(topic, value, time)
@@ -61,7 +61,7 @@ class Board:
         return self._clock is not None
 
     def now(self) -> int:
-        """Epoch ms."""
+        """The time in epoch ms: the clock's, of files that of the newest message."""
         return self._clock() if self._clock is not None else self.history.newest_ts
 
     def heard(self, view: str, params: Params) -> int:
@@ -81,7 +81,7 @@ class Board:
         return {**found, "board": self._status()}
 
     def courses(self) -> Courses:
-        """For somebody who stays: see `Courses`."""
+        """New courses for somebody who stays, who is sent what is new each time."""
         return Courses(self.history)
 
     def _status(self) -> dict[str, Any]:

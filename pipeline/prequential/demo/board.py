@@ -74,7 +74,7 @@ class Board:
 
     @property
     def models(self) -> list[str]:
-        """The models, in order of their names."""
+        """The models that have metrics, in order of their names."""
         return sorted({model for model, _, _ in self.newest})
 
     @property
@@ -94,7 +94,7 @@ class Board:
         return [stage for stage in STAGES if stage not in same]
 
     def measure(self, model: str, stage: str, estimator: str, name: str) -> float | None:
-        """A measure's newest value, None if it has none."""
+        """A measure's newest value of a model, a stage and an estimator; None if it has none."""
         metrics = self.newest.get((model, stage, estimator))
         return None if metrics is None else metrics.measures.get(name)
 

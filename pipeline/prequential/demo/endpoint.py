@@ -33,7 +33,7 @@ def is_ready(base: str) -> bool:
 
 
 def scrape(base: str) -> Readings | None:
-    """One reading; None if there was no answer in time."""
+    """One reading of the worker's metrics at the URL `base`; None if there was no answer in time."""
     try:
         with urlopen(f"{base}/metrics", timeout=_ANSWER_SECONDS) as answer:
             return parse(answer.read().decode())

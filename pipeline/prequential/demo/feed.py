@@ -41,7 +41,7 @@ class Feed:
         return self._thread.is_alive()
 
     def start(self) -> None:
-        """Begin; the first instance comes at once."""
+        """Begin to send, in a thread of its own; the first instance comes at once."""
         self._thread.start()
 
     def stop(self) -> None:

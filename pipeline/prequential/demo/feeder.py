@@ -37,7 +37,7 @@ _LOOK_SECONDS = 0.5
 _REGIONS = (*("north",) * 20, *("south",) * 12, "islands")
 
 
-class Round(ModelServer):
+class MicroBatch(ModelServer):
     """One round. Its ids are its own, and predictions say the version of their model: the round's name."""
 
     def __init__(self, plan: Plan, models: Mapping[str, Model], name: str) -> None:
@@ -61,7 +61,7 @@ def feed(kafka: KafkaConfig, rate: float, seconds: float, stop: Stop) -> None:
     for seed in count():
         plan = Plan(seconds, seed, rate)
         name = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
-        running = Feed(Round(plan, build_models(plan), name), kafka)
+        running = Feed(MicroBatch(plan, build_models(plan), name), kafka)
         running.start()
         while running.running and not stop.wait(_LOOK_SECONDS):
             pass

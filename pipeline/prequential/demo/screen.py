@@ -25,8 +25,8 @@ _INCIDENTS = 4
 _BEHIND = 2.0
 
 
-def picture(board: Board, feed: Feed, console: Console) -> Group:
-    """Everything that is known by now."""
+def read_snapshot(board: Board, feed: Feed, console: Console) -> Group:
+    """All that is known by now, for rich to draw: progress, the drift, the models' table, incidents."""
     server = feed.server
     parts: list[Text | Table] = [
         Text(progress(board, feed)),
@@ -90,7 +90,7 @@ def legend(server: ModelServer) -> list[str]:
 
 
 def progress(board: Board, feed: Feed) -> str:
-    """How far it is, in one line."""
+    """How far the stream is and how much has come, in one line of text."""
     server = feed.server
     readings = board.readings
     behind = f" ({feed.behind:.0f} s behind: busy machine)" if feed.behind >= _BEHIND else ""
@@ -107,7 +107,7 @@ def progress(board: Board, feed: Feed) -> str:
 
 
 def drift(server: ModelServer) -> str:
-    """Where the drift is, in one line."""
+    """At which instance the drift is, and whether it has come, in one line of text."""
     number = server.plan.drift
     if server.instances < number:
         return f"drift to be put in at instance {number:,}"
@@ -131,7 +131,7 @@ def recent_line(board: Board) -> str:
 
 
 def incident_line(incident: Incident, server: ModelServer) -> str:
-    """One incident, in one line."""
+    """An incident in one line of text: since when, how bad, which causes, and how many alarms."""
     since, later = incident.change_point["outcome"], ""
     if server.drift_outcome is not None:
         off = since - server.drift_outcome
@@ -155,5 +155,5 @@ def print_lines(lines: Iterable[str], console: Console) -> None:
 
 
 def print_table(board: Board, server: ModelServer, console: Console) -> None:
-    """The table for good, at the end."""
+    """Print the models' table for good, at the end of the run."""
     print_wide(lambda wide: table(board, server, wide), console)

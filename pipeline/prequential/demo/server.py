@@ -43,7 +43,7 @@ class ModelServer:
         self._waiting: WaitingInstances[Arrival] = WaitingInstances(ages=AGES)
 
     def messages(self) -> Iterator[Said]:
-        """All that it says, in order of time."""
+        """All that the server says (instances, predictions, labels), in order of time."""
         for event in events(self.plan):
             for _, arrival in self._waiting.due(event.at):
                 yield from self._predict(event.at, arrival, self.learning)

@@ -110,7 +110,7 @@ class Plan:
 
     @property
     def drift(self) -> int:
-        """The number of the first instance of the new concept."""
+        """The number, from 1, of the first instance of the new concept."""
         return round(self.duration * self.rate / 2) + 1
 
 

@@ -62,7 +62,7 @@ def _gain(initial: float, final: float) -> str:
 
 
 def found(board: Board, server: ModelServer) -> list[str]:
-    """The drift and the incidents, as far as the run came."""
+    """Lines about the drift and the incidents, as far as the run came."""
     number = server.plan.drift
     first = server.drift_outcome
     if first is None:

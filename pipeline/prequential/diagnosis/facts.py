@@ -18,18 +18,24 @@ from prequential.topics.decoding import LABELS, PREDICTIONS
 
 
 def triple(values: Iterable[int]) -> tuple[int, int, int]:
-    """Three whole numbers, by kind of record."""
+    """Three whole numbers by kind of record: instances, predictions, labels."""
     instances, predictions, labels = map(int, values)
     return instances, predictions, labels
 
 
 def streams_of(shard: Shard, start: int = 0, stop: int | None = None) -> list[StreamFacts]:
-    """The facts of the streams of a shard, by their order from `start` to `stop`, without examples."""
+    """The facts of a shard's streams number `start` to `stop`, without examples.
+
+    They are numbered from 0 as they came.
+    """
     return [_stream(shard, stream) for stream in shard.catalog.streams[start:stop]]
 
 
 def with_example(shard: Shard, facts: StreamFacts) -> StreamFacts:
-    """The facts of a stream, with ids for an example where they never meet; a look at all that is known."""
+    """The facts of a stream, with ids as an example where predictions and labels never meet.
+
+    Looking for one takes time in proportion to all instances that are known.
+    """
     if not never_meet(facts):
         return facts
     return replace(facts, example=example(shard, shard.catalog.by_name[facts.name]))
@@ -42,7 +48,7 @@ def read_by(shard: Shard) -> tuple[int, int, int]:
 
 
 def since(now: StreamFacts, before: StreamFacts | None) -> StreamFacts:
-    """What has been added since former facts of the same stream."""
+    """The facts of a stream with counts of what came since former facts; None: since its beginning."""
     if before is None:
         return now
     return replace(
@@ -56,7 +62,7 @@ def since(now: StreamFacts, before: StreamFacts | None) -> StreamFacts:
 
 def _stream(shard: Shard, stream: Stream) -> StreamFacts:
     catalog, code, config = shard.catalog, stream.code, stream.config
-    streams, subjects = catalog.columns.streams, catalog.columns.subjects
+    streams, entities = catalog.columns.streams, catalog.columns.entities
     seen = shard.seen
     records = earliest = latest = (0, 0, 0)
     if code < len(seen.records):
@@ -74,7 +80,7 @@ def _stream(shard: Shard, stream: Stream) -> StreamFacts:
         earliest=earliest,
         latest=latest,
         matched=int(streams.completed[code]),
-        late_predictions=int(subjects.late[models].sum()),
+        late_predictions=int(entities.late[models].sum()),
         late_labels=int(streams.late_label[code]),
         lateness=latency.quantiles(shard.state.accounts.late_latencies, np.array([code]))[0].get("p50"),
         reused=recurrence.reused_of(shard.recurrence, code),

@@ -112,7 +112,7 @@ class StreamFacts:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of some shards together."""
+    """What is known of some shards together, in which `findings` looks for what is wrong."""
 
     streams: tuple[StreamFacts, ...]
     records: tuple[int, int, int]  # read, unusable ones among them
@@ -139,7 +139,7 @@ def findings(facts: Facts, least: int = 1) -> list[Finding]:
 
 
 def why_nothing(facts: Facts, found: list[Finding]) -> str:
-    """Why nothing was evaluated, in one sentence."""
+    """Why nothing was evaluated, in one sentence: what is missing, or the first of the findings."""
     for kind in (PREDICTIONS, LABELS):
         if not facts.records[kind]:
             return f"nothing was evaluated: there are no {KINDS[kind]}"

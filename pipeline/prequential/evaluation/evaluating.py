@@ -46,29 +46,58 @@ def evaluate(
 ) -> Result:
     """Evaluate predictions by the labels that came, as `prequential replay` does.
 
-    `predictions`, `labels` and `instances` are tables: of pandas, polars, Arrow and whatever else has the
-    Arrow C interface, dicts of columns, iterables of dicts, or paths of files. A Series, an array or a list
-    of values is the column `y_pred` of predictions, `y_true` of labels. Tables have columns of the names
-    that records have (`instance_id`, `y_pred`, `y_true`, `ts`, …); `columns` says where they are if not:
-    `{"instance_id": "customer", "ts": {"path": "when", "unit": "s"}}`, or by table
-    `{"labels": {"y_true": "churned"}}`, in the form of the configuration's section `files`.
+    Tables are of pandas, polars, Arrow and whatever else has the Arrow C interface, dicts of columns,
+    iterables of dicts, or paths of files; predictions and labels may also be a Series, an array of shape (n,)
+    or a list of values. Columns have the names that records have: `instance_id`, `y_pred`, `y_true`, `ts`
+    (epoch ms, RFC 3339, or the table's own times), `y_proba`, `segments`, …
 
     Predictions and labels may be one and the same table. Where no table has a `ts`, the order of rows is that
     of time: in one table each label follows its prediction, of two tables all labels come after all
     predictions. Without an `instance_id` the rows of both belong together one by one, and where they have no
-    `ts` either each label follows its prediction, as in one table. `stream` and `model`
-    are those of tables without such columns.
+    `ts` either each label follows its prediction, as in one table.
 
-    `settings` are those of a stream (`estimators`, `stages`, `label_horizon`, `detectors`, `task`, …);
-    `config` is a configuration file, or a dict of the same form. A `champion` is compared with each other
-    model.
+    Parameters
+    ----------
+    predictions
+        A table; what has no columns is `y_pred`.
+    labels
+        A table, perhaps the same one; what has no columns is `y_true`.
+    instances
+        A table of when instances came, of their segments and label propensities; None: there is none.
+    config
+        A configuration file, or a dict of the same form; None: all defaults.
+    columns
+        Where columns are that have other names: `{"instance_id": "customer", "ts": {"path": "when", "unit":
+        "s"}}`, or by table `{"labels": {"y_true": "churned"}}`, in the form of the configuration's section
+        `files`. An id may be several columns: `{"instance_id": ["customer", "day"]}`.
+    stream
+        The stream of tables without such a column.
+    model
+        The model of tables without such a column.
+    reused_ids
+        Allow ids that come again while labels are awaited: instances then meet each other's labels.
+    **settings
+        Those of a stream: `estimators`, `stages`, `label_horizon`, `detectors`, `task`, … They win over
+        `config`. A `champion` is compared with each other model.
 
-    Ids that come again while labels are awaited are refused, as instances then meet each other's labels; an
-    id may be several columns (`columns={"instance_id": ["customer", "day"]}`). `reused_ids` allows them.
+    Returns
+    -------
+    Result
+        Measures, comparisons, alarms and incidents: the numbers are those of `replay`, bit for bit.
 
-    Raises ConfigError, in one sentence, for settings and columns that make no sense, WorkError if nothing
-    could be evaluated, or ids are refused.
+    Raises
+    ------
+    ConfigError
+        In one sentence, for settings and columns that make no sense.
+    TypeError
+        For what is no table.
+    UsageError
+        If a file can't be opened, or a table needs pyarrow and it isn't installed.
+    WorkError
+        If a file has no such content as it should, nothing could be evaluated, or ids come again.
 
+    Examples
+    --------
     >>> table = {
     ...     "y_pred": ["UP", "UP", "DOWN", "UP"], "y_true": ["UP", "DOWN", "DOWN", "UP"], "model": ["nb"] * 4,
     ... }
@@ -108,7 +137,10 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def run(config: Config, sources: list[Located]) -> Result:
-    """The result of a replay of these sources."""
+    """The result of a replay of these sources, one of each kind at most.
+
+    Raises WorkError if nothing could be evaluated.
+    """
     by_kind = {source.kind: source for source in sources}
 
     def place(kind: int, partition: int, offset: int) -> Place:
@@ -133,7 +165,7 @@ def run(config: Config, sources: list[Located]) -> Result:
 
 
 def compile_once(config: Config) -> None:
-    """Have the engine's loops compiled that a configuration needs, once in a process."""
+    """Have the engine's loops compiled that a configuration needs, once in a process; says so on stderr."""
     names = {stream.digest for stream in (config.defaults, *config.streams.values())}
     if not names <= _compiled:
         compile_loops(lambda notice: print(f"prequential: {notice}", file=sys.stderr), config)

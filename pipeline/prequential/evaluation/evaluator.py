@@ -29,10 +29,28 @@ _MOST = 1_000
 class Evaluator:
     """Evaluates predictions as their labels come.
 
-    `stream` is what they are of; `settings` and `config` are as in `evaluate`. Records are processed in the
-    order of the calls, some at a time, and as soon as something is asked for: whenever that is, the numbers
-    are the same, and those of `evaluate` and `replay` for the same records in that order.
+    Records are processed in the order of the calls, some at a time, and as soon as something is asked for:
+    whenever that is, the numbers are the same, and those of `evaluate` and `replay` for the same records in
+    that order.
 
+    Parameters
+    ----------
+    stream
+        The stream that all predictions and labels are of.
+    config
+        As in `evaluate`.
+    **settings
+        As in `evaluate`.
+
+    Raises
+    ------
+    ConfigError
+        In one sentence, for settings that make no sense.
+    ValueError
+        If `stream` is no name of at most 256 bytes.
+
+    Examples
+    --------
     >>> evaluator = Evaluator(estimators=["all", "window:100"])
     >>> for i in range(200):
     ...     evaluator.predict(i, "UP", model="nb")
@@ -72,12 +90,31 @@ class Evaluator:
         segments: Mapping[str, str] | None = None,
         model_version: values.Id | None = None,
     ) -> None:
-        """A model predicts; as often as it changes its mind before the label is known.
+        """Take a model's prediction; as often as it changes its mind before the label is known.
 
-        `y_proba` are probabilities by class; `ts` is when (epoch milliseconds, or a datetime with a time
-        zone). Without any `ts` the number of the prediction is the time. A `y_pred` of None is no prediction
-        yet, as learners say it that haven't learned anything. Raises ValueError, quoting the argument, for
-        what can't be used.
+        Parameters
+        ----------
+        instance_id
+            A string or an integer: what the label will name it by.
+        y_pred
+            The predicted class, or a number where `task` is `regression`; None is no prediction yet, as
+            learners say it that haven't learned anything.
+        y_proba
+            Probabilities by class.
+        model
+            The model's name.
+        ts
+            When it was made: epoch milliseconds, or a datetime with a time zone. Without any `ts` the number
+            of the prediction is the time.
+        segments
+            Groups of the instance, such as `{"region": "north"}`.
+        model_version
+            The version of the model.
+
+        Raises
+        ------
+        ValueError
+            For what can't be used, quoting the argument.
         """
         if y_pred is None:
             return
@@ -89,7 +126,22 @@ class Evaluator:
         self._add(PREDICTIONS, record, values.milliseconds(ts), self._time + 1)
 
     def learn(self, instance_id: values.Id, y_true: values.Class, *, ts: values.Time = None) -> None:
-        """The truth about an instance is known. Arguments and errors are as in `predict`."""
+        """Take the truth about an instance; what differs from the label before it is a revision.
+
+        Parameters
+        ----------
+        instance_id
+            As in `predict`.
+        y_true
+            The true class, or a number where `task` is `regression`.
+        ts
+            When it became known, as in `predict`. Without any `ts` it is the time of the latest prediction.
+
+        Raises
+        ------
+        ValueError
+            For what can't be used, quoting the argument.
+        """
         record = Label(
             self._stream, values.identifier("instance_id", instance_id), self._target("y_true", y_true), None
         )
@@ -99,10 +151,39 @@ class Evaluator:
         self, measure: str | None = None, *, model: str | None = None, stage: str = "final",
         estimator: str | None = None,
     ) -> Any:  # fmt: skip
-        """The present value of a measure (None: it has none), or all that have one, by name.
+        """The present value of a measure, or of all that have one.
 
-        `model` must be named if there are several. `estimator` is by default the one of the latest part: the
-        first one that forgets, or `all`. Raises ValueError for names that nothing has.
+        Parameters
+        ----------
+        measure
+            Its name; None: all.
+        model
+            Must be named if there are several.
+        stage
+            Which of an instance's predictions is evaluated.
+        estimator
+            By default the one of the latest part: the first one that forgets, or `all`.
+
+        Returns
+        -------
+        float, None or dict
+            The measure's value, None if it has none; without `measure` all values by name, empty while there
+            are no outcomes.
+
+        Raises
+        ------
+        ValueError
+            If there are several models and none is named, and for a model, stage or estimator without
+            outcomes.
+
+        Examples
+        --------
+        >>> evaluator = Evaluator(estimators=["all", "window:2"])
+        >>> for i, y in enumerate(["UP", "DOWN", "DOWN"]):
+        ...     evaluator.predict(i, "UP")
+        ...     evaluator.learn(i, y)
+        >>> evaluator.get("accuracy"), evaluator.get("accuracy", estimator="all")
+        (0.0, 0.3333333333333333)
         """
         found = self._estimates(model, stage, estimator)
         return found if measure is None else found.get(measure)
@@ -116,7 +197,22 @@ class Evaluator:
         return detected
 
     def result(self) -> Result:
-        """What has been found so far: messages that were due, alarms, comparisons, and a summary."""
+        """What has been found so far.
+
+        Returns
+        -------
+        Result
+            Messages that were due, alarms, comparisons, and a summary; later calls don't change it.
+
+        Examples
+        --------
+        >>> evaluator = Evaluator(estimators=["all"])
+        >>> for i in range(4):
+        ...     evaluator.predict(i, "UP", model="nb")
+        ...     evaluator.learn(i, "UP" if i else "DOWN")
+        >>> evaluator.result().measures("accuracy")
+        {'nb': 0.75}
+        """
         self._process()
         shard = self._shard
 
@@ -203,7 +299,9 @@ def _without_time(config: Config) -> Config:
     """
 
     def resolved(stream: StreamConfig) -> StreamConfig:
-        return stream if stream.emit_every_given else replace(stream, emit_every=None)
+        if not stream.emit_every_given:
+            stream = replace(stream, emit_every=None)
+        return stream if stream.emit_comparisons_given else replace(stream, emit_comparisons=None)
 
     streams = {name: resolved(stream) for name, stream in config.streams.items()}
     return replace(config, defaults=resolved(config.defaults), streams=streams)

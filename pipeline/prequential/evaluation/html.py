@@ -34,7 +34,7 @@ _STYLE = (
 
 
 def page_of(summary: Summary) -> str:
-    """The summary."""
+    """The summary as a piece of HTML: one `div` with its style, every text escaped."""
     parts = [_STYLE, _text([*record_lines(summary, IN_PYTHON), *outcome_lines(summary)])]
     for task in COLUMNS:
         rows = [one for one in summary.sequences if one.task == task]

@@ -24,11 +24,31 @@ _WIDTH = 120
 
 
 class Result:
-    """What an evaluation has found.
+    """What an evaluation has found; `evaluate` and `Evaluator.result` make it.
 
     Tables are Arrow's (`.to_pandas()`, `polars.from_arrow(…)`), with a row for each message that `replay`
-    would have written, the same bit for bit, and their measures as columns. They need pyarrow; the summary
-    doesn't.
+    would have written, the same bit for bit, and their measures as columns. They need pyarrow, and raise
+    UsageError without it; all else doesn't. In a notebook a result shows itself as HTML, elsewhere `print`
+    shows the same as text.
+
+    Attributes
+    ----------
+    messages
+        All messages in their order, as structs of `prequential.topics.outputs`.
+    summary
+        What became of all records, and how models stand (see `replay --summary`).
+
+    Examples
+    --------
+    >>> from prequential.evaluation import evaluate
+    >>> table = {"y_pred": ["UP", "UP", "DOWN", "UP"], "y_true": ["UP", "DOWN", "DOWN", "UP"]}
+    >>> result = evaluate(table, table, estimators=["all"])
+    >>> result.metrics.column("accuracy").to_pylist()
+    [0.75, 0.75]
+    >>> result.metrics.column("stage").to_pylist()
+    ['initial', 'final']
+    >>> result.dead_letters
+    []
     """
 
     def __init__(self, outputs: Sequence[Message], summary: Summary, config: Config) -> None:
@@ -40,17 +60,25 @@ class Result:
 
     @cached_property
     def metrics(self) -> Any:
-        """Measures in the course of time: a row for each sequence and estimator, whenever one was due."""
+        """Measures in the course of time: an Arrow table, a row for each sequence and estimator when due.
+
+        Columns are the fields of `prequential.topics.outputs.Metrics`, with each measure as one of its own;
+        `ts` is a timestamp in ms (UTC), or the number of a row where records had no times.
+        """
         return self._table(Metrics)
 
     @cached_property
     def comparisons(self) -> Any:
-        """How pairs of models compared in the course of time."""
+        """How pairs of models compared in the course of time: an Arrow table, a row for each message.
+
+        Columns are the fields of `prequential.topics.outputs.Comparison`, with each measure as one of its
+        own.
+        """
         return self._table(Comparison)
 
     @cached_property
     def alarms(self) -> Any:
-        """Drift alarms."""
+        """Drift alarms: an Arrow table with the fields of `prequential.topics.outputs.Alarm`."""
         return self._table(Alarm)
 
     @cached_property
@@ -64,17 +92,43 @@ class Result:
 
     @cached_property
     def dead_letters(self) -> list[dict[str, Any]]:
-        """Records that couldn't be used: which input, the number of the record in order of time, and why."""
+        """Records that couldn't be used: `input`, `number` in order of time from 0, and `reason` of each."""
         letters = [one for one in self.messages if isinstance(one, DeadLetter)]
         return [{"input": KINDS[one.kind], "number": one.offset, "reason": one.reason} for one in letters]
 
     def measures(
         self, measure: str, *, stage: str = "final", estimator: str | None = None, stream: str | None = None
     ) -> dict[str, float | None]:
-        """A measure of the whole run by model; of several streams the one must be named.
+        """A measure of the whole run by model.
 
-        `estimator` is by default `all`, or the first one where that isn't evaluated; `window:1000` gives the
-        latest outcomes. None where a measure has no value. Raises ValueError for names that nothing has.
+        Parameters
+        ----------
+        measure
+            Its name, such as `kappa`.
+        stage
+            Which of an instance's predictions is evaluated.
+        estimator
+            By default `all`, or the first one where that isn't evaluated; `window:1000` gives the latest
+            outcomes.
+        stream
+            Must be named if there are several.
+
+        Returns
+        -------
+        dict
+            By model its value; None where it has none.
+
+        Raises
+        ------
+        ValueError
+            For names that nothing has, and if there are several streams and none is named.
+
+        Examples
+        --------
+        >>> from prequential.evaluation import evaluate
+        >>> table = {"y_pred": ["UP", "UP", "DOWN"], "y_true": ["UP", "DOWN", "DOWN"], "model": ["nb"] * 3}
+        >>> evaluate(table, table, estimators=["all"]).measures("accuracy")
+        {'nb': 0.6666666666666666}
         """
         found: dict[str, float | None] = {}
         rows = [one for one in self.summary.sequences if stream in (None, one.stream)]
@@ -99,7 +153,25 @@ class Result:
         return found
 
     def report(self, path: str | os.PathLike[str], title: str = "") -> int:
-        """Write a report as one HTML file that needs nothing else; returns its size in bytes."""
+        """Write a report as one HTML file that needs nothing else.
+
+        Parameters
+        ----------
+        path
+            Where to; a file that is there is replaced.
+        title
+            By default the names of the streams.
+
+        Returns
+        -------
+        int
+            The file's size in bytes.
+
+        Raises
+        ------
+        OSError
+            If the file can't be written.
+        """
         streams = ", ".join(dict.fromkeys(one.stream for one in self.summary.outcomes))
         report = Report(title or streams, self._config)
         for message in self.messages:

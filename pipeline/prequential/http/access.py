@@ -35,7 +35,7 @@ class Access:
 
     @property
     def scheme(self) -> str:
-        """`http`, or `https`."""
+        """`https` where there is a certificate, else `http`."""
         return "https" if self.tls else "http"
 
     def allows(self, authorization: str | None) -> bool:

@@ -41,7 +41,7 @@ class Endpoint(HttpServer):
         )  # fmt: skip
 
     def failed(self, request: web.Request) -> web.Response:
-        """500, without the error: the log has it."""
+        """A response with status 500 and no word of the error, which the log has."""
         return self._response(request, 500, TEXT, b"it can't be answered: the log says why\n")
 
     @web.middleware

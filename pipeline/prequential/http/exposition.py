@@ -9,7 +9,7 @@ from prometheus_client.utils import floatToGoString
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
+GAUGE, COUNTER, HISTOGRAM, SUMMARY = "gauge", "counter", "histogram", "summary"
 
 #: A float as Prometheus reads it; without types.
 _shown: Any = floatToGoString
@@ -18,7 +18,9 @@ _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 def labels(**values: Any) -> str:
-    r"""Labels as they stand between braces; a name may end in an underscore where Python has it for itself.
+    r"""Labels as they stand between braces, with values escaped.
+
+    A name may end in an underscore where Python has it for itself.
 
     >>> print(labels(stream='a"b', class_="UP"))
     stream="a\"b",class="UP"
@@ -32,7 +34,7 @@ def escaped(value: Any) -> str:
 
 
 class Family:
-    """A metric with its samples.
+    """A metric with its samples; `kind` is `COUNTER`, `GAUGE` or `HISTOGRAM`.
 
     >>> family = Family("prequential_late_labels_total", COUNTER, "Labels later than the horizon")
     >>> family.add('stream="s"', 3)
@@ -48,21 +50,37 @@ class Family:
         self._lines: list[str] = []
 
     def add(self, labels: str, value: float) -> None:
-        """A sample with labels, or without any."""
+        """Add a sample with labels (as `labels` writes them), or without any ("")."""
         self._lines.append(_line(self.name, labels, value))
 
     def add_buckets(self, labels: str, bounds: Iterable[float], counts: Iterable[int], total: float) -> None:
-        """A histogram's samples: values up to each of the bounds, and one more count of those beyond."""
+        """Add a histogram's samples.
+
+        Parameters
+        ----------
+        labels
+            As in `add`.
+        bounds
+            Upper bounds of the buckets, ascending, without the infinite one.
+        counts
+            Values in each bucket, not added up, and one more count of those beyond.
+        total
+            Sum of all values.
+        """
         so_far = 0
         first = labels and f"{labels},"
         for bound, count in zip((*map(str, bounds), "+Inf"), counts):
             so_far += count
             self._lines.append(_line(f"{self.name}_bucket", f'{first}le="{bound}"', so_far))
-        self._lines.append(_line(f"{self.name}_count", labels, so_far))
+        self.add_count(labels, so_far)
         self._lines.append(_line(f"{self.name}_sum", labels, total))
 
+    def add_count(self, labels: str, count: int) -> None:
+        """Of a histogram, or of a summary without quantiles: how many values there are."""
+        self._lines.append(_line(f"{self.name}_count", labels, count))
+
     def text(self) -> str:
-        """The metric as Prometheus reads it."""
+        """The metric in Prometheus's text format: its help, its type, and its samples."""
         return self._head + "".join(self._lines)
 
 

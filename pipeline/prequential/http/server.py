@@ -90,7 +90,7 @@ class HttpServer(ABC):
 
     @property
     def address(self) -> str:
-        """Where it is served."""
+        """The URL where it is served, with the port that it has got."""
         return address(self._scheme, self.host, self.port)
 
     def stop(self) -> None:
@@ -136,7 +136,7 @@ class HttpServer(ABC):
 
     @abstractmethod
     def failed(self, request: web.Request) -> web.Response:
-        """The answer where the log says why there is none."""
+        """Make the answer of a request that raised what it shouldn't; the log says what."""
 
 
 async def _named(_: web.Request, answer: web.StreamResponse) -> None:
@@ -144,7 +144,7 @@ async def _named(_: web.Request, answer: web.StreamResponse) -> None:
 
 
 def address(scheme: str, host: str, port: int) -> str:
-    """Where something is served, as browsers want it.
+    """The URL of a host and port, an IPv6 address in brackets.
 
     >>> address("http", "127.0.0.1", 9464), address("https", "::1", 9464)
     ('http://127.0.0.1:9464', 'https://[::1]:9464')
@@ -153,7 +153,7 @@ def address(scheme: str, host: str, port: int) -> str:
 
 
 async def in_thread(made: Callable[[], T]) -> T:
-    """What takes its time, or waits, made beside the loop."""
+    """What `made` returns, or raises: called in a thread, so that the event loop goes on meanwhile."""
     return await asyncio.get_running_loop().run_in_executor(None, made)
 
 

@@ -313,6 +313,10 @@ def _end_if_failed(task: asyncio.Future[None]) -> None:
 
 
 def run_ingest(config: Config) -> int:
-    """Run in this process until it is told to stop; returns the exit status."""
+    """Run `ingest` in this process until it is told to stop; returns the exit status.
+
+    Raises WorkError if topics are missing or don't fit, or Kafka can't be reached; UsageError without any
+    source.
+    """
     letters = check_topics(config)
     return leave(asyncio.run(Ingest(config, translators(config, letters)).run()))

@@ -92,12 +92,15 @@ class Demand(NamedTuple):
     #: Whether it can't go on without more.
     blocked: Sequence[bool]
     #: Next offsets that it takes, and since when it stands there (monotonic seconds).
-    cut: Sequence[int]
+    vector: Sequence[int]
     since: float
 
 
 class Fetcher:
-    """Reads the input topics of the shards that are asked for."""
+    """Reads the input topics of the shards that are asked for.
+
+    `on_partitions` is called with the partitions that the group gives this member.
+    """
 
     def __init__(
         self,
@@ -166,7 +169,7 @@ class Fetcher:
     # ---- shards
 
     def open(self, partition: int, offsets: Iterable[int]) -> None:
-        """Begin to read a shard's three partitions at `offsets`."""
+        """Begin to read a shard's three partitions at `offsets` (instances, predictions, labels)."""
         self._open.add(partition)
         for reader, topic, offset in zip(self._readers, self._topics, offsets):
             reader.incremental_assign([TopicPartition(topic, partition, offset)])
@@ -210,7 +213,7 @@ class Fetcher:
         return at if at >= self._readable_at.get((kind, partition), -inf) else -inf
 
     def demand(
-        self, partition: int, plenty: Sequence[bool], blocked: Sequence[bool], cut: Sequence[int]
+        self, partition: int, plenty: Sequence[bool], blocked: Sequence[bool], vector: Sequence[int]
     ) -> None:
         """Of which topics a shard has plenty, without more of which it can't go on, and where it stands.
 
@@ -220,9 +223,9 @@ class Fetcher:
         if partition not in self._open:
             return
         former = self._demands.get(partition)
-        stays = former is not None and former.cut == cut
+        stays = former is not None and former.vector == vector
         since = former.since if former is not None and stays else monotonic()
-        self._demands[partition] = Demand(plenty, blocked, cut, since)
+        self._demands[partition] = Demand(plenty, blocked, vector, since)
         for kind, _ in [place for place in self._held_back if place[1] == partition]:
             if not stays or blocked[kind]:
                 self._pause(self._held_back, kind, partition, False)
@@ -238,7 +241,7 @@ class Fetcher:
     # ---- the group and its records
 
     def subscribe(self) -> None:
-        """Join the group."""
+        """Join the group; which shards it gives is told to `on_partitions`."""
         self._member.subscribe(
             list(self._topics),
             on_assign=self._on_assign,
@@ -247,7 +250,10 @@ class Fetcher:
         )
 
     def fetch(self, now: float) -> list[list[Fetched]]:
-        """What has come, by topic; `now` is monotonic (seconds)."""
+        """What has come: for each topic that had something the batches of its partitions.
+
+        `now` is monotonic (seconds). Raises WorkError if the group has thrown this member out.
+        """
         message = self._member.poll(0)  # serves rebalances
         if message is not None and (error := message.error()) is not None:
             if error.code() == KafkaError._FATAL:
@@ -396,7 +402,7 @@ class Fetcher:
 
 
 def run_end(partitions: list[Any], start: int) -> int:
-    """Where the run of one partition that begins at `start` ends."""
+    """The place behind the last of the equal entries that begin at place `start`."""
     partition = partitions[start]
     if partitions.count(partition) == len(partitions):
         return len(partitions)  # the usual case, without a loop of our own

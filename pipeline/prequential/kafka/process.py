@@ -31,7 +31,7 @@ NO_ANSWER: Answer = (503, TEXT, b"the worker doesn't answer\n")
 
 
 class Late(Exception):
-    """The loop hasn't answered in time."""
+    """The process's loop hasn't answered in time."""
 
 
 class Served:
@@ -40,14 +40,17 @@ class Served:
     _loop: asyncio.AbstractEventLoop
 
     def ask(self, question: Coroutine[Any, Any, Any]) -> Any:
-        """Ask the loop, from another thread; raises Late when it doesn't answer."""
+        """What a coroutine returns that is run on the loop, asked from another thread.
+
+        Raises Late when the loop doesn't answer in time.
+        """
         try:
             return asyncio.run_coroutine_threadsafe(question, self._loop).result(_ANSWER_SECONDS)
         except (TimeoutError, _Unanswered) as error:
             raise Late from error
 
     def live(self) -> Answer:
-        """Whether the loop answers."""
+        """The answer of `/live`: status 200 if the loop answers in time, else that of `NO_ANSWER`."""
         try:
             self.ask(asyncio.sleep(0))
         except Late:
@@ -117,7 +120,10 @@ async def has_crashed(app: Any) -> None:
 
 
 def die(where: str, error: BaseException | None = None) -> None:
-    """Crash-only: an unexpected error ends the process at once; nothing of it is committed."""
+    """End the process at once (status 1) for an unexpected error: crash-only, nothing of it is committed.
+
+    `where` stands before the error in the log; without `error` it is the one that is being handled.
+    """
     error = error or sys.exc_info()[1]
     if isinstance(error, (WorkError, UsageError)):  # the second: a secret's file may be gone meanwhile
         print(f"prequential: {error}", file=sys.stderr, flush=True)
@@ -127,7 +133,10 @@ def die(where: str, error: BaseException | None = None) -> None:
 
 
 def leave(status: int) -> int:
-    """End the process now: threads may be waiting for a broker, and what must be written has been."""
+    """End the process now with this status, without waiting for threads.
+
+    They may be waiting for a broker, and what must be written has been.
+    """
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -92,7 +92,7 @@ rejected = Rejected()
 
 
 async def tell() -> None:
-    """Write the lines to the log, for ever."""
+    """Write lines about rejected records to the log when they are due, for ever."""
     while True:
         await asyncio.sleep(_LOOK_SECONDS)
         say(rejected.due(monotonic()))

@@ -137,7 +137,10 @@ class Transactions:
         return is_stranded(self._producer, self._topic)
 
     def take_over(self) -> None:
-        """Fence whoever had the id before, and abort what that had open."""
+        """Fence whoever had the id before, and abort what that had open, as soon as the broker answers.
+
+        Raises `fenced` if the broker refuses this producer, or it is told to stop meanwhile.
+        """
         self._retried("take over", lambda: self._producer.init_transactions(_TAKE_OVER_SECONDS))
         self._producer.poll(0)  # what was logged up to here: at first its connections are down
         self._doubtful = False

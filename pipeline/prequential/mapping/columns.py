@@ -101,7 +101,7 @@ def _times(
     return found if max(found) <= values.MAX_TS and min(found) >= -values.MAX_TS else None
 
 
-def _cut(found: Column, types: set[type], field: Any) -> Column | None:
+def _vector(found: Column, types: set[type], field: Any) -> Column | None:
     numbers = _numbers(found, types)
     threshold, above, below = field.threshold, field.above, field.below
     return None if numbers is None else [above if value >= threshold else below for value in numbers]
@@ -114,5 +114,5 @@ _WAYS: dict[Any, Callable[[Column, set[type]], Column | None]] = {
 
 #: … of those that a field's settings are bound to.
 _OF_FIELDS: dict[Any, Callable[..., Column | None]] = {
-    conversion.time: _times, conversion.above_or_below: _cut,
+    conversion.time: _times, conversion.above_or_below: _vector,
 }  # fmt: skip

@@ -153,6 +153,25 @@ def segments(path: str, value: Any) -> dict[str, str]:
 def time(path: str, value: Any, unit: str | None = None, timezone: str | None = None) -> int:
     """Epoch milliseconds; digits below the millisecond are cut off. Without an offset dates are UTC.
 
+    Parameters
+    ----------
+    path
+        Where the value is, for errors.
+    value
+        A number, a text, a date or a datetime.
+    unit
+        What numbers count (`s`, `ms`, `us`, `ns`), or how text is written: `rfc3339`, `iso`, or a pattern of
+        `strptime`. None: numbers are ms.
+    timezone
+        Of text and dates without an offset.
+
+    Raises
+    ------
+    ValueError
+        For what is no such time, or beyond 100 million days of 1970.
+
+    Examples
+    --------
     >>> time("value.at", 1.5, "s"), time("value.at", "1970-01-01T00:00:02Z"), time("value.at", "3000", "us")
     (1500, 2000, 3)
     >>> time("at", "1970-01-01 01:00:03", "iso", "Europe/Paris"), time("at", "1970", "%Y", "UTC")
@@ -244,7 +263,7 @@ def class_of_text(value: Any) -> Any:
 
 
 def is_absent(value: Any) -> bool:
-    """Whether a cell has nothing in it.
+    """Whether a cell has nothing in it: None or NaN.
 
     >>> is_absent(None), is_absent(float("nan")), is_absent(0)
     (True, True, False)

@@ -97,18 +97,24 @@ class Origin(NamedTuple):
     lines: Mapping[tuple[Any, ...], str] = {}
 
     def line(self, keys: tuple[Any, ...]) -> str:
-        """File and line of a part, as exactly as they are known, to stand before a sentence."""
+        """File and line of a part, to stand before a sentence; "" where they aren't known.
+
+        Of a part without a line of its own it is that of the nearest part around it.
+        """
         while keys and keys not in self.lines:
             keys = keys[:-1]
         return f"{self.lines[keys]}: " if keys in self.lines else ""
 
     def place(self, *keys: Any) -> str:
-        """The part as a sentence names it."""
+        """The part at these keys as sentences name it: file and line, section and keys."""
         return f"{self.line(keys)}{'.'.join((self.section, *map(str, keys)))}"
 
 
 class Path(NamedTuple):
-    """Where something is in a record: one of `ROOTS`, and the names (or places in lists) below it."""
+    """Where something is in a record: one of `ROOTS`, and the names (or places in lists) below it.
+
+    `text` is the path as it was written.
+    """
 
     root: str
     keys: tuple[str, ...]
@@ -121,6 +127,8 @@ class Path(NamedTuple):
     @classmethod
     def parse(cls, text: Any, bare: bool = False) -> Path:
         """The path of a text; in `bare` ones a column's name stands by itself.
+
+        Raises ValueError, quoting the text, for what is no path.
 
         >>> Path.parse("value.request.id").keys, Path.parse('value."a.b".0').keys
         (('request', 'id'), ('a.b', '0'))
@@ -186,7 +194,7 @@ class Field:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """All that it is made of; none if it is a constant."""
+        """All paths that the value is made of; none if it is a constant."""
         return self.parts or (() if self.path is None else (self.path,))
 
 
@@ -207,7 +215,7 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordMapping:
-    """How records of one kind come out of a source."""
+    """How records of one kind (0 instances, 1 predictions, 2 labels) come out of a source."""
 
     kind: int
     format: str | None = None
@@ -222,7 +230,7 @@ class RecordMapping:
     implied: frozenset[str] = frozenset()
 
     def paths(self) -> list[tuple[tuple[Any, ...], Path]]:
-        """Every path, with the keys that lead to it."""
+        """Every path of the mapping, with the keys that lead to it in the section."""
         found: list[tuple[tuple[Any, ...], Path]] = [
             ((name,), path) for name, one in self.fields.items() for path in one.paths
         ]
@@ -241,7 +249,8 @@ def parse(
     """The mapping that a section says, as YAML gives it.
 
     `kind` is what its records become where that isn't for the section to say (`as`); in `bare` ones the name
-    of a column is a path. Raises MappingError.
+    of a column is a path. `formats` are those that the section may name, `origin` says where it is written.
+    Raises MappingError for the first thing that is wrong.
 
     >>> section = {"as": "labels", "stream": {"const": "s"}, "instance_id": "key", "y_true": "value.truth"}
     >>> parse(section).fields["y_true"].path

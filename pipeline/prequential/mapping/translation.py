@@ -67,7 +67,7 @@ class Records:
         return self._count
 
     def column(self, path: Path) -> list[Any]:
-        """What every record has there; None where it has nothing."""
+        """What every record has at a path, in their order; None where it has nothing."""
         found = self._roots[path.root]
         if found is None:
             return [None] * self._count
@@ -77,7 +77,7 @@ class Records:
 
 
 def pick(found: Sequence[Any], keys: tuple[str, ...]) -> list[Any]:
-    """What each value has below these names.
+    """What each value has below these names, in their order; None where it has nothing.
 
     >>> pick([{"a": [5, 6]}, {"a": None}], ("a", "1"))
     [6, None]
@@ -165,7 +165,10 @@ class Translator:
         return Translated(records, batch.reasons, frozenset(range(count)).difference(kept))
 
     def times(self, table: Table) -> tuple[frozenset[int], list[int | None]]:
-        """Places of the records that are passed over, and of all others their `ts` (ms), as far as known."""
+        """Places of the records that are passed over, and the `ts` (ms) of all others in their order.
+
+        The `ts` is None where nothing says it.
+        """
         count = len(table)
         batch = _Batch(table, self._kept(table, count), {})
         passed = frozenset(range(count)).difference(batch.kept)

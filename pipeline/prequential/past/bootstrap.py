@@ -26,7 +26,10 @@ _SEED_DIGITS = 15
 
 
 class Run(NamedTuple):
-    """Outcomes of a past sequence by their places in it, and what errors of numbers are multiplied by."""
+    """Outcomes of a past sequence by their places in it, (m,) int64 from 0, one after the other.
+
+    `factors`, (m,), is what errors of numbers are multiplied by; None: they stay.
+    """
 
     places: Ints
     factors: Floats | None
@@ -35,8 +38,8 @@ class Run(NamedTuple):
 def block_length(losses: Floats) -> int:
     """Outcomes in a block: n^(1/3), times (√6·|r|/(1 - r²))^(2/3) where that is above 1 (Carlstein 1986).
 
-    r is the correlation of neighbouring losses. The rule is that for the variance of a mean of values that
-    each depend on the one before.
+    r is the correlation of neighbouring losses, of which `losses` has n, (n,) float64. The rule is that for
+    the variance of a mean of values that each depend on the one before. From 1 to n.
 
     >>> rng = np.random.default_rng(1)
     >>> block_length((rng.random(8_000) < 0.1).astype(float)), block_length(np.repeat([0.0, 1.0] * 100, 20))
@@ -52,12 +55,14 @@ def block_length(losses: Floats) -> int:
 
 
 def generator(seed: int, *names: object) -> np.random.Generator:
-    """Random numbers that are a function of a seed and of names."""
+    """A generator of random numbers that are a function of a seed and of names, the same on every machine."""
     return np.random.default_rng(int(identity(seed, *names)[:_SEED_DIGITS], 16))
 
 
 def blocks(random: np.random.Generator, n: int, length: int, block: int) -> Ints:
-    """Places in a past of `n` outcomes, so many of them, in blocks of `block`.
+    """Places in a past of `n` outcomes, in blocks of `block` that begin anywhere: (length,) int64, from 0.
+
+    A block that reaches the past's end goes on at its beginning (circular block bootstrap).
 
     >>> blocks(np.random.default_rng(2), 10, 6, 3).tolist()
     [8, 9, 0, 2, 3, 4]
@@ -68,11 +73,11 @@ def blocks(random: np.random.Generator, n: int, length: int, block: int) -> Ints
 
 
 def risen(random: np.random.Generator, past: Sequence, places: Ints, rise: Floats) -> Run:
-    """The run of these places with its mean loss risen by `rise` at each outcome, from 0 on.
+    """The run of these places with its mean loss risen by `rise`, (m,) float64 from 0 on, at each outcome.
 
     Of classes, outcomes that were right become ones that were wrong, drawn from the past's own; each by
-    itself, so they don't come in runs. Of numbers, errors are multiplied. Raises ValueError if the loss
-    can't rise so much.
+    itself, so they don't come in runs. Of numbers, errors are multiplied. Raises ValueError if the loss can't
+    rise so much.
     """
     loss, most = past.loss, float(rise.max(initial=0.0))
     mean = float(loss.mean())
@@ -94,7 +99,7 @@ def risen(random: np.random.Generator, past: Sequence, places: Ints, rise: Float
 
 
 def log_of(past: Sequence, run: Run, since: int = 0) -> Log:
-    """The run as rows of an outcome log, of a sequence in row 0.
+    """The run as m rows of an outcome log, of a sequence in row 0 with outcomes from 1.
 
     Its label times go on from `since` (ms), each outcome as long after the one before as it was in the past.
     """

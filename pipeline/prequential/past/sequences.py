@@ -58,12 +58,12 @@ class Sequence:
 
     @property
     def numbers(self) -> bool:
-        """Whether labels are numbers."""
+        """Whether labels are numbers (`task: regression`)."""
         return self.config.task == "regression"
 
     @cached_property
     def loss(self) -> Floats:
-        """What signal `error` says of each outcome: 0 or 1, of numbers the stream's loss."""
+        """What signal `error` says of each outcome, (n,) float64: 0 or 1, of numbers the stream's loss."""
         found, fed = np.empty(len(self)), np.empty(len(self), dtype=np.uint8)
         loss = LOSSES[self.config.loss] if self.numbers else WRONG
         signals.error(self.rows, np.arange(len(self), dtype=np.int32), loss, found, fed)
@@ -71,28 +71,28 @@ class Sequence:
 
     @property
     def label(self) -> Values:
-        """Codes of classes, see `classes`; or numbers."""
+        """True classes, (n,), as codes by which `classes` has their names; or true numbers."""
         return self.rows.value if self.numbers else self.rows.label
 
     @property
     def prediction(self) -> Values:
-        """Codes of classes, see `classes`; or numbers."""
+        """Predicted classes, (n,), as codes by which `classes` has their names; or predicted numbers."""
         return self.rows.value + self.rows.error if self.numbers else self.rows.prediction
 
     @property
     def t1(self) -> Ints:
-        """Label times, ms."""
+        """Label times in ms, (n,) int64, in the order of outcomes."""
         return self.rows.t1
 
     @cached_property
     def gaps(self) -> Ints:
-        """By how much each outcome's label time is beyond all before it, ms."""
+        """By how much label times are beyond all before them, in ms, (n,) int64; 0 for the first."""
         latest: Ints = np.maximum.accumulate(self.rows.t1)
         return np.diff(latest, prepend=latest[:1])
 
     @property
     def ts(self) -> Ints:
-        """Prediction times, ms."""
+        """Prediction times in ms, (n,) int64, in the order of outcomes."""
         return self.rows.ts
 
 
@@ -138,8 +138,8 @@ def _of_shard(shard: Shard) -> list[Sequence]:
     """The sequences of a shard that messages are about."""
     catalog, past = shard.catalog, cast(Past, shard.state.past)
     found = []
-    for subject, place, rows in past.sequences():
-        about = catalog.subjects[subject]
+    for entity, place, rows in past.sequences():
+        about = catalog.entities[entity]
         if about is None:
             continue
         stream = catalog.streams[about.stream]
@@ -150,7 +150,7 @@ def _of_shard(shard: Shard) -> list[Sequence]:
                 stream.name, shard.partition, about.model, about.segment, stage, stream.config,
                 tuple(stream.class_names), _positives(catalog, about.stream), watched, rows,
             )  # fmt: skip
-            found.append((about.stream, about.kind, subject, place, sequence))
+            found.append((about.stream, about.kind, entity, place, sequence))
     return [one[-1] for one in sorted(found, key=lambda one: one[:4])]
 
 

@@ -20,7 +20,7 @@ class Stop:
         self._is_set = False
 
     def set(self) -> None:
-        """It has come."""
+        """Note that a signal has come; any thread and any handler may call it."""
         self._is_set = True
         self._told.put(None)
 
@@ -29,7 +29,7 @@ class Stop:
         return self._is_set
 
     def wait(self, seconds: float) -> bool:
-        """Wait until it comes, for so long at most; whether it has come."""
+        """Wait until it comes, for `seconds` at most; returns whether it has come."""
         if not self._is_set:
             with suppress(Empty):
                 self._told.get(timeout=seconds)
@@ -38,7 +38,7 @@ class Stop:
 
 @contextmanager
 def stop_signals() -> Iterator[Stop]:
-    """Set by SIGTERM and Ctrl-C, instead of what they do otherwise."""
+    """Have SIGTERM and Ctrl-C set the Stop that is given, instead of what they do otherwise."""
     stop, signals = Stop(), (signal.SIGINT, signal.SIGTERM)
     former = [signal.signal(number, lambda *_: stop.set()) for number in signals]
     try:

@@ -44,21 +44,28 @@ def for_files(config: Config, span: int, labels: int) -> Config:
     """The configuration for files of `span` ms of record time with so many labels.
 
     Where `emit.every` was left to its default it is a time that gives at most `POINTS` messages for each
-    sequence and estimator, those by `emit.outcomes` and the last one among them.
+    sequence and estimator, those by `emit.outcomes` and the last one among them; so is `emit.comparisons`,
+    but it is never shorter than by default.
     """
 
     def resolved(stream: StreamConfig) -> StreamConfig:
+        by_count = labels // stream.emit_outcomes if stream.emit_outcomes else 0
+        every = every_for(span, max(_LEAST_POINTS, POINTS - 1 - by_count))
+        usual = StreamConfig.emit_comparisons
+        if not stream.emit_comparisons_given and stream.emit_comparisons == usual:
+            stream = replace(stream, emit_comparisons=max(every, usual or every))
         if stream.emit_every_given or stream.emit_every != StreamConfig.emit_every:
             return stream
-        by_count = labels // stream.emit_outcomes if stream.emit_outcomes else 0
-        return replace(stream, emit_every=every_for(span, max(_LEAST_POINTS, POINTS - 1 - by_count)))
+        return replace(stream, emit_every=every)
 
     return _with_streams(config, resolved)
 
 
 def without_metrics(config: Config) -> Config:
-    """The configuration for whom metrics messages don't interest: none is ever due. Alarms are the same."""
-    return _with_streams(config, lambda stream: replace(stream, emit_outcomes=None, emit_every=None))
+    """The same configuration with metrics messages that are never due; alarms and incidents are the same."""
+    return _with_streams(
+        config, lambda stream: replace(stream, emit_outcomes=None, emit_every=None, emit_comparisons=None)
+    )
 
 
 def _with_streams(config: Config, change: Callable[[StreamConfig], StreamConfig]) -> Config:

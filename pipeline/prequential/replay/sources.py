@@ -32,7 +32,7 @@ class AnySource(Protocol):
 
     @property
     def kind(self) -> int:
-        """Which input they are."""
+        """Which input the records are of: 0 instances, 1 predictions, 2 labels."""
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -55,10 +55,10 @@ class Located(AnySource, Protocol):
         """The line or row, from 0, of the record that was processed as number `offset`."""
 
     def place(self, offset: int) -> Place:
-        """Where it stands."""
+        """Where the record stands that was processed as number `offset`: file, and line or row from 1."""
 
     def raw(self, offset: int) -> bytes:
-        """Its line, or its row as text; of records that were processed of late."""
+        """The line, or the row as text, of the record that was processed as number `offset` of late."""
 
     def find(self, stream: str, instance_id: str) -> Place | None:
         """Where the first record about an instance stands; None if there is none."""
@@ -108,11 +108,11 @@ class Source:
         return self.order[offset]
 
     def place(self, offset: int) -> Place:
-        """Where it stands."""
+        """The file, and the line from 1, of the record that was processed as number `offset`."""
         return {"file": self.name, "line": self.order[offset] + 1}
 
     def raw(self, offset: int) -> bytes:
-        """Its line."""
+        """The line of the record that was processed as number `offset`, without its end."""
         return self.lines[self.order[offset]]
 
     def find(self, stream: str, instance_id: str) -> Place | None:

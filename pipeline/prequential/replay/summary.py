@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from prequential.core.catalog.catalog import Stream
 from prequential.core.comparisons import VERDICTS
-from prequential.core.comparisons import standings as comparisons
+from prequential.core.comparisons import pair_statuses as comparisons
 from prequential.core.input.refusals import Refusal
 from prequential.core.measures.registry import INDEX
 from prequential.core.output.estimates import State
@@ -79,7 +79,7 @@ class Course(msgspec.Struct):
 
 
 class Sequence(msgspec.Struct):
-    """What is evaluated in a stage: measures by estimator."""
+    """What is evaluated of a model in a stage: outcomes, measures by estimator and name, and its course."""
 
     stream: str
     partition: int
@@ -117,7 +117,7 @@ class Saying(msgspec.Struct):
 
 
 class Summary(msgspec.Struct):
-    """All of it, as `--summary` writes it."""
+    """What `replay --summary` writes, as JSON: records, outcomes, how models stand, and what looks wrong."""
 
     evaluated: bool
     records: dict[str, Kind]
@@ -160,7 +160,7 @@ class Account:
         self._configured: tuple[str, ...] = ()
 
     def add(self, shard: Shard) -> None:
-        """A shard has come to its end."""
+        """Take in all that a shard knows, which has come to its end."""
         for name, read, unusable in zip(KINDS, read_by(shard), shard.state.dead_letters):
             self._records[name].read += read
             self._records[name].dropped += unusable
@@ -177,7 +177,7 @@ class Account:
             self._add_stream(shard, stream)
 
     def facts(self) -> Facts:
-        """What may look wrong."""
+        """What is known of all shards so far, for findings about what looks wrong."""
         records = [self._records[name].read for name in KINDS]
         return Facts(
             tuple(self._streams), triple(records), tuple(one for one, _ in self._refusals.values()),
@@ -185,7 +185,10 @@ class Account:
         )  # fmt: skip
 
     def summary(self, emission: list[Emission] | None) -> Summary:
-        """What there is to say now."""
+        """The summary of all shards so far.
+
+        `emission` says when there were metrics messages (see `emission_of`); None: it isn't known.
+        """
         for kind in self._records.values():
             kind.used = kind.read - kind.dropped - kind.waiting
         unusable = [
@@ -203,15 +206,15 @@ class Account:
 
     def _add_stream(self, shard: Shard, stream: Stream) -> None:
         catalog, accounts, partition = shard.catalog, shard.state.accounts, shard.partition
-        streams, subjects = catalog.columns.streams, catalog.columns.subjects
+        streams, entities = catalog.columns.streams, catalog.columns.entities
         code = stream.code
         models = list(stream.models.values())
-        self._evaluated |= bool(subjects.outcomes[stream.subjects].any())
+        self._evaluated |= bool(entities.outcomes[stream.entities].any())
         for name, row in stream.models.items():
             waiting = int(accounts.coverage.models.waiting[row])
             self._records["predictions"].waiting += waiting
             self._outcomes.append(
-                Outcomes(stream.name, partition, name, int(subjects.outcomes[row]), waiting)
+                Outcomes(stream.name, partition, name, int(entities.outcomes[row]), waiting)
             )
         if labels := int(streams.waiting_labels[code]):
             self._records["labels"].waiting += labels
@@ -224,19 +227,19 @@ class Account:
                 streams.unmatched_label[code], None,
             ),
             (
-                PREDICTIONS, "late", "prediction made after its label", subjects.late[models].sum(),
+                PREDICTIONS, "late", "prediction made after its label", entities.late[models].sum(),
                 LATE_PREDICTION,
             ),
             (
                 PREDICTIONS, "expired", f"no label within the horizon of {horizon}",
-                subjects.expired[models].sum(), EXPIRED_PREDICTION,
+                entities.expired[models].sum(), EXPIRED_PREDICTION,
             ),
             (
                 INSTANCES, "duplicate", "instance known already", streams.duplicate_instances[code],
                 DUPLICATE + INSTANCES,
             ),
             (
-                PREDICTIONS, "duplicate", "prediction known already", subjects.duplicate[models].sum(),
+                PREDICTIONS, "duplicate", "prediction known already", entities.duplicate[models].sum(),
                 DUPLICATE + PREDICTIONS,
             ),
             (
@@ -271,7 +274,11 @@ class Account:
 
 
 def emission_of(config: Config, configured: Config, *, untimed: bool = False) -> list[Emission]:
-    """When a replay with a configuration emits, where `configured` is what the user has written."""
+    """When a replay with a configuration emits: first of all streams, then of those that differ.
+
+    `configured` is what the user has written, before defaults that depend on the files. `untimed`: `every_ms`
+    counts rows.
+    """
 
     def of(name: str | None, stream: StreamConfig, written: StreamConfig) -> Emission:
         by_default = stream.emit_every != written.emit_every
@@ -287,10 +294,10 @@ def emission_of(config: Config, configured: Config, *, untimed: bool = False) ->
 
 def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
     """What is evaluated of a stream as a whole, in its first stages."""
-    catalog, subjects = shard.catalog, shard.catalog.columns.subjects
+    catalog, entities = shard.catalog, shard.catalog.columns.entities
     rows = [
-        about.row for about in catalog.subjects_of(stream)
-        if about.kind in _WHOLE and subjects.outcomes[about.row]
+        about.row for about in catalog.entities_of(stream)
+        if about.kind in _WHOLE and entities.outcomes[about.row]
     ]  # fmt: skip
     found: dict[tuple[str, str], Sequence] = {}
     for about, model, stage, estimator, state, _, same in shard.reporter.estimates(rows):
@@ -302,7 +309,7 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
             (model, stage),
             Sequence(
                 stream.name, shard.partition, model, stage, stream.config.task,
-                int(subjects.outcomes[about.row]), {}, Course(*course), same,
+                int(entities.outcomes[about.row]), {}, Course(*course), same,
             ),
         )  # fmt: skip
         own.measures[estimator] = _measures(stream.config.measures, state)
@@ -311,9 +318,9 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
 
 def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
     """How models of a stream as a whole stand, and what is evaluated beside them."""
-    rows = [about.row for about in shard.catalog.subjects_of(stream) if about.kind in _WHOLE]
+    rows = [about.row for about in shard.catalog.entities_of(stream) if about.kind in _WHOLE]
     copies = comparisons.take(shard.emission.comparisons, shard.state.pairing, rows)
-    for one in comparisons.standings(copies):
+    for one in comparisons.pair_statuses(copies):
         yield Pair(
             stream.name, shard.partition, one.a.model, one.b.model, None, one.stage, one.loss, one.outcomes,
             one.ts, one.statistics.get(WHOLE, {}).get("difference"), one.interval,
@@ -336,5 +343,5 @@ def refuse_reused_ids(summary: Summary, way: str) -> None:
 
 
 def why(summary: Summary, facts: Facts) -> str:
-    """Why nothing was evaluated."""
+    """Why nothing was evaluated, in one sentence."""
     return why_nothing(facts, [Finding(one.code, one.stream, one.sentence) for one in summary.findings])

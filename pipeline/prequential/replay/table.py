@@ -31,7 +31,10 @@ def models_table(
     rows: Sequence[Row], names: Sequence[str], columns: Sequence[str], course: str | None, *, title: str,
     caption: str,
 ) -> Table:  # fmt: skip
-    """The rows under these heads; `course` is that of the courses, None leaves them out."""
+    """A table of the rows, a column for each of `names`, then of `columns`, then the course.
+
+    `course` is the head of the courses; None leaves them out.
+    """
     grid = Table(
         title=title, caption=caption, title_justify="left", caption_justify="left", show_edge=False,
         pad_edge=False,
@@ -50,7 +53,7 @@ def models_table(
 
 
 def with_courses(console: Console) -> bool:
-    """Whether there is room for courses, and characters to draw them."""
+    """Whether the console is wide enough for courses, and has characters to draw them."""
     return console.encoding.startswith("utf") and console.width >= _WIDE
 
 
@@ -81,7 +84,10 @@ def bars(values: Sequence[float], width: int = _COURSE) -> str:
 
 
 def number(value: float | None) -> Text:
-    """A measure; one below zero, which is worse than the baseline, is red."""
+    """A measure with three decimals; one below zero, which is worse than the baseline, is red.
+
+    None is shown as a dash.
+    """
     if value is None:
         return Text("-", style="dim")
     return Text(f"{value:.3f}", style="red" if value < 0 else "")

@@ -71,7 +71,7 @@ def show(summary: Summary, console: Console, more: Elsewhere = AT_A_TERMINAL) ->
 
 
 def finding_in_words(said: Saying) -> str:
-    """A finding, with its stream."""
+    """A finding as one sentence, with the stream that it is about."""
     return str(Finding(said.code, said.stream, said.sentence))
 
 
@@ -80,7 +80,7 @@ def _print(line: str, console: Console) -> None:
 
 
 def record_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:
-    """What was read, and what became of it."""
+    """Lines about what was read and what became of it, and the most frequent reasons for what was dropped."""
     read = [f"{kind.read:,} {name}" for name, kind in summary.records.items() if kind.read]
     became = (
         f"{name}: {sum(getattr(kind, name) for kind in summary.records.values()):,}"
@@ -109,7 +109,7 @@ def place_in_words(place: Place) -> str:
 
 
 def outcome_lines(summary: Summary) -> Iterator[str]:
-    """Outcomes by stream, and when there were messages."""
+    """Lines about outcomes by stream and model, and about when there were messages."""
     by_stream: dict[str, dict[str, tuple[int, int]]] = {}
     for one in summary.outcomes:
         models = by_stream.setdefault(one.stream, {})
@@ -168,14 +168,20 @@ def _table(rows: list[Sequence], task: str, console: Console) -> Table:
 
 
 def shown_estimators(measures: dict[str, Any]) -> tuple[str, str]:
-    """Which estimator shows the whole run, and which its latest part."""
+    """The estimators, of those that measures are of, that show the whole run and its latest part.
+
+    That is `all`, or the first; and the first one that forgets, or the same.
+    """
     names = list(measures)
     whole = "all" if "all" in names else names[0]
     return whole, next((name for name in names if recency(name) is not None), whole)
 
 
 def course_of(one: Sequence) -> list[float]:
-    """The course as heights: accuracies; of errors the share of the largest."""
+    """The course of a sequence as heights from 0 to 1.
+
+    They are accuracies; of numbers, errors as shares of the largest one.
+    """
     losses = one.course.loss
     if one.task == "classification":
         return [1 - loss for loss in losses]

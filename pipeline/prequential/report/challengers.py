@@ -27,7 +27,10 @@ class Challenge(NamedTuple):
     measure: str = "comparisons"
 
     def check(self, history: History) -> list[Found]:
-        """What it says of each pair that it is about; one failure where it is about none."""
+        """What it says of each pair that it is about, and whether that fails.
+
+        There is one failure where it is about none.
+        """
         found: list[Found] = []
         for key, (recent, same) in history.recent.items():
             stage, loss = self.selectors.get("stage", FINAL), self.selectors.get("loss", "error")

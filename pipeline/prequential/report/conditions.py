@@ -54,7 +54,10 @@ class Condition(NamedTuple):
     bound: float
 
     def check(self, history: History) -> list[Found]:
-        """What it says of each model that it is about; one failure where it is about none."""
+        """What it says of each model that it is about, and whether that fails.
+
+        There is one failure where it is about none.
+        """
         ranking = Ranking(history)
         found: list[Found] = []
         for _, model in sorted(history.models.items()):

@@ -13,7 +13,7 @@ from prequential.topics.reasons import printable
 from prequential.watching.ranking import Choice, is_baseline, measures_shown
 from prequential.watching.text import moment, number
 from prequential.wording.comparing import Pair
-from prequential.wording.comparing import report as standings
+from prequential.wording.comparing import report as pair_statuses
 from prequential.wording.incidents import sentence
 from prequential.wording.stages import stage_in_words
 
@@ -47,7 +47,7 @@ def _lines(history: History, title: str, conditions: Sequence[Condition | Challe
         yield ""
     yield from _table(history)
     pairs = [pair for _, found in sorted(_pairs(history)) for pair in found if pair.segment is None]
-    if lines := list(standings(pairs)):
+    if lines := list(pair_statuses(pairs)):
         yield ""
         yield lines[0].capitalize()
         yield ""

@@ -38,9 +38,23 @@ class TemporalCorrection:
     """A classifier whose probabilities are corrected for the label before (2015 paper, eq. 3).
 
     P(y|x, y_prev) ∝ P(y|x)·P(y|y_prev)/P(y), where y_prev is the latest label learned. The quotient is
-    estimated from the labels learned, `late` + 1 apart, with some smoothing (see `Transitions.lift`). A
-    class without labels, and every class before the first label, keeps the model's probability.
+    estimated from the labels learned, `late` + 1 apart, with some smoothing (see `Transitions.lift`). A class
+    without labels, and every class before the first label, keeps the model's probability.
 
+    Parameters
+    ----------
+    model
+        The classifier that is corrected; it is the attribute `model`, too.
+    late
+        How many labels are missing as a rule when an instance is predicted.
+
+    Raises
+    ------
+    ValueError
+        If `late` is below 0.
+
+    Examples
+    --------
     >>> class Undecided:
     ...     def predict_proba_one(self, x):
     ...         return {"UP": 0.5, "DOWN": 0.5}
@@ -59,7 +73,13 @@ class TemporalCorrection:
         self._codes: dict[Hashable, int] = {}
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
-        """Probabilities by class that add up to 1, of the classes that the model names."""
+        """Corrected probabilities of the classes that the model names.
+
+        Returns
+        -------
+        dict
+            By class; they add up to 1, unless all are 0.
+        """
         given = self.model.predict_proba_one(x)
         corrected = {y: p * self._factor(y) for y, p in given.items()}
         total = added(corrected.values())
@@ -82,12 +102,28 @@ class TemporalCorrection:
 class TemporallyAugmented:
     """A classifier that has the previous labels as further features (2015 paper, eq. 4).
 
-    ŷ = h(x, y_prev, …) with the latest label learned as `label_lag_1`, the one before it as
-    `label_lag_2`, and so on up to `order`; a label that isn't there yet is left out. The model learns a
-    label with those that were known when its instance came: the last `late` ones weren't. Labels go in
-    as they are, so classes with names want a model that understands nominal features (trees do), or an
-    encoder before it, such as `SelectType(str) | OneHotEncoder()`. `x` itself isn't changed.
+    ŷ = h(x, y_prev, …) with the latest label learned as `label_lag_1`, the one before it as `label_lag_2`,
+    and so on up to `order`; a label that isn't there yet is left out. The model learns a label with those
+    that were known when its instance came: the last `late` ones weren't. Labels go in as they are, so classes
+    with names want a model that understands nominal features (trees do), or an encoder before it, such as
+    `SelectType(str) | OneHotEncoder()`. `x` itself isn't changed.
 
+    Parameters
+    ----------
+    model
+        The classifier that gets the features.
+    order
+        How many labels are features.
+    late
+        How many labels are missing as a rule when an instance is predicted.
+
+    Raises
+    ------
+    ValueError
+        If `order` is below 1 or `late` below 0.
+
+    Examples
+    --------
     >>> class Parrot:
     ...     def predict_proba_one(self, x):
     ...         return {x.get("label_lag_2"): 1.0}
@@ -111,7 +147,7 @@ class TemporallyAugmented:
         self._latest: deque[Any] = deque(maxlen=order + late)  # newest first
 
     def predict_proba_one(self, x: Mapping[str, Any]) -> dict[Any, float]:
-        """The model's probabilities by class, given the latest labels."""
+        """The model's probabilities by class, given the features `x` and the latest labels."""
         return dict(self.model.predict_proba_one(self._augmented(x, 0)))
 
     def predict_one(self, x: Mapping[str, Any]) -> Any:

@@ -27,33 +27,57 @@ class WaitingInstances(Generic[X]):
     """Keeps what waits for labels, and says what is to be predicted again (continuous re-evaluation).
 
     An instance with features `x` is due when `every_labels` labels have been learned since its latest
-    prediction, and when it gets as old as one of `ages` (ms since its `ts`; noticed up to 1 % of the
-    age late). For fractions of an expected latency: `ages=[expected * b // 10 for b in range(1, 10)]`.
-    The 2020 paper's algorithm 1 is `every_labels=1`.
+    prediction, and when it gets as old as one of `ages`. For fractions of an expected latency:
+    `ages=[expected * b // 10 for b in range(1, 10)]`. The 2020 paper's algorithm 1 is `every_labels=1`.
 
-    At most `limit` instances wait: then the one that was added first leaves, counted in `dropped`. With a
-    `horizon` (ms; that of the evaluation, `label_horizon`) those that are older leave too, counted in
-    `expired`: their labels would be too late. They do so in the order in which they were added, when `due`
-    is asked.
-    Times come in with the calls. No call sweeps over what waits: it costs the same however many do, and
-    `due` as much again for each instance that it yields.
+    Instances that leave because too many wait, or they are too old, do so in the order in which they were
+    added; the latter when `due` is asked. Times come in with the calls. No call sweeps over what waits: it
+    costs the same however many do, and `due` as much again for each instance that it yields.
 
-    With `producer = StreamProducer(...)`, `now()` in epoch ms, and a `model` that learns online::
+    Parameters
+    ----------
+    every_labels
+        Labels after which an instance is due again; None: only by age.
+    ages
+        Ages at which it is due, in ms since its `ts`; noticed up to 1 % of the age late.
+    limit
+        How many instances wait at most: then the one that was added first leaves.
+    horizon
+        Age in ms (that of the evaluation, `label_horizon`) beyond which instances leave, as their labels
+        would be too late; None: they stay.
 
-        waiting = WaitingInstances(every_labels=500, ages=(600_000, 3_600_000))
+    Attributes
+    ----------
+    dropped
+        Instances that left because more than `limit` waited.
+    expired
+        Instances that left because they were older than `horizon`.
 
-        def on_instance(i, x):
+    Raises
+    ------
+    ValueError
+        If one of the numbers is below 1.
+
+    Examples
+    --------
+    With `producer = StreamProducer(...)`, `now()` in epoch ms, and a `model` that learns online:
+
+    ```python
+    waiting = WaitingInstances(every_labels=500, ages=(600_000, 3_600_000))
+
+    def on_instance(i, x):
+        producer.prediction("elec2", "nb", i, model.predict_one(x), ts=now())
+        waiting.add(i, x, now())
+
+    def on_label(i, y):
+        producer.label("elec2", i, y, ts=now())
+        if (x := waiting.label(i)) is not None:
+            model.learn_one(x, y)
+
+    def on_tick():  # each second, say
+        for i, x in waiting.due(now()):
             producer.prediction("elec2", "nb", i, model.predict_one(x), ts=now())
-            waiting.add(i, x, now())
-
-        def on_label(i, y):
-            producer.label("elec2", i, y, ts=now())
-            if (x := waiting.label(i)) is not None:
-                model.learn_one(x, y)
-
-        def on_tick():  # each second, say
-            for i, x in waiting.due(now()):
-                producer.prediction("elec2", "nb", i, model.predict_one(x), ts=now())
+    ```
 
     >>> waiting = WaitingInstances(every_labels=2, ages=(100,))
     >>> for i in range(4):
@@ -98,7 +122,17 @@ class WaitingInstances(Generic[X]):
         return len(self._instances)
 
     def add(self, instance_id: Hashable, x: X, ts: int) -> None:
-        """An instance of time `ts` was predicted for the first time; one of the same id makes way."""
+        """Add an instance that was predicted for the first time; one of the same id makes way.
+
+        Parameters
+        ----------
+        instance_id
+            What `label` and `due` name it by.
+        x
+            Its features, kept as they are.
+        ts
+            When it was predicted, in ms.
+        """
         self._remove(instance_id)
         if len(self._instances) == self.limit:
             self._remove(next(iter(self._instances)))
@@ -107,7 +141,13 @@ class WaitingInstances(Generic[X]):
         self._predicted(instance_id, after=ts)
 
     def label(self, instance_id: Hashable) -> X | None:
-        """Its label came: the features to learn from, or None if it doesn't wait (any more)."""
+        """Take out the instance of a label that came.
+
+        Returns
+        -------
+        X or None
+            Its features, to learn from; None if it doesn't wait (any more).
+        """
         instance = self._remove(instance_id)
         if instance is None:
             return None
@@ -115,9 +155,19 @@ class WaitingInstances(Generic[X]):
         return instance.x
 
     def due(self, now: int) -> Iterator[tuple[Hashable, X]]:
-        """Take out (id, features) of what is to be predicted again, each once: by age, then by labels.
+        """Give what is to be predicted again, each instance once: by age, then by labels.
 
         Nothing is lost where the caller stops early: what wasn't taken is still due.
+
+        Parameters
+        ----------
+        now
+            The time in ms.
+
+        Yields
+        ------
+        tuple
+            Id and features; the instance counts as predicted now.
         """
         self._expire(now)
         while self._times and self._times[0] <= now:

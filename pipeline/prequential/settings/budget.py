@@ -22,7 +22,7 @@ class Budget(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Alarms per ms."""
+        """False alarms per millisecond that the budget allows."""
         return self.alarms / self.period
 
     def __str__(self) -> str:

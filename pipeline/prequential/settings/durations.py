@@ -25,7 +25,7 @@ def duration(text: str | int) -> int:
 
 
 def exact_duration(milliseconds: int) -> str:
-    """A duration as it would be written: a whole number of its largest unit, days at most.
+    """A duration in ms as a configuration would have it: a whole number of its largest unit, days at most.
 
     >>> exact_duration(604_800_000), exact_duration(90_000), exact_duration(1)
     ('7d', '90s', '1ms')
@@ -35,7 +35,7 @@ def exact_duration(milliseconds: int) -> str:
 
 
 def shown_duration(milliseconds: int) -> str:
-    """A duration, its two largest units: to the minute from an hour on, to the second from a minute on.
+    """A duration in ms, its two largest units: to the minute from an hour on, to the second from a minute on.
 
     >>> shown_duration(604_800_000), shown_duration(606_570_000), shown_duration(90_500), shown_duration(250)
     ('7d', '7d 30m', '1m 31s', '250ms')

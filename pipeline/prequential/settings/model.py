@@ -14,7 +14,7 @@ from typing import Any, Union
 import msgspec
 from prequential.mapping.model import RecordMapping
 from prequential.settings.durations import HOUR, MINUTE, WEEK
-from prequential.settings.stages import FINAL, INITIAL, evaluated, parse, sides
+from prequential.settings.stages import FINAL, INITIAL, evaluated, parse, reported, sides
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
 
@@ -78,7 +78,7 @@ OF_TASK: Any = None
 
 @dataclass(frozen=True)
 class Objective:
-    """What a stream's models are to keep."""
+    """What a stream's models are to keep: bounds of measures, and how the detector `harm` tests them."""
 
     #: By measure: the least, or of measures of which less is better the most, that is good enough.
     bounds: Mapping[str, float] = field(hash=False)
@@ -107,7 +107,7 @@ class IncidentConfig:
 
 @dataclass(frozen=True)
 class StreamConfig:
-    """How the outcomes of one stream are evaluated."""
+    """How the outcomes of one stream are evaluated: the settings of `defaults` or of its own section."""
 
     task: str = "classification"
     #: A number's loss, which `error` is for detectors: `absolute` or `squared`.
@@ -127,6 +127,8 @@ class StreamConfig:
     period: int | None = None
     #: A period is final when this much of the share of labels that is expected has come.
     period_final_at: float = 0.95
+    #: Whether messages about periods say what their final values are expected to be.
+    expected: bool = True
     #: What metrics messages say of an estimator beyond its measures.
     details: tuple[str, ...] = ()
     #: Whether messages that time makes due say what became of the model's predictions and when.
@@ -160,12 +162,15 @@ class StreamConfig:
     #: What the version of a model, in its predictions, is for: `mark` says in messages which one it is,
     #: `separate` evaluates each as a model of its own, `MODEL:VERSION`.
     versions: str = "mark"
-    #: A metrics message after every this many outcomes of a sequence; None: not by count.
+    #: A message after every this many outcomes of a sequence, or of a pair; None: not by count.
     emit_outcomes: int | None = 1000
-    #: … and when record time passes a multiple of this many ms; None: not by time.
+    #: Metrics messages when record time passes a multiple of this many ms; None: not by time.
     emit_every: int | None = 10_000
-    #: Whether the configuration sets it: where it doesn't, a replay of files has an `emit_every` of its own.
+    #: Comparison messages when record time passes a multiple of this many ms; None: not by time.
+    emit_comparisons: int | None = MINUTE
+    #: Whether the configuration sets them: where it doesn't, a replay of files has times of its own.
     emit_every_given: bool = field(default=False, compare=False)
+    emit_comparisons_given: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         """Fill in the default detectors."""
@@ -178,10 +183,29 @@ class StreamConfig:
         return evaluated(self.stages, self.bins)
 
     @cached_property
-    def digest(self) -> str:
-        """SHA-256 over all settings but those that say when there are messages, or what `calibrate` reports.
+    def main_stage(self) -> str:
+        """The stage that is shown where only one is: `final`, else the first one.
 
-        It is the `config` field of metrics messages.
+        >>> StreamConfig().main_stage, StreamConfig(stages=("bins", "initial"), bins=2).main_stage
+        ('final', 'bin:1')
+        """
+        return FINAL if FINAL in self.stages else reported(self.stages, self.bins)[0]
+
+    @cached_property
+    def main_estimator(self) -> str:
+        """The estimator that is shown where only one is: the first that forgets, else the first one.
+
+        >>> StreamConfig().main_estimator, StreamConfig(estimators=("all",)).main_estimator
+        ('window:1000', 'all')
+        """
+        return next((one for one in self.estimators if one != "all"), self.estimators[0])
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256, in hex digits, of all that says how outcomes are evaluated.
+
+        So not of when there are messages, or of what `calibrate` reports. It is the `config` field of
+        messages.
         """
         left_out = ("emit_", "alarm_change")
         settings = {name: value for name, value in asdict(self).items() if not name.startswith(left_out)}
@@ -209,6 +233,15 @@ class Limits:
     versions_per_model: int = 5
 
 
+#: Stands for all measures, stages or estimators, and all groups of series.
+ALL_SERIES = "all"
+
+#: Groups of series that neither alerts nor dashboards need: the histogram of label latencies, shares of
+#: labelled predictions at ages before the horizon, how the labelled differ from the others, Q and McNemar's
+#: statistics of pairs, thresholds that a budget of false alarms has set.
+SERIES = ("latency_buckets", "maturity", "selection", "tests", "thresholds")
+
+
 @dataclass(frozen=True)
 class HttpConfig:
     """Where a worker, or `ingest`, serves `/metrics`, `/live` and `/ready`."""
@@ -216,14 +249,16 @@ class HttpConfig:
     host: str = "127.0.0.1"
     #: 0 takes a free one; None: each program has its own (`prequential.http.endpoint`).
     port: int | None = None
-    #: Measures that become series at `/metrics`, each for every stage and estimator; the topic has all.
+    #: Measures that become series at `/metrics`, each for the stages and estimators below; the topic has all.
     measures: tuple[str, ...] = (
-        "accuracy", "kappa", "kappa_per", "kappa_plus", "balanced_accuracy", "f1", "log_loss", "mae", "rmse",
-        "r2",
+        "accuracy", "kappa", "kappa_per", "kappa_plus", "f1", "log_loss", "mae", "rmse",
     )  # fmt: skip
-    #: Stages and estimators whose measures, comparisons and alarms become series; None: all of them.
-    stages: tuple[str, ...] | None = None
-    estimators: tuple[str, ...] | None = None
+    #: Stages and estimators whose measures, comparisons and alarms become series, or `ALL_SERIES`; None: of
+    #: each stream its main ones.
+    stages: tuple[str, ...] | str | None = None
+    estimators: tuple[str, ...] | str | None = None
+    #: Groups of further series.
+    series: tuple[str, ...] = ()
     #: Whether segments have series, too.
     segments: bool = True
     #: What requests must carry as `Authorization: Bearer …`, or `env:NAME` or `file:PATH`; None: nothing.
@@ -232,31 +267,38 @@ class HttpConfig:
     tls_certificate: str | None = None
     tls_key: str | None = None
 
-    def shows_stage(self, stage: str, same: Iterable[str] = ()) -> bool:
-        """Whether a stage has series, or one that is the `same` up to now.
+    def shows_stage(self, stage: str, config: StreamConfig, same: Iterable[str] = ()) -> bool:
+        """Whether a stage of a stream has series, or one that is the `same` up to now.
 
-        `bins` stands for each bin, of two compared stages both must have them.
+        `bins` stands for each bin. Of two stages that are compared both must be listed, if any are.
 
-        >>> http = HttpConfig(stages=("final", "bins"))
-        >>> [http.shows_stage(stage) for stage in ("final", "bin:2", "initial", "initial/final")]
+        >>> http, config = HttpConfig(stages=("final", "bins")), StreamConfig()
+        >>> [http.shows_stage(stage, config) for stage in ("final", "bin:2", "initial", "initial/final")]
         [True, True, False, False]
-        >>> HttpConfig(stages=("initial",)).shows_stage("final", same=["initial"])
+        >>> [HttpConfig().shows_stage(stage, config) for stage in ("final", "initial", "initial/final")]
+        [True, False, True]
+        >>> HttpConfig(stages=("initial",)).shows_stage("final", config, same=["initial"])
         True
         """
         shown = self.stages
-        return shown is None or any(
+        if shown is None:
+            return stage == config.main_stage or len(sides(stage)) > 1
+        return shown == ALL_SERIES or any(
             all(side in shown or parse(side).configured in shown for side in sides(one))
             for one in (stage, *same)
         )
 
-    def shows_estimator(self, estimator: str) -> bool:
-        """Whether an estimator has series."""
-        return self.estimators is None or estimator in self.estimators
+    def shows_estimator(self, estimator: str, config: StreamConfig) -> bool:
+        """Whether an estimator of a stream has series."""
+        shown = self.estimators
+        if shown is None:
+            return estimator == config.main_estimator
+        return shown == ALL_SERIES or estimator in shown
 
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """How a worker takes part in its group."""
+    """How a worker takes part in its group, and when it commits, snapshots and gives up; times in ms."""
 
     group: str = "prequential"
     #: The group's name for this worker (static membership; `env:NAME` is that variable's value): one that
@@ -293,7 +335,7 @@ class SourceConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """Everything."""
+    """A whole configuration: the cluster, streams, limits, HTTP, worker, and mappings of files and topics."""
 
     kafka: KafkaConfig = field(default_factory=KafkaConfig)
     defaults: StreamConfig = field(default_factory=StreamConfig)
@@ -307,7 +349,7 @@ class Config:
 
     @property
     def ingest_group(self) -> str:
-        """The consumer group of `ingest`."""
+        """The consumer group of `ingest`: that of the worker with `-ingest` behind it."""
         return f"{self.group}-ingest"
 
     @property
@@ -322,7 +364,10 @@ class Config:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over what workers of a group must have in common: what is evaluated, and how."""
+        """SHA-256, in hex digits, of what workers of a group must have in common.
+
+        That is what is evaluated, and how, and the limits.
+        """
         streams = {name: one.digest for name, one in self.streams.items()}
         settings = [self.defaults.digest, streams, asdict(self.limits)]
         return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()

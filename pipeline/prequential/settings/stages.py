@@ -88,7 +88,9 @@ class Stage:
 
 @lru_cache(maxsize=4096)
 def parse(name: str) -> Stage:
-    """The stage of this name; raises ValueError quoting it.
+    """The stage of this name, with its kind and its number: of a bin, from 1; of an age, in ms.
+
+    Raises ValueError quoting a name that is none.
 
     >>> parse("bin:3")
     Stage(kind='bin', number=3, name='bin:3')

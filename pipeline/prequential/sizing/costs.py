@@ -62,8 +62,8 @@ class Costs:
 
     #: Bytes on Kafka, compressed: messages, an entry of the journal with Kafka's mark of its commit, what a
     #: transaction with outputs takes beside them in each of two topics, a byte of a snapshot's state.
-    metrics_bytes: float = 215.0
-    comparison_bytes: float = 110.0
+    metrics_bytes: float = 197.0
+    comparison_bytes: float = 94.0
     journal_bytes: float = 235.0
     transaction_bytes: float = 140.0
     snapshot_share: float = 0.22
@@ -72,18 +72,23 @@ class Costs:
     restore_seconds_per_mb: float = 0.02
     restore_seconds_per_shard: float = 0.1
 
-    #: Series: of each stage and estimator beside measures, of a model, of a stream, of a pair in a stage, by
-    #: estimator, of a shard and of a worker; and bytes of a line of `/metrics`, of a segment's, of a pair's.
-    model_series: float = 15.0
+    #: Series: of a model, of its stages, of a stream, of a pair in a stage, by estimator; of groups that are
+    #: asked for, of a model, a stream and an estimator of a pair; of a shard and of a worker; and bytes of a
+    #: line of `/metrics`, of a segment's, of a pair's.
+    model_series: float = 8.0
     stage_series: float = 1.0
-    stream_series: float = 30.0
-    pair_series: float = 4.0
-    pair_estimator_series: float = 3.0
+    stream_series: float = 8.0
+    pair_series: float = 5.0
+    pair_estimator_series: float = 1.0
+    maturity_series: float = 4.0
+    selection_series: float = 3.0
+    latency_series: float = 16.0
+    tests_series: float = 2.0
     shard_series: float = 13.0
     worker_series: float = 60.0
-    line_bytes: float = 103.0
+    line_bytes: float = 100.0
     segment_line_bytes: float = 130.0
-    pair_line_bytes: float = 155.0
+    pair_line_bytes: float = 126.0
 
 
 MEASURED: Final = Costs()

@@ -24,7 +24,7 @@ _MB = 1e6
 
 @dataclass(frozen=True)
 class Workload:
-    """What comes."""
+    """What comes: streams, models, records a second, how late labels are, how large records are."""
 
     streams: int
     models: int = 2
@@ -44,7 +44,7 @@ class Workload:
 
     @property
     def instances(self) -> float:
-        """Instances a second, of all streams."""
+        """Instances a second, of all streams together."""
         return self.rate / (1 + self.models + self.labelled)
 
 
@@ -123,20 +123,20 @@ def _shown(workload: Workload, config: Config) -> int:
     return shown
 
 
-def due(outcomes: float, config: StreamConfig) -> float:
+def due(outcomes: float, every: int | None, count: int | None) -> float:
     """How often a second messages about somebody are due who has so many outcomes a second, by chance.
 
-    By time: in each `emit.every` with an outcome. By count: after each `emit.outcomes`.
+    By time: in each `every` (ms) with an outcome. By count: after each `count` outcomes. None: not by it.
 
-    >>> [round(due(outcomes, StreamConfig()), 3) for outcomes in (0.01, 1.0, 10_000.0)]
-    [0.01, 0.633, 11.0]
+    >>> [round(due(outcomes, 10_000, 1_000), 3) for outcomes in (0.01, 1.0, 10_000.0)]
+    [0.01, 0.101, 10.1]
     """
     found = 0.0
-    if config.emit_every is not None:
-        seconds = config.emit_every / _SECOND
+    if every is not None:
+        seconds = every / _SECOND
         found += -math.expm1(-outcomes * seconds) / seconds
-    if config.emit_outcomes is not None:
-        found += outcomes / config.emit_outcomes
+    if count is not None:
+        found += outcomes / count
     return found
 
 
@@ -144,12 +144,18 @@ def messages(workload: Workload, config: Config) -> tuple[float, float]:
     """Metrics and comparison messages a second."""
     of, counted = config.defaults, shape(workload, config)
     outcomes = workload.instances * workload.labelled / workload.streams  # a second, of a model of a stream
-    moments = due(outcomes, of)
-    if counted.keys:
-        share = outcomes * counted.keys / counted.values
-        moments += counted.values * due(share, of)
-    each = workload.streams * moments * counted.stages * counted.estimators
-    return each * counted.models, each * counted.pairs * counted.losses
+
+    def moments(every: int | None) -> float:
+        found = due(outcomes, every, of.emit_outcomes)
+        if counted.keys:
+            share = outcomes * counted.keys / counted.values
+            found += counted.values * due(share, every, of.emit_outcomes)
+        return workload.streams * counted.stages * counted.estimators * found
+
+    return (
+        moments(of.emit_every) * counted.models,
+        moments(of.emit_comparisons) * counted.pairs * counted.losses,
+    )
 
 
 def remembered(workload: Workload, config: StreamConfig) -> float:
@@ -205,17 +211,25 @@ def exposition(
 ) -> tuple[float, float]:
     """Samples at all `/metrics` together, and the bytes of their lines."""
     counted, http = shape(workload, config), config.http
-    estimators = [one for one in config.defaults.estimators if http.shows_estimator(one)]
-    of_outcomes = told(config.defaults.evaluated_stages)
-    kept = [one for one in of_outcomes if http.shows_stage(one)]
-    of_messages = told(reported(config.defaults.stages, config.defaults.bins))
-    stages = len(list(filter(http.shows_stage, of_messages)))
+    of = config.defaults
+    estimators = [one for one in of.estimators if http.shows_estimator(one, of)]
+    kept = [one for one in told(of.evaluated_stages) if http.shows_stage(one, of)]
+    stages = len([one for one in told(reported(of.stages, of.bins)) if http.shows_stage(one, of)])
     signals = len({(one.detector, one.signal) for one in every_detector(config.defaults)})
     of_subject = stages * len(estimators) * counted.measures + len(kept) * signals
-    of_model = costs.model_series + counted.kept * costs.stage_series
+    of_model = costs.model_series + len(kept) * costs.stage_series
+    of_stream, of_estimator = costs.stream_series, costs.pair_estimator_series
+    if "maturity" in http.series:
+        of_model += costs.maturity_series
+    if "selection" in http.series:
+        of_model += costs.selection_series
+    if "latency_buckets" in http.series:
+        of_stream += costs.latency_series
+    if "tests" in http.series:
+        of_estimator += costs.tests_series
     of_pair = float(len(kept) * counted.losses)
-    of_pair *= costs.pair_series + costs.pair_estimator_series * len(estimators)
-    plain = costs.stream_series + counted.models * (of_model + of_subject)
+    of_pair *= costs.pair_series + of_estimator * len(estimators)
+    plain = of_stream + counted.models * (of_model + of_subject)
     values = counted.values * http.segments
     in_segments = counted.models * values * of_subject
     pairs = counted.pairs * (1 + values) * of_pair
@@ -343,7 +357,9 @@ _SLOTS: Final = 3
 
 def _moments(workload: Workload, config: Config, active: float) -> float:
     """How often a second a shard has something to say: what time makes due, is due for all its streams."""
-    return due(workload.instances * workload.labelled / active, config.defaults)
+    of = config.defaults
+    times = [time for time in (of.emit_every, of.emit_comparisons) if time is not None]
+    return due(workload.instances * workload.labelled / active, min(times, default=None), of.emit_outcomes)
 
 
 def _one_stream(workload: Workload, config: Config, costs: Costs, busy: float, speed: float) -> float:

@@ -28,7 +28,10 @@ _HEAD = 64
 
 
 class Stored:
-    """The bytes of a file, or of standard input (`-`) or a pipe, which are read to their ends."""
+    """The bytes of a file, or of standard input (`-`) or a pipe, which are read to their ends.
+
+    Raises UsageError if it can't be opened, WorkError if it can't be decompressed.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -46,13 +49,16 @@ class Stored:
         self.head = head
 
     def open(self) -> IO[bytes]:
-        """Its bytes, decompressed."""
+        """Open the file at its beginning, its bytes decompressed; the caller closes it."""
         raw = self._raw()
         stream: Any = _Gzip(raw) if self.compressed else raw
         return stream  # type: ignore[no-any-return]
 
     def position(self, stream: IO[bytes]) -> float | None:
-        """Which share of it has been read."""
+        """Which share of the file, from 0 to 1, `stream` has read; None of an empty file.
+
+        `stream` is one that `open` gave.
+        """
         size = len(self._bytes) if self._bytes is not None else Path(self.path).stat().st_size
         raw = stream.raw_file if isinstance(stream, _Gzip) else stream
         return raw.tell() / size if size else None
@@ -109,7 +115,8 @@ def format_of(stored: Stored) -> str:
 def open_rows(stored: Stored, form: str | None) -> RowFile:
     """What reads a file's rows; `form` is its format, None: as `format_of` says.
 
-    Raises UsageError where it has another format than is said, or pyarrow is needed and isn't there.
+    Raises UsageError where it has another format than is said, or pyarrow is needed and isn't there;
+    WorkError if it can't be read as what it is.
     """
     found = format_of(stored)
     form = form or found
@@ -135,7 +142,10 @@ def open_rows(stored: Stored, form: str | None) -> RowFile:
 
 
 def needs_pyarrow(why: str) -> Any:
-    """`prequential.tables.arrowfile`; raises UsageError if pyarrow isn't installed."""
+    """The module `prequential.tables.arrowfile`.
+
+    Raises UsageError, beginning with `why`, if pyarrow isn't installed.
+    """
     try:
         return importlib.import_module("prequential.tables.arrowfile")
     except ImportError as error:

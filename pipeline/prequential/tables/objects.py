@@ -57,7 +57,10 @@ class ObjectRows:
 
 
 class Objects:
-    """Dicts as a file of rows."""
+    """Dicts in memory, one a row, read as a file of rows is (see `RowFile`).
+
+    `number` is the field, if any, that holds the number of the row and is no column.
+    """
 
     unit, text = "row", False
     columns = own_columns = None
@@ -69,14 +72,14 @@ class Objects:
         self._objects, self._number = objects, number
 
     def select(self, paths: Sequence[Path]) -> None:
-        """All of each is here anyway."""
+        """Do nothing: every field of each object is in memory anyway."""
 
     def type_of_time(self, path: Path) -> str | None:
         """Every object has its own."""
         return None
 
     def batches(self, progress: Progress = lambda rows, share: None) -> Iterator[ObjectRows]:
-        """The objects, in their order."""
+        """The objects in their order, as batches of at most `BATCH`."""
         for start in range(0, len(self._objects), BATCH):
             yield ObjectRows(self._objects[start : start + BATCH], number=self._number)
 
@@ -84,14 +87,14 @@ class Objects:
         return len(self._objects)
 
     def numbered(self, field: str) -> Objects:
-        """The same with the number of each, from 0, in a field."""
+        """The same objects with the number of each, from 0, in a field."""
         rows = [{**one, field: place} for place, one in enumerate(self._objects)]
         return Objects(self.name, rows, field)
 
     def hold(self) -> Objects:
-        """They are in memory."""
+        """These objects themselves, since they are in memory."""
         return self
 
     def take(self, rows: Sequence[int]) -> ObjectRows:
-        """These, from 0 on."""
+        """The objects at these places, from 0, in the order of `rows`."""
         return ObjectRows([self._objects[row] for row in rows])

@@ -24,7 +24,8 @@ def open_sources(
 
     JSON lines for which no mapping is configured are what `produce` sends; all else are rows. Where
     predictions and labels are one file, what isn't said of labels is as it is of predictions. Raises
-    UsageError for what is configured wrongly, WorkError for what can't be read.
+    UsageError (ConfigError, where a file's section names several formats) for what is configured wrongly
+    or can't be opened, WorkError for what can't be read then.
     """
     stored = {path: Stored(path) for path in dict.fromkeys(paths.values())}
     shared = paths.get(PREDICTIONS) is not None and paths.get(PREDICTIONS) == paths.get(LABELS)
@@ -113,7 +114,7 @@ def _by_name(kind: int, file: RowFile, origin: Origin) -> RecordMapping:
 
 
 def columns_of(file: RowFile) -> Sequence[str]:
-    """Its columns, or the fields of its first rows."""
+    """The names of a file's columns, or the fields of its first rows."""
     if file.columns is not None:
         return file.columns
     return next((rows.names() for rows in file.batches()), [])

@@ -55,7 +55,7 @@ class RowFile(Protocol):
 
     @property
     def name(self) -> str:
-        """As the user calls it."""
+        """The file, as the user calls it in a command or a call."""
 
     @property
     def unit(self) -> str:
@@ -63,7 +63,7 @@ class RowFile(Protocol):
 
     @property
     def text(self) -> bool:
-        """Whether all cells are text."""
+        """Whether all cells are text, as in CSV, so that numbers have to be read from it."""
 
     @property
     def columns(self) -> Sequence[str] | None:
@@ -74,13 +74,13 @@ class RowFile(Protocol):
         """Those that the user knows of: without a number of the row that was added."""
 
     def select(self, paths: Sequence[Path]) -> None:
-        """These will be asked for, and what was said before, and nothing else."""
+        """Say which paths will be asked for, beside those said before; others needn't be read."""
 
     def batches(self, progress: Progress = ...) -> Iterator[Rows]:
         """The rows, in their order. Raises WorkError if the file can't be read."""
 
     def hold(self) -> Held:
-        """All rows in memory, to be taken in any order."""
+        """Read all rows into memory, to be taken in any order. Raises WorkError if the file can't be read."""
 
     def type_of_time(self, path: Path) -> str | None:
         """The type of a column that holds times as such, so that they have no unit."""

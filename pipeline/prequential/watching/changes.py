@@ -43,7 +43,7 @@ class Change:
         self.add(first, time)
 
     def add(self, alarm: Notice, time: int) -> None:
-        """One more alarm, published at this time."""
+        """Add an alarm that was published at `time` (epoch ms) and belongs to the same change."""
         self.time = time
         self.ts = alarm.ts
         self.count += 1

@@ -69,11 +69,14 @@ class Keyboard:
 
     @property
     def there(self) -> bool:
-        """Whether keys can be pressed."""
+        """Whether standard input is a terminal, so that keys can be pressed."""
         return self._descriptor is not None
 
     def wait(self, seconds: float) -> list[str]:
-        """The keys that were pressed; returns at the first, and after so many seconds without."""
+        """The keys that were pressed; returns at the first, and after so many seconds without.
+
+        The last one is `CLOSED` where the terminal is gone.
+        """
         if self._descriptor is None:
             time.sleep(seconds)
             return []

@@ -38,7 +38,7 @@ class Heading(msgspec.Struct, gc=False):
 
 
 class Reading(msgspec.Struct, gc=False):
-    """A metrics message's state of an estimator."""
+    """The state of an estimator, as a metrics message has it; fields are those of `outputs.Metrics`."""
 
     n: float
     outcomes: int
@@ -59,7 +59,7 @@ class Reading(msgspec.Struct, gc=False):
 
 
 class Notice(msgspec.Struct, gc=False):
-    """A drift alarm."""
+    """A drift alarm, of the versions of its message that there have been; fields as in `outputs.Alarm`."""
 
     stream: str
     model: str

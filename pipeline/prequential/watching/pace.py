@@ -31,7 +31,7 @@ class Pace:
         self._pauses = -1
 
     def add(self, time: int) -> None:
-        """There is a message of this time."""
+        """Note a message of this time (epoch ms); one that is older than the newest changes nothing."""
         if self._pauses < 0:
             self.newest, self._pauses = time, 0
         elif time > self.newest:
@@ -53,7 +53,7 @@ class Silence(NamedTuple):
 
     @property
     def why(self) -> str:
-        """What that says."""
+        """In words what the silence is a sign of: predictions that stopped, or labels that did."""
         if self.alone:
             return "its predictions stopped: its stream goes on"
         return "nor of any model of the stream: labels stopped, or all predictions"

@@ -86,7 +86,7 @@ class Ranking:
         return rows
 
     def row(self, model: Model) -> Row:
-        """One model."""
+        """A model with the one of its sequences that is shown by the choice, and its newest change."""
         sequence = self._sequence(model)
         choice = self.choice
         as_chosen = sequence is not None and (

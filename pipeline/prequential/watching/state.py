@@ -57,7 +57,7 @@ class Newest:
         self.same: tuple[str, ...] = ()
 
     def put(self, value: bytes) -> None:
-        """A newer one has come."""
+        """Take a newer message in; it is decoded when somebody looks."""
         self.value, self.reading = value, None
 
 
@@ -144,7 +144,7 @@ class State:
         return newest.reading
 
     def partitions(self, stream: str) -> list[int]:
-        """Those in which a stream is evaluated, in order."""
+        """The partitions in which a stream is evaluated, ascending."""
         return self._partitions.get(stream, [])
 
     def silence(self, model: Model, now: int | None) -> Silence | None:
@@ -162,7 +162,7 @@ class State:
         return silence(model.pace, self._streams[of])
 
     def pairs(self, stream: str, partition: int) -> list[Pair]:
-        """How its models stand, pair by pair."""
+        """How the models of a partition's stream stand, pair by pair, in the order in which they came."""
         found = self._pairs.get((stream, partition))
         return [] if found is None else found.known()
 

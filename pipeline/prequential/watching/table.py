@@ -92,7 +92,10 @@ def _longest(head: str, names: Iterable[str]) -> int:
 
 
 def whole_table(state: State, now: int, width: int, ranking: Ranking) -> list[RenderableType]:
-    """All that is known, where nobody scrolls; `now` in epoch ms."""
+    """All that is known, where nobody scrolls: warnings, the models' table, and their changes.
+
+    `now` is epoch ms, `width` the console's in characters.
+    """
     rows = ranking.rows(now)
     changes = newest_changes(row.model for row in rows)
     read = [] if state.since is None else [Text(f"read since {moment(state.since, now)}", style="dim")]
@@ -136,7 +139,7 @@ def _names_of_change(model: Model, state: State, width: int) -> str:
 
 
 def warnings(state: State, trouble: str | None, now: int) -> list[Text]:
-    """What stands above everything else: whoever doesn't see it reads the table wrongly."""
+    """Lines of what stands above everything else: whoever doesn't see it reads the table wrongly."""
     lines = []
     if trouble:
         lines.append(Text(printable(trouble), style="red"))
@@ -167,7 +170,7 @@ def silent_warning(state: State, now: int) -> str | None:
 
 
 def split_warning(split: Mapping[str, list[int]]) -> str:
-    """Which streams lie in several partitions, and the way out.
+    """A sentence about which streams lie in several partitions, and the way out.
 
     >>> split_warning({"clicks": [0, 2]})
     'records of 1 stream lie in several partitions, each evaluated apart: clicks (0, 2); \

@@ -113,11 +113,11 @@ class Tail:
         return bool(self._behind)
 
     def close(self) -> None:
-        """Leave; nothing is committed."""
+        """Close the client; nothing is committed."""
         self._consumer.close()
 
     def take(self, seconds: float = _BATCH_SECONDS) -> list[Record]:
-        """What came; waits for so long for it.
+        """The records that came; waits `seconds` for them at most.
 
         Raises WorkError for what reading on can't mend.
         """
@@ -136,7 +136,10 @@ class Tail:
         return taken
 
     def to_end(self) -> Iterator[Record]:
-        """What is there now. Raises WorkError if the cluster falls silent before the end."""
+        """The records up to the ends that there were in the beginning.
+
+        Raises WorkError if the cluster falls silent before the end.
+        """
         heard = monotonic()
         while self._behind:
             left = len(self._behind)

@@ -89,7 +89,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def number(value: float) -> str:
-    """A measure's value in at most eight columns.
+    """A measure's value as text of at most eight columns.
 
     >>> [number(value) for value in (0.8101, -2.13301, 31.25, 4711.2, 104446, -1.5e9, 1e100)]
     ['0.810', '-2.133', '31.25', '4711.2', '104.4k', '-1.5G', '1.0e+100']

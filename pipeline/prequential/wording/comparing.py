@@ -75,7 +75,10 @@ class Pair(msgspec.Struct):
 
 
 def pair_of(said: Comparison) -> Pair:
-    """What a message says of it."""
+    """How two models stand, by one message of one estimator.
+
+    Of another estimator than `all` its difference is that of the latest outcomes, not of the whole run.
+    """
     difference = said.measures.get("difference")
     latest = None
     if said.estimator != WHOLE:
@@ -88,7 +91,7 @@ def pair_of(said: Comparison) -> Pair:
 
 
 def recent_of(said: Mapping[str, Any]) -> Recent | None:
-    """What a message's `recent` says; those of earlier versions have none."""
+    """Who is better lately, by the field `recent` of a message; None where nobody is, or it isn't there."""
     since = said.get("since")
     return None if since is None else Recent(said["verdict"], since)
 
@@ -118,7 +121,10 @@ class Pairs:
         self._found: dict[tuple[str, int, str, str, str | None, str, str], Pair] = {}
 
     def update(self, said: Comparison) -> bool:
-        """Take in a message; whether it says something new. One is said of each estimator, after as many."""
+        """Take in a message; returns whether it says something new.
+
+        One is said of each estimator, after as many outcomes.
+        """
         of = said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss
         pair, before = pair_of(said), self._found.get(of)
         if before is not None and (before.outcomes, before.verdict) == (pair.outcomes, pair.verdict):

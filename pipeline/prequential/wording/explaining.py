@@ -103,7 +103,10 @@ def _began(incident: Incident) -> str:
 
 
 def explain(known: Known, incident: Incident) -> Iterator[str]:
-    """All that is known, line by line."""
+    """All that is known of an incident, as lines of text under headings.
+
+    They say since when it is, how bad, what changed, and what other models and baselines did then.
+    """
     yield f"incident {incident.id}: {subject_of(incident)}, {incident.stage}, {incident.status}"
     yield from _titled("since", _since(incident))
     yield from _titled("how bad", _how_bad(known, incident))

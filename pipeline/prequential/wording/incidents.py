@@ -21,7 +21,7 @@ _NAMED = {"segment": "segment", "class": "class", "model_version": "version"}
 
 
 def cause_in_words(cause: dict[str, Any]) -> str:
-    """A cause with what it is about, and its share.
+    """A cause of an incident's message as text: what it is about, and its share in per cent.
 
     >>> cause_in_words({"cause": "segment", "share": 0.93, "segment": "region=eu"})
     'segment region=eu (93 %)'
@@ -38,7 +38,7 @@ def cause_in_words(cause: dict[str, Any]) -> str:
 
 
 def levels_in_words(message: Incident) -> str:
-    """The mean loss before and after."""
+    """The mean losses before and after the change, as text: `0.1 → 0.25`."""
     return f"{message.before['level']:.3g} → {message.after['level']:.3g}"
 
 

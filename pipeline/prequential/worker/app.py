@@ -401,7 +401,11 @@ async def _answered(question: Callable[[], Any]) -> Any:
 
 
 def run_worker(config: Config, *, rebuild: bool = False) -> int:
-    """Run a worker in this process until it is told to stop; returns the exit status."""
+    """Run a worker in this process until it is told to stop; returns the exit status.
+
+    With `rebuild` its shards begin without their snapshots, from the journal and the inputs. Raises WorkError
+    if its topics don't fit or Kafka can't be reached.
+    """
     return asyncio.run(_main(config, rebuild))
 
 

@@ -67,8 +67,8 @@ class Originals:
         """The original of a dead letter, which isn't kept any longer."""
         return self._rejected.pop((letter.kind, letter.offset))
 
-    def drop(self, cut: Sequence[int]) -> None:
-        """Forget messages below a cut."""
-        for messages, end in zip(self._messages, cut):
+    def drop(self, vector: Sequence[int]) -> None:
+        """Forget messages below an offset vector."""
+        for messages, end in zip(self._messages, vector):
             while messages and messages[0][-1].offset() < end:
                 messages.popleft()

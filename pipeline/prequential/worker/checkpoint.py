@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any
 
 import msgspec
-from prequential.core.input.merge import Cut
+from prequential.core.input.merge import OffsetVector
 from prequential.core.shard import Shard
 from prequential.kafka.fetching import Fetcher
 from prequential.kafka.rejected import rejected
@@ -123,9 +123,9 @@ class Checkpoint:
         self._committing: asyncio.Future[None] | None = None
         self._snapshot_at = monotonic() + config.worker.snapshot_every / 1000
         self._snapshot: asyncio.Future[None] | None = None
-        self._kept: Cut | None = None  # where the shard stood at the last snapshot
+        self._kept: OffsetVector | None = None  # where the shard stood at the last snapshot
         self._changed = False  # stands elsewhere since then
-        self.broken = False  # the shard is in the middle of a round that failed: nothing of it may get out
+        self.broken = False  # the shard is amid a micro-batch that failed: nothing of it may get out
         self._ending = False  # whoever ends it commits what is left: nobody else begins
         #: Called when a commit is over, so that the next one need not wait for a look at the clock.
         self.on_committed: Callable[[], None] = lambda: None
@@ -136,7 +136,7 @@ class Checkpoint:
     def published(self) -> bool:
         """Whether all that was processed has been published."""
         shard = self._shard
-        return self._is_committed and not (shard.cuts or shard.outputs or shard.letters)
+        return self._is_committed and not (shard.vectors or shard.outputs or shard.letters)
 
     @property
     def _is_committed(self) -> bool:
@@ -150,7 +150,7 @@ class Checkpoint:
         """Go on from what a former holder of the shard has committed."""
         if known.manifest is not None:
             self.generation = known.manifest.generation
-            self._kept = known.manifest.cut
+            self._kept = known.manifest.vector
         self._journal_number = known.journal_number
         self._journal_offset = self._publisher.journal_offset = known.journal_offset
 
@@ -161,7 +161,7 @@ class Checkpoint:
         self._uncommitted += records
         self._backlog |= self._uncommitted >= _BACKLOG
         self._originals.keep(self._shard.letters)
-        self._originals.drop(self._shard.merge.cut)
+        self._originals.drop(self._shard.merge.vector)
 
     # ---- when
 
@@ -179,7 +179,7 @@ class Checkpoint:
             self._snapshot.result()
             self._snapshot = None
         # What isn't records counts, too, once it has been read: see `Merge.reach`.
-        self._changed |= self._kept is not None and self._kept != tuple(self._shard.merge.cut)
+        self._changed |= self._kept is not None and self._kept != tuple(self._shard.merge.vector)
         now = monotonic()
         caught_up = not any(self._shard.merge.buffered)
         share = _TIMELY if self._timely else _BEFORE_TICK if before_tick else 1.0
@@ -189,7 +189,7 @@ class Checkpoint:
         snapshot = snapshot and self._committing is None and self._turn.ask(self._who, now)
         if self._committing is not None or not due:
             return
-        if self._shard.cuts or snapshot:
+        if self._shard.vectors or snapshot:
             if snapshot:
                 self._turn.take(self._who, now)
             self._committed_at = now
@@ -260,9 +260,10 @@ class Checkpoint:
         """Publish everything since the last time; take a snapshot of the state then, if wanted.
 
         0. If a snapshot is due, have memory for it, while the shard goes on.
-        1. Take outputs and cuts from the shard; from here on it may go on.
-        2. Copy the state for the snapshot: it is exactly the state after these cuts.
-        3. Publish a journal entry with the cuts. Now the order is settled, whoever goes on from here.
+        1. Take outputs and offset vectors from the shard; from here on it may go on.
+        2. Copy the state for the snapshot: it is exactly the state after these offset vectors.
+        3. Publish a journal entry with the offset vectors. Now the order is settled, whoever goes on from
+           here.
         4. Publish the outputs, in one transaction with an entry that says so by being there. Outputs that
            this worker can't commit are published by the next one, with the same content.
         5. Write the snapshot's chunks and, last, its manifest in transactions of their own.
@@ -279,36 +280,36 @@ class Checkpoint:
             space = await self._in_thread(self._turn.space, self._who, self._shard.snapshot_size)
         if self.broken:
             return
-        outputs, cuts = self._shard.flush()  # step 1
+        outputs, vectors = self._shard.flush()  # step 1
         messages = [self._outgoing(output) for output in outputs]
         parts = None
         if with_snapshot:  # step 2
             started = monotonic()
             self._changed = False
-            self._kept = cut = tuple(self._shard.merge.cut)
+            self._kept = vector = tuple(self._shard.merge.vector)
             parts = self._shard.snapshot(space)
             self._statistics.stall.observe(monotonic() - started)
-        if cuts:
-            await self._publish_entry(cuts, [])  # step 3
+        if vectors:
+            await self._publish_entry(vectors, [])  # step 3
         if messages:
             await self._publish_entry([], messages)  # step 4
         if parts is not None and not self._publisher.stopping:
             # Beside the transactions that follow: outputs don't wait for a large snapshot. No other commit
             # has begun since step 1, so the journal ends with this one.
             self._snapshot = asyncio.ensure_future(
-                self._write_snapshot(parts, cut, self._journal_number, self._journal_offset)
+                self._write_snapshot(parts, vector, self._journal_number, self._journal_offset)
             )
 
     async def begin(self) -> None:
         """Say that whatever comes is about to be processed: if nothing comes of it, a worker died."""
         await self._publish_entry([], [], Attempt(0))
 
-    async def attempt(self, cut: Cut, attempt: Attempt) -> None:
-        """Announce the records up to a cut, and publish the outputs of those before."""
-        await self._publish_entry([cut], self._flushed(), attempt)
+    async def attempt(self, vector: OffsetVector, attempt: Attempt) -> None:
+        """Announce the records up to an offset vector, and publish the outputs of those before."""
+        await self._publish_entry([vector], self._flushed(), attempt)
 
-    async def settle(self, planned: list[Cut]) -> None:
-        """Publish the outputs of what was announced. The cuts that are still planned stay settled."""
+    async def settle(self, planned: list[OffsetVector]) -> None:
+        """Publish the outputs of what was announced. The offsets that are still planned stay settled."""
         await self._publish_entry(planned, self._flushed())
 
     async def quarantine(self, record: Quarantine) -> None:
@@ -331,8 +332,8 @@ class Checkpoint:
         Its manifest and the entry that says so are one transaction: this shard has grown, or it hasn't.
         """
         writer, header, _ = await self._write_chunks(self._shard.snapshot())
-        cut: Cut = tuple(self._shard.merge.cut)
-        manifest = self._manifest(writer, cut, self._journal_number + 1, self._journal_offset)
+        vector: OffsetVector = tuple(self._shard.merge.vector)
+        manifest = self._manifest(writer, vector, self._journal_number + 1, self._journal_offset)
         message = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, manifest, header)
         await self._publish_entry([], [message], Grown(before))
 
@@ -342,12 +343,12 @@ class Checkpoint:
         return [self._outgoing(output) for output in outputs]
 
     async def _publish_entry(
-        self, cuts: list[Cut], outputs: list[Outgoing], note: Note | None = None
+        self, vectors: list[OffsetVector], outputs: list[Outgoing], note: Note | None = None
     ) -> None:
         """One transaction of outputs and a journal entry."""
         async with self._entering:
             started = monotonic()
-            entry = JournalEntry(self._journal_number + 1, cuts, self._origin, note)
+            entry = JournalEntry(self._journal_number + 1, vectors, self._origin, note)
             topic = self._config.kafka.topic(JOURNAL)
             messages = [*outputs, Outgoing(topic, None, encode_entry(entry))]
             offsets = await self._in_thread(self._publisher.publish, messages)
@@ -356,17 +357,17 @@ class Checkpoint:
             self._statistics.transactions.observe(monotonic() - started)
 
     async def _write_snapshot(
-        self, parts: Iterator[object], cut: Cut, number: int, journal_offset: int
+        self, parts: Iterator[object], vector: OffsetVector, number: int, journal_offset: int
     ) -> None:
         """Steps 5 and 6 of `commit`."""
         try:
             writer, header, cost = await self._write_chunks(parts, _SNAPSHOT_PAUSE)
-            manifest = self._manifest(writer, cut, number, journal_offset)
+            manifest = self._manifest(writer, vector, number, journal_offset)
             message = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, manifest, header)
             await self._in_thread(self._publisher.publish, [message])
         finally:
             self._turn.give(self._who)
-        self._fetcher.commit(self._partition, cut)
+        self._fetcher.commit(self._partition, vector)
         self._statistics.snapshots.observe(cost)
         self._statistics.snapshot_bytes = writer.size
         now = monotonic()
@@ -410,11 +411,11 @@ class Checkpoint:
             await asyncio.sleep(min(until - now, _LOOK_SECONDS))
             now = monotonic()
 
-    def _manifest(self, writer: ChunkWriter, cut: Cut, number: int, journal_offset: int) -> bytes:
+    def _manifest(self, writer: ChunkWriter, vector: OffsetVector, number: int, journal_offset: int) -> bytes:
         """What makes the chunks a snapshot."""
         manifest = Manifest(
-            FORMAT, self.generation, writer.chunks, writer.size, writer.checksum, cut, number, journal_offset,
-            self._config.defaults.digest, self._origin,
+            FORMAT, self.generation, writer.chunks, writer.size, writer.checksum, vector, number,
+            journal_offset, self._config.defaults.digest, self._origin,
         )  # fmt: skip
         return msgspec.msgpack.encode(manifest)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prequential.core.catalog.catalog import Catalog
 from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS
-from prequential.core.comparisons.standings import Standing
+from prequential.core.comparisons.pair_statuses import PairStatus
 from prequential.http.exposition import GAUGE, Family, labels
 from prequential.settings.model import HttpConfig
 
@@ -45,8 +45,8 @@ FAMILIES = (
 _VERDICTS = {UNDECIDED: 0, A_BETTER: -1, B_BETTER: 1}
 
 
-def add(families: dict[str, Family], catalog: Catalog, standing: Standing, http: HttpConfig) -> int:
-    """Add a pair's samples in one stage, by one loss, of the estimators that are shown; returns how many."""
+def add(families: dict[str, Family], catalog: Catalog, standing: PairStatus, http: HttpConfig) -> int:
+    """Add a pair's samples in one stage, by one loss, of the estimators that it has; returns how many."""
     about = standing.a
     segment = {"segment": about.segment} if about.segment else {}
     where = labels(
@@ -72,12 +72,11 @@ def add(families: dict[str, Family], catalog: Catalog, standing: Standing, http:
         put("low", by_loss, standing.interval[0])
         put("high", by_loss, standing.interval[1])
     for estimator, statistics in standing.statistics.items():
-        if not http.shows_estimator(estimator):
-            continue
         of = f'{where},estimator="{estimator}"'
-        for name in ("difference", "q"):
+        tests = "tests" in http.series
+        for name in ("difference", "q") if tests else ("difference",):
             if name in statistics:
                 put(name, f'{of},loss="{standing.loss}"', statistics[name])
-        if "mcnemar" in statistics:  # there is one loss that is right or wrong
+        if tests and "mcnemar" in statistics:  # there is one loss that is right or wrong
             put("mcnemar", of, statistics["mcnemar"])
     return count

@@ -13,24 +13,25 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from prequential.core.catalog.catalog import Stream, Subject
-from prequential.core.comparisons.standings import standings
+from prequential.core.catalog.catalog import Entity, Stream
+from prequential.core.comparisons.pair_statuses import pair_statuses
 from prequential.core.delay import coverage, latency, selection
+from prequential.core.delay.coverage import AT_HORIZON
 from prequential.core.delay.latency import BOUNDS
 from prequential.core.measures.registry import INDEX, MEASURES
 from prequential.core.output.estimates import Line
 from prequential.core.shard import Shard
-from prequential.core.snapshot import picture
-from prequential.core.snapshot.picture import Part, Picture
+from prequential.core.snapshot import read_snapshot
+from prequential.core.snapshot.read_snapshot import Part, ReadSnapshot
 from prequential.core.tables.streams import AGE, BASELINE, CORRECTION, MODEL, SEGMENT
-from prequential.http.exposition import COUNTER, GAUGE, HISTOGRAM, Family, labels
+from prequential.http.exposition import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Family, labels
 from prequential.kafka.fetching import Fetcher
 from prequential.program.version import VERSION
-from prequential.settings.model import Config, HttpConfig
+from prequential.settings.model import Config, HttpConfig, StreamConfig
 from prequential.settings.stages import INITIAL, INTERMEDIATE, reported
 from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.specs import INPUTS
-from prequential.worker import compared
+from prequential.worker import compared, expecting
 from prequential.worker.statistics import DURATION_BOUNDS
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ _FAMILIES = (
     ("model_version_info", GAUGE, "The model's version, of its newest prediction that has met its label"),
     ("model_version_since_outcome", GAUGE, "Number of the first outcome of the model's version"),
     *compared.FAMILIES,
+    *expecting.FAMILIES,
     (
         "newest_prediction_timestamp_seconds", GAUGE,
         "Record time of a model's newest prediction in this life of the process, as Unix time",
@@ -93,7 +95,6 @@ _FAMILIES = (
     ("revisions_total", COUNTER, "Labels that were revised"),
     ("unmatched_labels_total", COUNTER, "Labels that no prediction came for within the horizon"),
     ("duplicates_total", COUNTER, "Records delivered again"),
-    ("label_latency_seconds", HISTOGRAM, "Time from an instance to its label"),
     (
         "label_latency_quantile_seconds", GAUGE,
         "Quantiles of the time from an instance to its label, to 1 %",
@@ -129,6 +130,11 @@ _FAMILIES = (
     ("config_info", GAUGE, "Digest of what the configuration says of evaluation, by consumer group"),
 )  # fmt: skip
 
+#: The quantile of all labels that is held against that of the latest ones.
+_MEDIAN = "p50"
+
+_LATENCY_HELP = "Time from an instance to its label"
+
 #: Durations in a shard's statistics, by the metric's name.
 _DURATIONS = {
     "batch_processing_seconds": "processing",
@@ -155,7 +161,7 @@ class Exporter:
         self._http = config.http
         objectives = (one.objective for one in (config.defaults, *config.streams.values()) if one.objective)
         asked = frozenset(config.http.measures).union(*(one.bounds for one in objectives))
-        self._scored = picture.needs_sums(asked)
+        self._scored = read_snapshot.needs_sums(asked)
 
     def text(self, in_loop: InLoop) -> str:
         """All metrics; to be called in a thread that may wait for the loop."""
@@ -176,7 +182,7 @@ class Exporter:
         self._shards(scrape.families, runners)
         settings = {"scored": self._scored, "segments": self._http.segments}
         return [
-            (runner, list(picture.parts(runner.shard.state, **settings)))
+            (runner, list(read_snapshot.parts(runner.shard.state, **settings)))
             for runner in runners
             if self._is_shown(runner)
         ]
@@ -197,13 +203,20 @@ class Exporter:
         # While a shard is restored its numbers are those of the past: a counter would seem to fall.
         return not runner.recovering and self._runners.get(runner.partition) is runner
 
-    def _take(self, scrape: _Scrape, runner: ShardRunner, part: Part) -> Picture | None:
+    def _take(self, scrape: _Scrape, runner: ShardRunner, part: Part) -> ReadSnapshot | None:
         """Copies of a part; None if the shard has gone meanwhile."""
         if not self._is_shown(runner):
             return None
         self._newest(scrape.families, runner.shard, part.streams.tolist())
         shard = runner.shard
-        return picture.take(shard.state, shard.emission.comparisons, part, scored=self._scored)
+        streams = shard.catalog.streams
+
+        def shows(stage: str, code: int) -> bool:
+            return self._http.shows_stage(stage, streams[code].config)
+
+        expecting.add(scrape.families, shard.catalog, shard.emission.reporter, part.streams.tolist())
+        comparisons = shard.emission.comparisons
+        return read_snapshot.take(shard.state, comparisons, part, scored=self._scored, shows=shows)
 
     def _shards(self, families: dict[str, Family], runners: list[ShardRunner]) -> None:
         for runner in runners:
@@ -213,7 +226,7 @@ class Exporter:
                 families["misplaced_records_total"].add(where, runner.shard.misplaced[kind])
                 end = self._fetcher.ends.get((kind, runner.partition))
                 if end is not None:
-                    families["lag_records"].add(where, max(0, end - runner.shard.merge.cut[kind]))
+                    families["lag_records"].add(where, max(0, end - runner.shard.merge.vector[kind]))
                 if not runner.recovering:
                     families["dead_letters_total"].add(where, runner.shard.state.dead_letters[kind])
                     families["quarantined_records_total"].add(where, runner.shard.state.quarantined[kind])
@@ -245,10 +258,14 @@ class _Scrape:
         self._measures = measures = frozenset(http.measures)
         self._shown: dict[tuple[str, ...], list[tuple[Family, int]]] = {}
         self._written = 0
+        groups = frozenset(http.series)
+        self._buckets, self._maturity = "latency_buckets" in groups, "maturity" in groups
+        self._selection, self._thresholds = "selection" in groups, "thresholds" in groups
         kinds = [
             *((one.name, GAUGE, one.help) for one in MEASURES.values() if one.name in measures),
             *((name, GAUGE, text) for name, text in _DETAIL_HELP.items()),
             *_FAMILIES,
+            ("label_latency_seconds", HISTOGRAM if self._buckets else SUMMARY, _LATENCY_HELP),
         ]
         self.families = {
             name: Family(f"prequential_{name}", kind, text) for name, kind, text in kinds
@@ -258,16 +275,20 @@ class _Scrape:
         """All of it."""
         return "".join(family.text() for family in self.families.values())
 
-    def add(self, taken: Picture) -> None:
+    def add(self, taken: ReadSnapshot) -> None:
         """What there is to say of a picture."""
-        subjects = [taken.catalog.subjects[row] for row in taken.part.subjects.tolist()]
+        entities = [taken.catalog.entities[row] for row in taken.part.entities.tolist()]
         self._estimates(taken)
-        for about in subjects:
+        for about in entities:
             if about is not None:
                 self._counts(taken, about)
-        for standing in standings(taken.pairs):
-            if self._http.shows_stage(standing.stage, standing.same):
-                self._pause(compared.add(self.families, taken.catalog, standing, self._http))
+        streams = taken.catalog.streams
+
+        def shows(estimator: str, about: Entity) -> bool:
+            return self._http.shows_estimator(estimator, streams[about.stream].config)
+
+        for standing in pair_statuses(taken.pairs, shows):
+            self._pause(compared.add(self.families, taken.catalog, standing, self._http))
         for code in taken.part.streams.tolist():
             self._stream(taken, taken.catalog.streams[code])
 
@@ -280,10 +301,6 @@ class _Scrape:
 
     # ---- sequences
 
-    def _is_shown(self, line: Line) -> bool:
-        stage = self._http.shows_stage(line.stage, line.same)
-        return stage and self._http.shows_estimator(line.estimator)
-
     def _columns(self, measures: tuple[str, ...]) -> list[tuple[Family, int]]:
         """The measures of a stream that are shown."""
         if measures not in self._shown:
@@ -292,10 +309,16 @@ class _Scrape:
             ]
         return self._shown[measures]
 
-    def _estimates(self, taken: Picture) -> None:
-        streams, rows = taken.catalog.streams, taken.part.subjects.tolist()
+    def _estimates(self, taken: ReadSnapshot) -> None:
+        streams, rows = taken.catalog.streams, taken.part.entities.tolist()
         partition = taken.catalog.partition
-        for found in taken.reporter.estimates(rows, self._is_shown):
+        http = self._http
+
+        def shows(line: Line, config: StreamConfig) -> bool:
+            stage = http.shows_stage(line.stage, config, line.same)
+            return stage and http.shows_estimator(line.estimator, config)
+
+        for found in taken.reporter.estimates(rows, shows):
             about, model, stage, estimator, state, details, _ = found
             stream = streams[about.stream]
             of = {"segment": about.segment} if about.segment else {}
@@ -347,18 +370,18 @@ class _Scrape:
 
     # ---- what is evaluated
 
-    def _counts(self, taken: Picture, about: Subject) -> None:
+    def _counts(self, taken: ReadSnapshot, about: Entity) -> None:
         """Of a model, or of what is evaluated beside it: outcomes and alarms; of a segment, alarms."""
         catalog, families, row = taken.catalog, self.families, about.row
-        stream, subjects = catalog.streams[about.stream], catalog.registry.subjects
-        plan, first = catalog.plans[subjects.plan[row]], int(subjects.first[row])
+        stream, entities = catalog.streams[about.stream], catalog.registry.entities
+        plan, first = catalog.plans[entities.plan[row]], int(entities.first[row])
         of_model = {"stream": stream.name, "partition": catalog.partition, "model": about.model}
         where = labels(**of_model)
         if about.kind in (MODEL, BASELINE, CORRECTION):
-            families["late_predictions_total"].add(where, int(subjects.late[row]))
-            families["expired_predictions_total"].add(where, int(subjects.expired[row]))
-            if subjects.outcomes[row]:
-                families["newest_outcome_timestamp_seconds"].add(where, int(subjects.newest_ts[row]) / 1000)
+            families["late_predictions_total"].add(where, int(entities.late[row]))
+            families["expired_predictions_total"].add(where, int(entities.expired[row]))
+            if entities.outcomes[row]:
+                families["newest_outcome_timestamp_seconds"].add(where, int(entities.newest_ts[row]) / 1000)
         if (standing := taken.incidents.get(row)) is not None:
             families["open_incidents"].add(where, int(bool(standing.cause)))
             if standing.cause:
@@ -369,28 +392,30 @@ class _Scrape:
                 families["incident_opened_timestamp_seconds"].add(of_incident, standing.since / 1000)
             for cause, count in standing.opened.items():
                 families["incidents_total"].add(f'{where},cause="{cause}"', count)
-        if version := int(subjects.version[row]):
+        if version := int(entities.version[row]):
             families["model_version_info"].add(
                 f"{where},{labels(version=stream.version_name(version))}", 1
             )
-            families["model_version_since_outcome"].add(where, int(subjects.version_since[row]))
+            families["model_version_since_outcome"].add(where, int(entities.version_since[row]))
         if about.segment:
             where = labels(**of_model, segment=about.segment)
-        single = bool(subjects.single[row])
+        single = bool(entities.single[row])
         for stage in _stages(about, stream, single):
-            of_stage, same = f'{where},stage="{stage}"', catalog.same_as(row, stage)
-            if not about.segment:  # the model's are those of all segments
-                families["outcomes_total"].add(of_stage, int(subjects.outcomes[row]))
-                for one in filter(self._http.shows_stage, same):
-                    families["same_stage_info"].add(f'{of_stage},same="{one}"', 1)
-            if not self._http.shows_stage(stage, same):
+            same = catalog.same_as(row, stage)
+            if not self._http.shows_stage(stage, stream.config, same):
                 continue
+            of_stage = f'{where},stage="{stage}"'
+            if not about.segment:  # the model's are those of all segments
+                families["outcomes_total"].add(of_stage, int(entities.outcomes[row]))
+                for one in same:
+                    if self._http.shows_stage(one, stream.config):
+                        families["same_stage_info"].add(f'{of_stage},same="{one}"', 1)
             raised: Counter[tuple[str, str]] = Counter()
             sequence = first + plan.stages.index(stage)
             for watch in plan.watches:
                 own = watch.config
                 raised[own.detector, own.signal] += int(watch.table.alarms[sequence])
-                if (threshold := watch.threshold(sequence)) is not None:
+                if self._thresholds and (threshold := watch.threshold(sequence)) is not None:
                     of_detector = labels(detector=own.detector, signal=own.signal, params=watch.changed)
                     families["drift_threshold"].add(f"{of_stage},{of_detector}", threshold)
             for (detector, signal), alarms in raised.items():
@@ -401,14 +426,15 @@ class _Scrape:
 
     # ---- streams
 
-    def _stream(self, taken: Picture, stream: Stream) -> None:
+    def _stream(self, taken: ReadSnapshot, stream: Stream) -> None:
         families, accounts = self.families, taken.accounts
         streams, code = taken.catalog.registry.streams, stream.code
         where = labels(stream=stream.name, partition=taken.catalog.partition)
         if stream.config.objective:
             for measure, bound in stream.config.objective.bounds.items():
                 families["objective"].add(f'{where},measure="{measure}"', bound)
-        families["comparison_pairs_left_out"].add(where, taken.left_out[code])
+        if left_out := taken.left_out[code]:
+            families["comparison_pairs_left_out"].add(where, left_out)
         if stream.config.compare == "champion" and stream.config.champion in stream.models:
             families["champion_info"].add(f"{where},{labels(model=stream.config.champion)}", 1)
         for model, row in stream.models.items():
@@ -418,28 +444,35 @@ class _Scrape:
             ("label_latency_recent_quantile_seconds", latency.recent_quantiles),
         ):
             for percentile, value in quantiles(accounts.latencies, np.array([code]))[0].items():
+                if quantiles is latency.quantiles and not (self._buckets or percentile == _MEDIAN):
+                    continue
                 families[name].add(f'{where},percentile="{percentile}"', value / 1000)
+        families["waiting_labels"].add(where, int(streams.waiting_labels[code]))
+        families["late_labels_total"].add(where, int(streams.late_label[code]))
         for name, column in (
             ("instances_without_predictions_total", streams.instances_without_predictions),
             ("predictions_without_instance_total", streams.predictions_without_instance),
-            ("waiting_labels", streams.waiting_labels),
-            ("late_labels_total", streams.late_label),
             ("revisions_total", streams.revisions),
             ("unmatched_labels_total", streams.unmatched_label),
         ):
-            families[name].add(where, int(column[code]))
+            if count := int(column[code]):  # most streams have none
+                families[name].add(where, count)
         counts = [int(streams.duplicate_instances[code]), 0, int(streams.duplicate_labels[code])]
         models = list(stream.models.values())
-        counts[PREDICTIONS] = int(taken.catalog.registry.subjects.duplicate[models].sum())
+        counts[PREDICTIONS] = int(taken.catalog.registry.entities.duplicate[models].sum())
         for topic, count in zip(INPUTS, counts):
+            if not count:
+                continue
             families["duplicates_total"].add(f'{where},topic="{topic}"', count)
         of = accounts.latencies.streams
-        families["label_latency_seconds"].add_buckets(
-            where, BOUNDS, of.counts[code].tolist(), int(of.total[code]) / 1000
-        )
+        counts, total = of.counts[code].tolist(), int(of.total[code]) / 1000
+        if self._buckets:
+            families["label_latency_seconds"].add_buckets(where, BOUNDS, counts, total)
+        else:
+            families["label_latency_seconds"].add_count(where, sum(counts))
         self._pause(30)
 
-    def _account(self, taken: Picture, stream: Stream, model: str, row: int) -> None:
+    def _account(self, taken: ReadSnapshot, stream: Stream, model: str, row: int) -> None:
         """What became of a model's predictions."""
         families, accounts = self.families, taken.accounts
         clock, of = int(taken.catalog.registry.streams.clock[stream.code]), np.array([row])
@@ -448,7 +481,11 @@ class _Scrape:
         (oldest,) = coverage.oldest(accounts.coverage, of, np.array([clock]))
         families["oldest_waiting_seconds"].add(where, oldest / 1000)
         for age, share in coverage.curve(accounts.coverage, row, clock).items():
-            families["labelled_ratio"].add(f'{where},age="{age}"', share)
+            if self._maturity or age == AT_HORIZON:
+                families["labelled_ratio"].add(f'{where},age="{age}"', share)
+        self._pause(12)
+        if not self._selection:
+            return
         if stream.config.task == "classification":
             for label, share in selection.shares(accounts.selection, row, stream.class_names).items():
                 families["labelled_by_class_ratio"].add(f"{where},{labels(class_=label)}", share)
@@ -456,7 +493,7 @@ class _Scrape:
                 families["selection_psi"].add(f'{where},of="prediction"', index)
         for key, index in taken.reporter.segment_psi(stream, row).items():
             families["selection_psi"].add(f"{where},{labels(of=f'segment:{key}')}", index)
-        self._pause(20)
+        self._pause(8)
 
 
 def _at(column: Any, row: int) -> int:
@@ -469,8 +506,8 @@ def _state(runner: ShardRunner) -> str:
     return "recovering" if runner.recovering else "running"
 
 
-def _stages(about: Subject, stream: Stream, single: bool) -> list[str]:
-    """The stages of a subject that have outcomes of their own, as they are configured.
+def _stages(about: Entity, stream: Stream, single: bool) -> list[str]:
+    """The stages of an entity that have outcomes of their own, as they are configured.
 
     Of a `single` one, `initial` is `final`.
     """

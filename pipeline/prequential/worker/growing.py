@@ -256,7 +256,7 @@ class _Growth:
 
 def _has_begun(known: Known) -> bool:
     """Whether a new shard has anything but what this command writes."""
-    return (known.manifest is not None and any(known.manifest.cut)) or any(
+    return (known.manifest is not None and any(known.manifest.vector)) or any(
         not isinstance(entry.note, Grown) for entry in known.journal
     )
 

@@ -35,9 +35,9 @@ _mallopt = _found("mallopt", ctypes.c_int, ctypes.c_int)
 
 
 def share_arenas() -> bool:
-    """Have few arenas; to be called before there are threads.
+    """Have few arenas of the C library; to be called before there are threads. Returns whether that was done.
 
-    False where the C library can't, or the environment has decided.
+    It isn't where the C library can't, or the environment has decided.
     """
     if _mallopt is None or "MALLOC_ARENA_MAX" in os.environ:
         return False

@@ -1,11 +1,11 @@
 """The journal: in which order a shard's records were really taken.
 
-Time alone can't decide everything (see `prequential.core.input.merge`), so the cuts that a worker made are
-published before the outputs which came of them, and nobody can see an output whose order may still
-change. The outputs follow in one transaction with the next entry, which has no cuts: so outputs of all
-entries but the last one are out. Recovery and `replay --from-topics` follow the cuts.
+Time alone can't decide everything (see `prequential.core.input.merge`), so the offset vectors that a worker
+made are published before the outputs which came of them, and nobody can see an output whose order may still
+change. The outputs follow in one transaction with the next entry, which has no offset vectors: so outputs of
+all entries but the last one are out. Recovery and `replay --from-topics` follow the offset vectors.
 
-An entry may also have a note: about deaths of workers (see `prequential.worker.caution`), that records are
+An entry may also have a note: about deaths of workers (see `prequential.worker.isolation`), that records are
 about to be tried, that a worker died at them, or that a record is passed over for good; that the inputs
 have got more partitions; or that the shard goes on without records that retention has removed.
 `standing` says what a journal as a whole comes to.
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Union
 
 import msgspec
-from prequential.core.input.merge import Cut
+from prequential.core.input.merge import OffsetVector
 from prequential.topics.errors import WorkError
 from prequential.worker.origin import Origin
 
@@ -27,14 +27,14 @@ FORMAT, FORMAT_WITH_NOTE = 2, 3
 
 
 class Attempt(msgspec.Struct, array_like=True, frozen=True, tag="attempt"):
-    """The records up to the entry's cut are about to be processed; or, without a cut, whatever comes.
+    """The records up to the entry's offsets are about to be processed; or, without these, whatever comes.
 
-    Outputs of all cuts below it are out.
+    Outputs of all offset vectors below it are out.
     """
 
     #: Workers that died at records among which these are.
     deaths: int
-    #: How many records there are up to the cut; 0 without one.
+    #: How many records there are up to the offset vector; 0 without one.
     records: int = 0
     #: Kind and offset of the record, if it is a single one.
     record: tuple[int, int] | None = None
@@ -73,8 +73,8 @@ class Lost(msgspec.Struct, array_like=True, frozen=True, tag="lost"):
     """
 
     #: From where the records of each input were wanted, and where they begin.
-    start: Cut
-    begins: Cut
+    start: OffsetVector
+    begins: OffsetVector
     #: How many entries of the journal before this one are missing, too.
     entries: int = 0
 
@@ -103,10 +103,10 @@ Note = Union[Attempt, Death, Quarantine, Grown, Lost]
 
 
 class JournalEntry(NamedTuple):
-    """The cuts since the entry before; `number` counts a shard's entries from 1."""
+    """The offset vectors since the entry before; `number` counts a shard's entries from 1."""
 
     number: int
-    cuts: list[Cut]
+    vectors: list[OffsetVector]
     origin: Origin
     note: Note | None = None
 
@@ -119,7 +119,7 @@ class JournalEntry(NamedTuple):
 
 
 class _Plain(msgspec.Struct, array_like=True):
-    """An entry on the wire: first cut and differences of the others to those before."""
+    """An entry on the wire: first offset vector and differences of the others to those before."""
 
     format: int
     number: int
@@ -132,7 +132,7 @@ _decode = msgspec.msgpack.Decoder(_Plain).decode
 
 
 def encode_entry(entry: JournalEntry) -> bytes:
-    """MessagePack: [format, number, first cut and differences of the others to those before, origin, note].
+    """MessagePack: [format, number, first vector, differences of the others to those before, origin, note].
 
     Without a note the last one is left out.
 
@@ -144,10 +144,10 @@ def encode_entry(entry: JournalEntry) -> bytes:
     True
     """
     steps: list[int] = []
-    last: Cut = (0, 0, 0)
-    for cut in entry.cuts:
-        steps += (now - before for now, before in zip(cut, last))
-        last = cut
+    last: OffsetVector = (0, 0, 0)
+    for vector in entry.vectors:
+        steps += (now - before for now, before in zip(vector, last))
+        last = vector
     plain = [entry.number, steps, entry.origin]
     if entry.note is None:
         return msgspec.msgpack.encode([FORMAT, *plain])
@@ -165,10 +165,10 @@ def decode_entry(value: bytes) -> JournalEntry:
             f"the journal has format {plain.format}: this version reads formats {FORMAT} and "
             f"{FORMAT_WITH_NOTE}"
         )
-    return JournalEntry(plain.number, list(_cuts(plain.steps)), plain.origin, plain.note)
+    return JournalEntry(plain.number, list(_vectors(plain.steps)), plain.origin, plain.note)
 
 
-def _cuts(steps: list[int]) -> Iterator[Cut]:
+def _vectors(steps: list[int]) -> Iterator[OffsetVector]:
     a = b = c = 0
     for place in range(0, len(steps), 3):
         a, b, c = a + steps[place], b + steps[place + 1], c + steps[place + 2]
@@ -190,26 +190,27 @@ class Suspicion(NamedTuple):
     alone: int = 0
 
 
-class Standing(NamedTuple):
+class PairStatus(NamedTuple):
     """What the entries of a journal come to."""
 
-    #: Cuts in their order whose outputs are out, and those whose outputs may not be.
-    settled: list[Cut]
-    open: list[Cut]
+    #: Offset vectors in their order whose outputs are out, and those whose outputs may not be.
+    settled: list[OffsetVector]
+    open: list[OffsetVector]
     #: Records that are passed over.
     quarantined: list[Quarantine]
     #: Whether the last one to hold the shard may have died at its records; None: it has got on.
     suspicion: Suspicion | None
 
 
-def standing(entries: Iterable[JournalEntry]) -> Standing:
+def standing(entries: Iterable[JournalEntry]) -> PairStatus:
     """Read the entries from the first to the last.
 
-    - An entry without a note has everything before it published; its own cuts are open, also those that
-      stood open before.
-    - An attempt has all cuts below its own published. Cuts beyond it stay open, and in their place: what one
-      worker tried as a whole and died of, the next one tries in parts, in the same order.
-    - A death, a quarantine or a loss changes nothing about cuts.
+    - An entry without a note has everything before it published; its own offset vectors are open, also those
+      that stood open before.
+    - An attempt has all offset vectors below its own published. Offset vectors beyond it stay open, and in
+      their place: what one worker tried as a whole and died of, the next one tries in parts, in the same
+      order.
+    - A death, a quarantine or a loss changes nothing about offset vectors.
     - When the inputs have got more partitions, everything before is published.
 
     >>> first = JournalEntry(1, [(5, 0, 0)], Origin(1), Attempt(0, 5))
@@ -219,8 +220,8 @@ def standing(entries: Iterable[JournalEntry]) -> Standing:
     >>> standing([first, parts, JournalEntry(3, [(3, 0, 0)], Origin(1), Attempt(1, 1, (0, 2)))])[:2]
     ([(2, 0, 0)], [(3, 0, 0), (5, 0, 0)])
     """
-    settled: list[Cut] = []
-    open_: list[Cut] = []
+    settled: list[OffsetVector] = []
+    open_: list[OffsetVector] = []
     quarantined: list[Quarantine] = []
     suspicion: Suspicion | None = None
     for entry in entries:
@@ -234,24 +235,24 @@ def standing(entries: Iterable[JournalEntry]) -> Standing:
             suspicion = Suspicion(records=1)
         elif isinstance(note, Lost):
             pass
-        elif isinstance(note, Attempt) and entry.cuts:
-            [cut] = entry.cuts
-            settled += (one for one in open_ if one != cut and _below(one, cut))
-            open_ = [cut, *(one for one in open_ if one != cut and not _below(one, cut))]
+        elif isinstance(note, Attempt) and entry.vectors:
+            [vector] = entry.vectors
+            settled += (one for one in open_ if one != vector and _below(one, vector))
+            open_ = [vector, *(one for one in open_ if one != vector and not _below(one, vector))]
             again = suspicion is not None and note.record is not None and suspicion.record == note.record
             alone = suspicion.alone if suspicion is not None and again else 0
             suspicion = Suspicion(
                 note.deaths + 1, note.records, note.record, alone=alone + (note.record is not None)
             )
         else:
-            settled += (one for one in open_ if one not in entry.cuts)
-            open_ = list(entry.cuts)
+            settled += (one for one in open_ if one not in entry.vectors)
+            open_ = list(entry.vectors)
             suspicion = None if note is None else Suspicion(note.deaths + 1)
-    return Standing(settled, open_, quarantined, suspicion)
+    return PairStatus(settled, open_, quarantined, suspicion)
 
 
-def _below(one: Cut, other: Cut) -> bool:
-    """Whether all records below one cut are below the other."""
+def _below(one: OffsetVector, other: OffsetVector) -> bool:
+    """Whether all records below one offset vector are below the other."""
     return all(a <= b for a, b in zip(one, other))
 
 
@@ -262,8 +263,8 @@ class Generation(NamedTuple):
     since: int | None
     #: How many they had; None: it says nothing at all.
     partitions: int | None
-    #: Cuts in their order.
-    cuts: list[Cut]
+    #: Offset vectors in their order.
+    vectors: list[OffsetVector]
     #: Records that are passed over.
     quarantined: list[Quarantine]
     #: What workers have gone on without.

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Message
-from prequential.core.input.merge import Cut
+from prequential.core.input.merge import OffsetVector
 from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard
 from prequential.core.snapshot.split import split, streams_of
@@ -92,11 +92,11 @@ class _Lineage:
 
     def _at_end_of(self, partition: int, number: int) -> Shard:
         shard, generation = self.at_begin_of(partition, number), self.generations(partition)[number]
-        # Of all generations: what is passed over in a later one isn't in this one's cuts.
+        # Of all generations: what is passed over in a later one isn't in this one's offset vectors.
         shard.quarantine = {
             (q.kind, q.offset): q.reason for one in self.generations(partition) for q in one.quarantined
         }
-        self._follow(shard, generation.cuts)
+        self._follow(shard, generation.vectors)
         return shard
 
     def _quiet(self, partition: int, partitions: int) -> Shard:
@@ -104,26 +104,26 @@ class _Lineage:
         shard.replaying = True
         return shard
 
-    def _follow(self, shard: Shard, cuts: Sequence[Cut]) -> None:
-        """Process exactly what is below these cuts, in their order."""
+    def _follow(self, shard: Shard, vectors: Sequence[OffsetVector]) -> None:
+        """Process exactly what is below these offset vectors, in their order."""
         kafka, partition, parser = self._config.kafka, shard.partition, Parser()
         readers: list[Iterator[Message]] = [
             read_partition(
                 kafka, kafka.topic(name), partition, offset or OFFSET_BEGINNING, self._stopped,
                 waiting=self._waiting,
             )
-            for name, offset in zip(INPUTS, shard.merge.cut)
+            for name, offset in zip(INPUTS, shard.merge.vector)
         ]
-        for cut in cuts:
+        for vector in vectors:
             for kind, reader in enumerate(readers):
                 messages = []
                 end = shard.merge.added[kind]
-                while end < cut[kind] and (message := next(reader, None)) is not None:
+                while end < vector[kind] and (message := next(reader, None)) is not None:
                     messages.append(message)
                     end = message.offset() + 1
                 if messages:
                     shard.add(to_batch(kind, messages, parser))
-            shard.follow(cut)
+            shard.follow(vector)
             shard.flush()
 
 

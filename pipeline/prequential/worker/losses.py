@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prequential.core.input.merge import Cut
+from prequential.core.input.merge import OffsetVector
 from prequential.settings.model import Config
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS
@@ -29,7 +29,7 @@ def way_out(partition: int) -> str:
     )
 
 
-def goes_on_from(start: Cut, journal: Sequence[JournalEntry]) -> tuple[Cut, list[Lost]]:
+def goes_on_from(start: OffsetVector, journal: Sequence[JournalEntry]) -> tuple[OffsetVector, list[Lost]]:
     """Where a shard wants its inputs from, that stood at `start` before this journal, and accepted losses.
 
     A loss counts where it went on from there: one that another snapshot had, or none, says nothing of it.
@@ -67,16 +67,16 @@ def missing_entries(journal: Sequence[JournalEntry], last: int) -> int:
 
 
 def loss(
-    start: Cut, begins: Sequence[int], journal: Sequence[JournalEntry], entries: int, *, fresh: bool
+    start: OffsetVector, begins: Sequence[int], journal: Sequence[JournalEntry], entries: int, *, fresh: bool
 ) -> Lost | None:
     """What is missing for who wants inputs from `start` that begin at `begins`; None: nothing.
 
-    `entries` of the journal are missing. A `fresh` shard has missed only what the journal's first cut speaks
-    of: topics may have begun later than at offset 0 when it was written.
+    `entries` of the journal are missing. A `fresh` shard has missed only what the journal's first offset
+    vector speaks of: topics may have begun later than at offset 0 when it was written.
     """
     needed = list(start)
     if fresh:
-        first = next((cut for entry in journal for cut in entry.cuts), None)
+        first = next((vector for entry in journal for vector in entry.vectors), None)
         if first is None:
             return Lost(start, start, entries) if entries else None
         needed = [max(a, b) for a, b in zip(start, first)]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
-from prequential.core.input.merge import Cut
+from prequential.core.input.merge import OffsetVector
 from prequential.core.input.plain import Parser
 from prequential.core.past.course import Courses
 from prequential.core.past.past import Past
@@ -120,8 +120,8 @@ class _ShardReplay:
         self._shard = shard
         self._originals = Originals()
         self._parser = Parser()
-        self._cuts: deque[Cut] = deque()
-        #: What of the journal comes after these cuts.
+        self._vectors: deque[OffsetVector] = deque()
+        #: What of the journal comes after these offset vectors.
         self._generations = deque(cluster.journals[shard.partition])
         self._kinds = {cluster.config.kafka.topic(name): kind for kind, name in enumerate(INPUTS)}
         self._ended = [False, False, False]
@@ -163,9 +163,9 @@ class _ShardReplay:
             self._read(consumer, [high for _, high in ends], task)
         finally:
             consumer.close()
-        if self._cuts:
+        if self._vectors:
             raise WorkError(
-                f"shard {self._partition}: the journal speaks of records up to {self._cuts[-1]} that "
+                f"shard {self._partition}: the journal speaks of records up to {self._vectors[-1]} that "
                 "aren't in the input topics (any more): they can't be replayed"
             )
         if self._cluster.last_set:
@@ -216,11 +216,11 @@ class _ShardReplay:
     def _process(self) -> int:
         processed = 0
         self._grow_if_due()
-        while self._cuts and self._shard.merge.covers(self._cuts[0]):
-            processed += self._shard.follow(self._cuts.popleft())
+        while self._vectors and self._shard.merge.covers(self._vectors[0]):
+            processed += self._shard.follow(self._vectors.popleft())
             self._deliver()
             self._grow_if_due()
-        if not self._cuts:
+        if not self._vectors:
             watermarks = [_ENDED if ended else None for ended in self._ended]
             while taken := self._shard.advance(watermarks, _MOST):
                 processed += taken
@@ -229,7 +229,7 @@ class _ShardReplay:
 
     def _grow_if_due(self) -> None:
         """Where the topics have got more partitions: replay the new shards, go on without their streams."""
-        while not self._cuts and self._generations:
+        while not self._vectors and self._generations:
             generation = self._generations.popleft()
             before, after = generation.since, generation.partitions
             assert before is not None
@@ -245,14 +245,14 @@ class _ShardReplay:
             self._begin(generation)
 
     def _begin(self, generation: Generation) -> None:
-        """Follow its cuts. What workers went on without isn't here either, and messages say so."""
-        self._cuts.extend(generation.cuts)
+        """Follow its offset vectors. What workers went on without isn't here either, and messages say so."""
+        self._vectors.extend(generation.vectors)
         for lost in generation.lost:
             log.warning(
                 "shard %d: workers went on without what retention had removed: %s", self._partition,
                 lost.says(list(self._kinds)),
             )  # fmt: skip
-            self._shard.skip(self._shard.merge.cut, lost.missing)
+            self._shard.skip(self._shard.merge.vector, lost.missing)
 
     def _deliver(self) -> None:
         for output in self._shard.flush()[0]:
@@ -263,13 +263,13 @@ class _ShardReplay:
                 )
             else:
                 self._cluster.put(output)
-        self._originals.drop(self._shard.merge.cut)
+        self._originals.drop(self._shard.merge.vector)
 
     def _hold(self, consumer: Consumer) -> None:
-        """Back-pressure, except for a topic that the journal's next cut waits for."""
+        """Back-pressure, except for a topic that the journal's next offset vector waits for."""
         merge = self._shard.merge
         for topic, kind in self._kinds.items():
-            needed = bool(self._cuts) and merge.added[kind] < self._cuts[0][kind]
+            needed = bool(self._vectors) and merge.added[kind] < self._vectors[0][kind]
             part = [TopicPartition(topic, self._partition)]
             if kind in self._paused:
                 if needed or merge.buffered[kind] < _RESUME:

@@ -181,9 +181,9 @@ def read_known(
     known = Known(manifest, parts, journal, journal_number, journal_offset)
     if not whole:
         return known
-    start, accepted = goes_on_from((0, 0, 0) if manifest is None else tuple(manifest.cut), journal)
+    start, accepted = goes_on_from((0, 0, 0) if manifest is None else tuple(manifest.vector), journal)
     fresh = manifest is None
-    untouched = fresh and not any(entry.cuts for entry in journal)
+    untouched = fresh and not any(entry.vectors for entry in journal)
     lows = [0, 0, 0] if untouched else _beginnings(kafka, partition, stopped, waiting)
     lost = loss(start, lows, journal, missing, fresh=fresh)
     return known._replace(accepted=tuple(accepted), lost=lost)

@@ -1,4 +1,4 @@
-"""Running one shard: recovery, then batches in and rounds, with checkpoints between.
+"""Running one shard: recovery, then batches in and micro-batches, with checkpoints between.
 
 The shard itself is pure; this is where it meets the clock and the broker.
 """
@@ -14,7 +14,7 @@ from time import monotonic
 from traceback import format_exception_only
 from typing import Any
 
-from prequential.core.input.merge import Cut
+from prequential.core.input.merge import OffsetVector
 from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard
 from prequential.diagnosis.facts import streams_of
@@ -24,9 +24,9 @@ from prequential.settings.model import Config
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS, SNAPSHOTS
 from prequential.worker.batches import Originals, to_batch
-from prequential.worker.caution import Caution, to_quarantine
 from prequential.worker.checkpoint import Checkpoint
-from prequential.worker.journal import Standing, Suspicion, standing
+from prequential.worker.isolation import Isolation, to_quarantine
+from prequential.worker.journal import PairStatus, Suspicion, standing
 from prequential.worker.lineage import made_anew
 from prequential.worker.losses import LostRecords, refusal, way_out
 from prequential.worker.origin import Origin
@@ -40,15 +40,16 @@ from prequential.worker.statistics import ShardStatistics
 log = logging.getLogger(__name__)
 
 #: Most records of each topic processed without a look at anything else: some 10 ms. Where many messages come
-#: of them, rounds are smaller, so that they take at most about so many seconds: who asks the loop must wait.
+#: of them, micro-batches are smaller, so that they take at most about so many seconds: who asks the loop must
+#: wait.
 _ROUND = 8_000
 _LEAST_ROUND, _LONG_ROUND_SECONDS = 250, 0.5
 
-#: A round has costs of its own, some 1 ms. So one with fewer new records than this waits until what comes of
-#: it can be published: rounds are at least so far apart then, and at most.
+#: A micro-batch has costs of its own, some 1 ms. So one with fewer new records than this waits until what
+#: comes of it can be published: micro-batches are at least so far apart then, and at most.
 _FULL_ROUND, _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 6_000, 0.04, 0.25
 
-#: Records buffered of one topic that are plenty: some rounds, and they are still in the cache.
+#: Records buffered of one topic that are plenty: some micro-batches, and they are still in the cache.
 _PLENTY = 16_000
 
 #: Records buffered of one topic at which its fetching is held, and at which it goes on: where another
@@ -68,7 +69,7 @@ _UNREAD_SECONDS = 0.25
 #: Offsets meaning the partition's first record, as librdkafka has it.
 _BEGINNING = (-2, -2, -2)
 
-#: Parts that a shard tries in a row (see `Caution`) before it is another shard's turn: some 0.3 s.
+#: Parts that a shard tries in a row (see `Isolation`) before it is another shard's turn: some 0.3 s.
 _TURN = 32
 
 #: Seconds that a dying worker takes to leave word of its error.
@@ -126,15 +127,15 @@ class ShardRunner:
         self._arrivals: list[deque[tuple[float, int]]] = [deque(), deque(), deque()]
         #: By topic: record time of what had come a grace period before it was last read.
         self._quiet_times: list[int | None] = [None, None, None]
-        self._fed = 0  # records that came since the last round
+        self._fed = 0  # records that came since the last micro-batch
         self._most = _ROUND  # records of each topic in the next one
         self._round_at = 0.0
         self._held = [False, False, False]
         self._originals = Originals()
         self._parser = Parser()
-        self._journal: deque[Cut] = deque()  # cuts yet to be followed
+        self._journal: deque[OffsetVector] = deque()  # offset vectors yet to be followed
         self._unpublished = 0  # how many of them, the last ones, nobody may have published outputs of
-        self._caution: Caution | None = None
+        self._isolation: Isolation | None = None
         self._turns: Any = turns or nullcontext()
         self._trying = asyncio.Lock()  # held while an attempt is under way
         self._begun = False  # whether the journal knows that this worker processes records
@@ -153,7 +154,7 @@ class ShardRunner:
         """Whether all that is below these offsets of the inputs, and all that was fetched, is published."""
         return (
             self.published
-            and self._caution is None
+            and self._isolation is None
             and not any(self.shard.merge.buffered)
             and all(end is not None and end >= wanted for end, wanted in zip(self._ends, ends))
         )
@@ -279,7 +280,7 @@ class ShardRunner:
         self._speak_if_due()
         fresh = known.fresh
         log.info(
-            "shard %d: %s, %d cuts of the journal to follow (%.1f s)",
+            "shard %d: %s, %d offset vectors of the journal to follow (%.1f s)",
             self.partition,
             "no snapshot" if fresh else f"snapshot {self.checkpoint.generation} with "
             f"{self.shard.state.remembered} instances",
@@ -291,8 +292,8 @@ class ShardRunner:
             await self._in_thread(self._publisher.publish, [tombstone])
         if found.suspicion is not None:
             await self._be_cautious(found)
-        begins = fresh and not any(self.shard.merge.cut)
-        self._fetcher.open(self.partition, _BEGINNING if begins else self.shard.merge.cut)
+        begins = fresh and not any(self.shard.merge.vector)
+        self._fetcher.open(self.partition, _BEGINNING if begins else self.shard.merge.vector)
 
     async def _skip(self, known: Known) -> None:
         """Pass over what is lost, as was accepted before, or is now."""
@@ -306,7 +307,7 @@ class ShardRunner:
                 known.lost.says([self._config.kafka.topic(name) for name in INPUTS]),
             )  # fmt: skip
 
-    async def _be_cautious(self, found: Standing) -> None:
+    async def _be_cautious(self, found: PairStatus) -> None:
         """Workers have died: pass over the record that it was, or find out which it is."""
         suspicion = found.suspicion or Suspicion()
         record = to_quarantine(suspicion, self._config.worker.quarantine_after)
@@ -318,11 +319,11 @@ class ShardRunner:
                 "shard %d: %s/%d offset %d goes to the dead letters: %s", self.partition,
                 self._config.kafka.topic(INPUTS[record.kind]), self.partition, record.offset, record.reason,
             )  # fmt: skip
-        self._caution = caution = Caution(found)
-        if caution.deaths:
+        self._isolation = isolation = Isolation(found)
+        if isolation.deaths:
             log.warning(
                 "shard %d: a worker has died here, the %d. in a row (%s): taking records %d at a time",
-                self.partition, caution.deaths, suspicion.error or "without an error", caution.most,
+                self.partition, isolation.deaths, suspicion.error or "without an error", isolation.most,
             )  # fmt: skip
 
     def _speak_if_due(self) -> None:
@@ -339,7 +340,7 @@ class ShardRunner:
         log.info("shard %d: running", self.partition)
 
     async def _step(self) -> None:
-        """One round: process what is in turn, publish when it is time."""
+        """One micro-batch: process what is in turn, publish when it is time."""
         while self._fed < _FULL_ROUND and (pause := self._next_round - monotonic()) > 0:
             self._commit_if_due()  # of a backlog's end no later than that
             await self._woken(pause)
@@ -355,7 +356,7 @@ class ShardRunner:
         else:
             if self.recovering:
                 await self._recovered()
-            processed = await (self._go_on() if self._caution is None else self._try())
+            processed = await (self._go_on() if self._isolation is None else self._try())
         self._say_demand()
         if processed:
             self.checkpoint.processed(processed, timely=ticks)
@@ -367,7 +368,7 @@ class ShardRunner:
             await self._woken(self._next_look)
 
     def _commit_if_due(self) -> None:
-        if not self.recovering and self._caution is None:
+        if not self.recovering and self._isolation is None:
             self.checkpoint.begin_if_due(before_tick=self._tick_is_near)
 
     @property
@@ -375,18 +376,18 @@ class ShardRunner:
         """Seconds until the clock may let something go on; of a backlog's end as soon as grace is over."""
         waits = self._begun and self.checkpoint.ends_backlog
         came = [arrivals[0][0] for arrivals in self._arrivals if arrivals]
-        if not waits or not came or self._journal or self._caution:
+        if not waits or not came or self._journal or self._isolation:
             return _TICK_SECONDS
         rest = min(came) + self._config.worker.grace / 1000 - monotonic()
         return min(_TICK_SECONDS, max(_LEAST_SECONDS, rest))
 
     @property
     def _next_round(self) -> float:
-        """When a round that isn't full is to begin (monotonic seconds)."""
+        """When a micro-batch that isn't full is to begin (monotonic seconds)."""
         if self._journal or self._stopping:
             return 0.0
         least, most = self._round_at + _PAUSE_SECONDS, self._round_at + _LONGEST_PAUSE_SECONDS
-        if self._caution is not None:
+        if self._isolation is not None:
             return least
         return min(max(least, self.checkpoint.next_at(timely=self._tick_has_come)), most)
 
@@ -413,15 +414,15 @@ class ShardRunner:
             await asyncio.wait_for(self._wake.wait(), seconds)
 
     def _follow(self) -> int:
-        """Step 4: process up to the journal's next cut, if all of it is here."""
-        cut = self._journal[0]
-        if not self.shard.merge.covers(cut):
-            self._release_for(cut)
+        """Step 4: process up to the journal's next offset vector, if all of it is here."""
+        vector = self._journal[0]
+        if not self.shard.merge.covers(vector):
+            self._release_for(vector)
             return 0
         self._journal.popleft()
-        processed = self.shard.follow(cut)
+        processed = self.shard.follow(vector)
         self._speak_if_due()
-        self.progress = f"following the journal: {len(self._journal)} cuts to go"
+        self.progress = f"following the journal: {len(self._journal)} offset vectors to go"
         return max(1, processed)
 
     async def _go_on(self) -> int:
@@ -436,27 +437,27 @@ class ShardRunner:
 
     async def _try(self) -> int:
         """Process some parts of what workers have died at, each after it was announced."""
-        caution, shard, processed = self._caution, self.shard, 0
-        assert caution is not None
+        isolation, shard, processed = self._isolation, self.shard, 0
+        assert isolation is not None
         async with self._turns, self._trying:
             for _ in range(_TURN):
-                part = caution.next(shard.merge, self._watermarks())
+                part = isolation.next(shard.merge, self._watermarks())
                 if part is None or self._stopping:
                     break
-                cut, attempt = part
-                await self.checkpoint.attempt(cut, attempt)
-                shard.follow(cut)
+                vector, attempt = part
+                await self.checkpoint.attempt(vector, attempt)
+                shard.follow(vector)
                 self.checkpoint.processed(attempt.records)
-                caution.taken(cut, attempt.records)
+                isolation.taken(vector, attempt.records)
                 processed += attempt.records
-                if caution.over:
+                if isolation.over:
                     break
             if processed:
-                await self.checkpoint.settle(list(caution.planned))
-        if caution.planned:
-            self._release_for(caution.planned[0])
-        elif caution.over:
-            self._caution, self._begun = None, True
+                await self.checkpoint.settle(list(isolation.planned))
+        if isolation.planned:
+            self._release_for(isolation.planned[0])
+        elif isolation.over:
+            self._isolation, self._begun = None, True
             log.info("shard %d: going on as ever", self.partition)
         return processed
 
@@ -487,7 +488,7 @@ class ShardRunner:
 
     def _say_demand(self) -> None:
         merge = self.shard.merge
-        settled = self._journal or (self._caution.planned if self._caution else ())
+        settled = self._journal or (self._isolation.planned if self._isolation else ())
         if settled:
             blocked = [added < wanted for added, wanted in zip(merge.added, settled[0])]
         else:
@@ -498,7 +499,7 @@ class ShardRunner:
                 for buffered, end, added, at in zip(merge.buffered, self._ends, merge.added, read_at)
             ]
         plenty = [buffered >= _PLENTY for buffered in merge.buffered]
-        self._fetcher.demand(self.partition, plenty, blocked, list(merge.cut))
+        self._fetcher.demand(self.partition, plenty, blocked, list(merge.vector))
 
     def _resume_fetching(self) -> None:
         for kind, held in enumerate(self._held):
@@ -506,10 +507,10 @@ class ShardRunner:
                 self._held[kind] = False
                 self._fetcher.hold(kind, self.partition, False)
 
-    def _release_for(self, cut: Cut) -> None:
-        """A cut may need more of a topic than is buffered otherwise."""
+    def _release_for(self, vector: OffsetVector) -> None:
+        """An offset vector may need more of a topic than is buffered otherwise."""
         for kind, held in enumerate(self._held):
-            if held and self.shard.merge.added[kind] < cut[kind]:
+            if held and self.shard.merge.added[kind] < vector[kind]:
                 self._held[kind] = False
                 self._fetcher.hold(kind, self.partition, False)
 
@@ -525,8 +526,8 @@ class ShardRunner:
         self._wake.set()
         try:
             async with self._trying:
-                # Planned cuts are the last journal entry's, which a snapshot behind it would hide.
-                planned = self._caution is not None and bool(self._caution.planned)
+                # Planned offset vectors are the last journal entry's, which a snapshot behind it would hide.
+                planned = self._isolation is not None and bool(self._isolation.planned)
                 await self.checkpoint.end(last=not (self.recovering or planned))
         except ShardLost:
             pass  # whoever has it now goes on from the journal
@@ -543,7 +544,7 @@ class ShardRunner:
 
 
 def next_round(most: int, seconds: float) -> int:
-    """Most records of each topic in the round after one of `most` that took so long.
+    """Most records of each topic in the micro-batch after one of `most` that took so long.
 
     >>> next_round(8_000, 2.0), next_round(4_000, 0.3), next_round(4_000, 0.01), next_round(300, 2.0)
     (4000, 4000, 8000, 250)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from prequential.core.input.merge import Cut
+from prequential.core.input.merge import OffsetVector
 from prequential.topics.errors import WorkError
 from prequential.worker.origin import Origin
 
@@ -36,7 +36,7 @@ class Manifest(msgspec.Struct):
     size: int
     checksum: int
     #: Next input offsets, by kind.
-    cut: Cut
+    vector: OffsetVector
     #: Number of the last journal entry that the state contains, and the journal's offset after it.
     journal_number: int
     journal_offset: int

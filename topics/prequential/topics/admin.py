@@ -180,6 +180,7 @@ def find(
     """Those of the topics that exist, by full name.
 
     `as_far_as_possible`: settings that can't be seen, for want of a permission as a rule, are left out.
+    Raises WorkError if the cluster refuses.
     """
     deadline = monotonic() + _REQUEST_SECONDS
     while True:
@@ -234,7 +235,7 @@ def misfits(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound], horizon
 
 
 def partition_errors(specs: Sequence[TopicSpec], counts: Mapping[str, int]) -> list[str]:
-    """What is wrong with the numbers of partitions (by full name) of the topics that exist.
+    """What is wrong with the numbers of partitions (by full name) of the topics that exist: a sentence each.
 
     A shard is partition p of all inputs, and writes to partition p of everything else: all have the same
     number. Where no input exists yet, that is the number with which they would be created.

@@ -54,15 +54,31 @@ _MAX_PREFIX = 249 - 21
 class KafkaConfig:
     """Where the cluster is and how its topics are laid out.
 
-    `bootstrap_servers` is `host:port`, several separated by commas. `prefix` stands before every
-    topic's name. `partitions` and `replication` hold for topics that are yet to be created.
-    `security` holds librdkafka settings, such as `sasl.mechanism`; a value `env:NAME` stands for
-    an environment variable, `file:PATH` for a file's content, so that secrets needn't be written
-    into a configuration file. `schema_registry` holds the settings of confluent-kafka's client of it (`url`,
-    `basic.auth.user.info`, …), with the same forms for secrets.
+    Parameters
+    ----------
+    bootstrap_servers
+        `host:port`, several separated by commas.
+    prefix
+        What stands before every topic's name, at most 228 characters.
+    partitions
+        How many each topic gets that is yet to be created, at least 1.
+    replication
+        How many replicas each partition of these gets, at least 1.
+    security
+        librdkafka's settings, such as `sasl.mechanism`. A value `env:NAME` stands for an environment
+        variable, `file:PATH` for a file's content, so that secrets needn't be written into a configuration
+        file. They are read when a client is made, and never shown by `repr`.
+    schema_registry
+        Settings of confluent-kafka's client of it (`url`, `basic.auth.user.info`, …), with the same forms for
+        secrets.
 
-    Raises UsageError if a value can't be right.
+    Raises
+    ------
+    UsageError
+        If there is no server, a number is below 1, or Kafka allows no topic of that prefix.
 
+    Examples
+    --------
     >>> KafkaConfig(prefix="eu.", security={"sasl.username": "me", "sasl.password": "hush"})
     KafkaConfig(bootstrap_servers='localhost:9092', prefix='eu.', partitions=4, replication=1, \
 security={'sasl.username': 'me', 'sasl.password': '***'})
@@ -104,18 +120,35 @@ security={'sasl.username': 'me', 'sasl.password': '***'})
         )
 
     def topic(self, name: str) -> str:
-        """The full name of one of our topics.
+        """The full name of one of the pipeline's topics: `prefix` and `name`.
 
+        Examples
+        --------
         >>> KafkaConfig(prefix="eu.").topic("labels")
         'eu.labels'
         """
         return self.prefix + name
 
     def client(self, **overrides: Any) -> dict[str, Any]:
-        """Settings of a librdkafka client; `overrides` win over the configuration.
+        """Settings of a librdkafka client, with secrets resolved.
 
-        Raises UsageError if a secret's environment variable or file can't be read.
+        Parameters
+        ----------
+        **overrides
+            Settings that win over those of the configuration.
 
+        Returns
+        -------
+        dict
+            What `confluent_kafka.Producer`, `Consumer` and `AdminClient` take.
+
+        Raises
+        ------
+        UsageError
+            If a secret's environment variable or file can't be read.
+
+        Examples
+        --------
         >>> KafkaConfig("kafka:9092").client(**{"group.id": "g"})
         {'bootstrap.servers': 'kafka:9092', 'group.id': 'g'}
         """
@@ -126,9 +159,22 @@ security={'sasl.username': 'me', 'sasl.password': '***'})
         }
 
     def registry(self) -> dict[str, Any]:
-        """Settings of a client of Schema Registry.
+        """Settings of a confluent-kafka client of Schema Registry, with secrets resolved.
 
-        Raises UsageError if a secret's environment variable or file can't be read.
+        Returns
+        -------
+        dict
+            What `SchemaRegistryClient` takes.
+
+        Raises
+        ------
+        UsageError
+            If a secret's environment variable or file can't be read.
+
+        Examples
+        --------
+        >>> KafkaConfig(schema_registry={"url": "http://registry:8081"}).registry()
+        {'url': 'http://registry:8081'}
         """
         return {
             key: resolved(f"kafka.schema_registry: {key}", value) if isinstance(value, str) else value
@@ -193,7 +239,7 @@ def let_go(clients: list[Any]) -> None:
 
 @contextmanager
 def plain_errors(kafka: KafkaConfig) -> Iterator[None]:
-    """Turn librdkafka's exceptions into UsageError (refused settings) or WorkError (the rest)."""
+    """Turn librdkafka's exceptions within it into UsageError (refused settings) or WorkError (all others)."""
     try:
         yield
     except KafkaException as error:
@@ -204,7 +250,7 @@ def plain_errors(kafka: KafkaConfig) -> Iterator[None]:
 
 
 def is_temporary(error: KafkaError) -> bool:
-    """Whether it may be gone when the same is asked again.
+    """Whether an error may be gone when the same is asked again, such as a change of leader or a timeout.
 
     (`KafkaError.retriable` says so of transactions alone, and false of all else.)
     """
@@ -212,7 +258,7 @@ def is_temporary(error: KafkaError) -> bool:
 
 
 def without_credentials(url: str) -> str:
-    """A URL as it may be shown.
+    """A URL as it may be shown: user and password replaced by asterisks.
 
     >>> without_credentials("https://me:hush@registry:8081")
     'https://***@registry:8081'
@@ -225,7 +271,11 @@ def _is_secret(key: str) -> bool:
 
 
 def resolved(setting: str, value: str) -> str:
-    """The value of a setting itself, or what its `env:NAME` or `file:PATH` stands for; raises UsageError."""
+    """The value itself, or what it stands for as `env:NAME` or `file:PATH` (without the file's last newline).
+
+    `setting` names it in errors. Raises UsageError if the variable isn't set, or the file can't be read as
+    UTF-8.
+    """
     form, _, source = value.partition(":")
     if form == "env":
         if source not in os.environ:

@@ -42,7 +42,7 @@ class Letter(NamedTuple):
 
 
 def headers_of(reason: str, topic: str, partition: int, offset: int) -> list[tuple[str, bytes]]:
-    """The headers of a dead letter.
+    """The headers of a dead letter: the reason; topic (with prefix), partition and offset of the original.
 
     >>> headers_of("the record has no value", "eu.labels", 3, 17)[1:]
     [('topic', b'eu.labels'), ('partition', b'3'), ('offset', b'17')]
@@ -56,7 +56,10 @@ def headers_of(reason: str, topic: str, partition: int, offset: int) -> list[tup
 
 
 def from_message(message: Message) -> Letter:
-    """The dead letter that a record of the topic is."""
+    """The dead letter in a record of the dead letters' topic.
+
+    Headers that are missing or no number are "" or -1.
+    """
     headers = {name: value or b"" for name, value in message.headers() or ()}
 
     def text(name: str) -> str:
@@ -77,7 +80,9 @@ def from_message(message: Message) -> Letter:
 
 
 def to_line(letter: Letter) -> bytes:
-    r"""A dead letter as a JSON object, without the line's end.
+    r"""A dead letter as a JSON object in UTF-8, without a newline: headers, time, key and value.
+
+    Key and value are strings where they are UTF-8, else `{"base64": …}`; `written` is RFC 3339.
 
     >>> print(to_line(Letter("labels", 3, 17, "not UTF-8: …", b"elec2", b"\xff", 0)).decode())
     {"error":"not UTF-8: …","topic":"labels",...,"key":"elec2","value":{"base64":"/w=="}}

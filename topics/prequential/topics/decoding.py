@@ -52,7 +52,15 @@ _UNUSABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueErro
 
 
 class Decoded(NamedTuple):
-    """A decoded batch: `records[i]` is None where `reasons[i]` says why record i is unusable."""
+    """A decoded batch.
+
+    Attributes
+    ----------
+    records
+        One for each value, in their order; None where it is unusable.
+    reasons
+        Why value i is unusable, in one sentence, by i.
+    """
 
     records: list[Record | None]
     reasons: dict[int, str]
@@ -61,6 +69,23 @@ class Decoded(NamedTuple):
 def decode(kind: int, values: Sequence[bytes | None]) -> Decoded:
     """Decode the values of one topic's records.
 
+    Ids become strings, times epoch milliseconds. A value that can't be used raises nothing: it gets a reason.
+
+    Parameters
+    ----------
+    kind
+        Which input topic: `INSTANCES` (0), `PREDICTIONS` (1) or `LABELS` (2).
+    values
+        JSON in UTF-8, at most 1 MiB each; None for a record without a value.
+
+    Returns
+    -------
+    Decoded
+        `Instance`, `Prediction` or `Label`, or subclasses of them where a value wasn't in the pipeline's
+        own form.
+
+    Examples
+    --------
     >>> decode(LABELS, [b'{"stream":"s","instance_id":7,"y_true":"UP"}']).records
     [WireLabel(stream='s', instance_id='7', y_true='UP', ts=None)]
     >>> decode(LABELS, [b'{"stream":"s","instance_id":7}', None]).reasons
@@ -91,15 +116,35 @@ def decode(kind: int, values: Sequence[bytes | None]) -> Decoded:
 
 
 class Objects(NamedTuple):
-    """JSON objects of whatever shape: `objects[i]` is None where `reasons[i]` says why value i is none."""
+    """JSON objects of whatever shape.
+
+    Attributes
+    ----------
+    objects
+        One for each value, in their order; None where it is none, or is too long or too deeply nested.
+    reasons
+        Why value i is no usable object, in one sentence, by i.
+    """
 
     objects: list[dict[str, Any] | None]
     reasons: dict[int, str]
 
 
 def decode_objects(values: Sequence[bytes]) -> Objects:
-    """The JSON objects that values are.
+    """Decode values that may be any JSON objects, within the limits of length and nesting that records have.
 
+    Parameters
+    ----------
+    values
+        JSON in UTF-8.
+
+    Returns
+    -------
+    Objects
+        The objects, and reasons where there is none.
+
+    Examples
+    --------
     >>> decode_objects([b'{"a": 1}', b"7"])
     Objects(objects=[{'a': 1}, None], reasons={1: 'expected `object`, got `int`'})
     """

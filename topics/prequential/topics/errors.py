@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 class UsageError(Exception):
-    """The command line or the configuration is wrong (exit status 2)."""
+    """The command line, the configuration or a client's settings are wrong (exit status 2)."""
 
 
 class WorkError(Exception):
-    """The work that was asked for failed (exit status 1)."""
+    """The work that was asked for failed, although it was asked for rightly (exit status 1)."""

@@ -25,7 +25,10 @@ _LOOK_SECONDS = 0.05
 
 
 def has_members(kafka: KafkaConfig, group: str) -> bool | None:
-    """Whether anybody is in a consumer group; None if we may not know. Raises WorkError if Kafka fails."""
+    """Whether anybody is in a consumer group; None if we have no permission to know.
+
+    Raises WorkError if the cluster can't be reached, or fails otherwise.
+    """
     admin = connect(kafka)  # while it is there, answers come
     with plain_errors(kafka):
         answer = admin.describe_consumer_groups([group], request_timeout=_REQUEST_SECONDS)[group]
@@ -39,9 +42,10 @@ def has_members(kafka: KafkaConfig, group: str) -> bool | None:
 
 
 def ends(kafka: KafkaConfig, topics: Sequence[str], partitions: Mapping[str, int]) -> dict[str, list[int]]:
-    """Where each partition of the topics (by full name) ends: the offset after its last record.
+    """By topic, where each of its partitions ends: the offsets after their last records, by partition from 0.
 
-    Raises WorkError if the cluster can't be reached, and for a partition in which a transaction is open.
+    `topics` are full names, `partitions` how many each has. Raises WorkError if the cluster can't be reached,
+    and for a partition in which a transaction is open.
     """
     parts = [TopicPartition(name, number) for name in topics for number in range(partitions[name])]
     with plain_errors(kafka):

@@ -59,7 +59,28 @@ WireTarget = Union[Name, int, bool, float]
 
 
 class Instance(msgspec.Struct, gc=False):
-    """An observation arrived."""
+    """An observation: something that models predict and that may get a label.
+
+    Attributes
+    ----------
+    stream
+        The stream that it is of; here and below, names have at most 256 bytes of UTF-8.
+    instance_id
+        What predictions and the label name it by.
+    ts
+        When it arrived (t0), in epoch ms; None: the record's time counts.
+    version
+        Grows with each change of its features while its label is awaited; None: it has none.
+    segments
+        Its groups: values by key.
+    label_propensity
+        The probability with which it gets a label at all, from 1e-9 to 1; None: not known.
+
+    Examples
+    --------
+    >>> msgspec.json.decode(b'{"stream":"elec2","instance_id":"17"}', type=Instance).ts is None
+    True
+    """
 
     #: Which input topic it is of, here and below.
     KIND: ClassVar[int] = 0
@@ -70,12 +91,37 @@ class Instance(msgspec.Struct, gc=False):
     #: In 64 bits, as columns and snapshots have room for; the lowest stands for none.
     version: Annotated[int, msgspec.Meta(ge=-(2**63) + 1, le=2**63 - 1)] | None = None
     segments: dict[Name, Name] | None = None
-    #: The probability with which it gets a label at all.
     label_propensity: Annotated[float, msgspec.Meta(ge=MIN_PROPENSITY, le=1)] | None = None
 
 
 class Prediction(msgspec.Struct, gc=False):
-    """A model said what it expects."""
+    """What a model predicts for an instance.
+
+    Attributes
+    ----------
+    stream
+        As in `Instance`.
+    instance_id
+        As in `Instance`.
+    model
+        The model's name.
+    y_pred
+        The predicted class (a string, an integer, a boolean) or, for regression, a number.
+    ts
+        When it was made, in epoch ms; None: the record's time counts.
+    y_proba
+        Probabilities by class, each from 0 to 1, with a sum of at most 1.001; None: not known.
+    segments
+        Groups of the instance: values by key.
+    model_version
+        The version of the model that made it; None: not known.
+
+    Examples
+    --------
+    >>> value = b'{"stream":"elec2","model":"nb","instance_id":"17","y_pred":"UP","y_proba":{"UP":0.8}}'
+    >>> msgspec.json.decode(value, type=Prediction).y_proba
+    {'UP': 0.8}
+    """
 
     KIND: ClassVar[int] = 1
 
@@ -90,7 +136,24 @@ class Prediction(msgspec.Struct, gc=False):
 
 
 class Label(msgspec.Struct, gc=False):
-    """The truth came."""
+    """The true class or number of an instance; one that comes again with another value is a revision.
+
+    Attributes
+    ----------
+    stream
+        As in `Instance`.
+    instance_id
+        As in `Instance`.
+    y_true
+        The true class (a string, an integer, a boolean) or, for regression, a number.
+    ts
+        When it came (t1), in epoch ms; None: the record's time counts.
+
+    Examples
+    --------
+    >>> msgspec.json.decode(b'{"stream":"elec2","instance_id":"17","y_true":"UP","ts":1500}', type=Label)
+    Label(stream='elec2', instance_id='17', y_true='UP', ts=1500)
+    """
 
     KIND: ClassVar[int] = 2
 
@@ -147,7 +210,9 @@ def is_sum_too_large(y_proba: Mapping[str, float]) -> bool:
 
 
 def check_probabilities(y_proba: Mapping[str, float]) -> None:
-    """Raise ValueError, in one sentence, if these are no probabilities of one prediction.
+    """Raise ValueError, in one sentence, unless these are probabilities of one prediction.
+
+    Each is from 0 to 1, and their sum is at most `MAX_PROBABILITY_SUM`.
 
     >>> check_probabilities({"UP": 0.8, "DOWN": -0.2})
     Traceback (most recent call last):

@@ -26,7 +26,79 @@ _encode = msgspec.json.Encoder(enc_hook=_of_numpy).encode
 class Metrics(msgspec.Struct, gc=False):
     """State of one estimator of one sequence (`docs/semantics.md`).
 
-    A stream whose records lie in several partitions is evaluated in each of them by itself.
+    A stream whose records lie in several partitions is evaluated in each of them by itself. Fields from
+    `model_version` on are `msgspec.UNSET`, and not in the JSON, where there is nothing to say.
+
+    Attributes
+    ----------
+    id
+        32 hex digits, a function of what the message is about.
+    stream
+        The stream whose outcomes these are.
+    partition
+        Partition of the input topics; 0 in a replay of files.
+    model
+        The model, or what is evaluated beside it: `@persistent`, `MODEL+temporal`, …
+    segment
+        `key=value` of the segment; None: the stream as a whole.
+    stage
+        Which of an instance's predictions is evaluated: `initial`, `final`, `bin:1`, …, `intermediate`,
+        `after:…`, or `period`.
+    estimator
+        `all`, `window:W`, `fading:A`, `decay:H`; of a period `period:` and its start.
+    n
+        Outcomes in the estimator's memory; faded, their sum of weights.
+    outcomes
+        Outcomes of the sequence so far: the newest one's number, from 1.
+    ts
+        Label time of the newest outcome, in epoch ms.
+    measures
+        Values of measures that have one, by name.
+    undefined
+        Why the others have none, by name (`docs/measures.md`).
+    counts
+        What became of predictions and labels that made no outcome (`docs/semantics.md`, "Counts").
+    config
+        SHA-256 of the stream's settings but `emit`, as hex digits.
+    model_version
+        Version of the model, where its predictions say one.
+    version_since
+        Outcome, from 1, that was the first of this version.
+    untimed
+        True where no record had a time: `ts` counts rows then, and is no time.
+    same
+        Stages that are the same as this one, as no instance has had two predictions: they have no messages.
+    started_empty
+        True while an estimator that a new configuration added hasn't seen the whole sequence.
+    period
+        Of messages about a period of prediction time: which one it is, and how much of it is labelled.
+    expected
+        Of such messages until the period is final: what its final values are expected to be, each with its
+        interval and the record of former ones (`docs/semantics.md`, "Expected values").
+    coverage
+        What became of the model's predictions, and when; in messages that time made due.
+    per_class
+        Detail: precision, recall, F1 and number of labels by class (`docs/measures.md`, "Details", has this
+        and those below).
+    normalised
+        Detail: by measure, the share of all matrices of the same class ratio that are no better.
+    class_ratio
+        Detail: the share of positives, and what a shift of it alone would move.
+    intervals
+        Detail: 95 % intervals of shares, low and high by measure.
+    dependence
+        Detail: whether errors and labels depend on those before them.
+    worse_than_baseline
+        Detail: by baseline that is ahead, the `ts` of the message since which it is.
+
+    Examples
+    --------
+    >>> metrics = Metrics("9ad1…", "elec2", 0, "nb", None, "final", "window:1000", 1000, 4000,
+    ...     1_700_000_000_000, {"accuracy": 0.81}, {"kappa": "p_ran_one"}, {}, "5e0c…")
+    >>> metrics.measures["accuracy"], metrics.coverage
+    (0.81, UNSET)
+    >>> msgspec.json.decode(encode(metrics), type=Metrics) == metrics
+    True
     """
 
     id: str
@@ -43,20 +115,14 @@ class Metrics(msgspec.Struct, gc=False):
     undefined: dict[str, str]
     counts: dict[str, int]
     config: str
-    #: Of a model whose predictions say so: its version, and the outcome that was the first of this version.
     model_version: str | msgspec.UnsetType = msgspec.UNSET
     version_since: int | msgspec.UnsetType = msgspec.UNSET
-    #: True where no record had a time: `ts` counts rows then, and is no time.
     untimed: bool | msgspec.UnsetType = msgspec.UNSET
-    #: Stages that are the same as this one, as no instance has had two predictions: they have no messages.
     same: list[str] | msgspec.UnsetType = msgspec.UNSET
-    #: True while an estimator that a new configuration added hasn't seen the whole sequence.
     started_empty: bool | msgspec.UnsetType = msgspec.UNSET
-    #: Of messages about a period of prediction time: which one it is, and how much of it is labelled.
     period: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    #: What became of the model's predictions, and when; in messages that time made due.
+    expected: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     coverage: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    # Details, where the configuration asks for them:
     per_class: dict[str, dict[str, float]] | msgspec.UnsetType = msgspec.UNSET
     normalised: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
     class_ratio: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
@@ -66,13 +132,71 @@ class Metrics(msgspec.Struct, gc=False):
 
 
 class Comparison(msgspec.Struct, gc=False):
-    """Two models on instances that both have an outcome of (`docs/semantics.md`): positive, B is better."""
+    """Two models on the instances of which both have an outcome (`docs/semantics.md`).
+
+    Differences are losses of A less losses of B: positive, B is better.
+
+    Attributes
+    ----------
+    id
+        32 hex digits, a function of what the message is about.
+    stream
+        The stream that it is about.
+    partition
+        Partition of the input topics; 0 in a replay of files.
+    model
+        Model A.
+    against
+        Model B.
+    segment
+        `key=value` of the segment; None: the stream as a whole.
+    stage
+        Which of an instance's predictions is evaluated.
+    estimator
+        What remembers the outcomes that `measures` are of.
+    loss
+        What is compared: `error`, `brier`, `log_loss`, `absolute`, `squared`.
+    n
+        Joint outcomes in the estimator's memory; faded, their sum of weights.
+    outcomes
+        Joint outcomes so far.
+    ts
+        Label time of the newest of them, in epoch ms.
+    measures
+        `difference`, `q`, `n01`, `n10`, `mcnemar`, `mcnemar_p`, as far as they have a value.
+    undefined
+        Why `difference`, `q` or `mcnemar` has none, by name.
+    interval
+        Of the mean difference over the whole history, valid at all times; None: the loss has no bound.
+    level
+        The stream's `compare_level`: with which probability a verdict may ever come where there is no
+        difference.
+    pairs
+        How many pairs of the stream share `level`.
+    verdict
+        `a_better`, `b_better` or `undecided`, over the whole history.
+    since
+        The joint outcome, from 1, at which the verdict began; None while it is undecided.
+    config
+        SHA-256 of the stream's settings but `emit`, as hex digits.
+    effective
+        How many independent outcomes those that count were worth to interval and verdict.
+    recent
+        The verdict that forgets what was before the latest change of the difference: `verdict`, and `since`
+        about which of the outcomes that count it holds. Empty in messages of earlier versions.
+    significant
+        Whether McNemar's test rejects, looked at once; where there is one.
+    same
+        Stages that are the same up to now, and have no messages; of a comparison, of both models.
+    untimed
+        As in `Metrics`.
+    """
 
     id: str
     stream: str
     partition: int
-    model: str  # A
-    against: str  # B
+    model: str
+    against: str
     segment: str | None
     stage: str
     estimator: str
@@ -82,30 +206,59 @@ class Comparison(msgspec.Struct, gc=False):
     ts: int
     measures: dict[str, int | float]
     undefined: dict[str, str]
-    #: Of the mean difference over the whole history, valid at all times; None: the loss has no bound.
     interval: tuple[float, float] | None
-    #: Of the verdicts of a stream, and the number of pairs that share it.
     level: float
     pairs: int
     verdict: str
-    #: The joint outcome at which the verdict began.
     since: int | None
     config: str
-    #: How many independent ones the outcomes that count were worth to interval and verdict.
     effective: int = 0
-    #: The verdict that forgets what was before the latest change of the difference: `verdict`, and `since`
-    #: about which of the outcomes that count it holds. Messages of earlier versions have none.
     recent: dict[str, Any] = msgspec.field(default_factory=dict)
-    #: As in `Metrics`: of both.
     same: list[str] | msgspec.UnsetType = msgspec.UNSET
-    #: Whether McNemar's test rejects, looked at once; where there is one.
     significant: bool | msgspec.UnsetType = msgspec.UNSET
-    #: As in `Metrics`.
     untimed: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class Alarm(msgspec.Struct, gc=False):
-    """A detector's alarm (`docs/semantics.md`)."""
+    """A detector's alarm (`docs/semantics.md`, "Drift").
+
+    Attributes
+    ----------
+    id
+        32 hex digits, a function of what the message is about.
+    stream
+        The stream that it is about.
+    partition
+        Partition of the input topics; 0 in a replay of files.
+    model
+        The model, or what is evaluated beside it.
+    segment
+        `key=value` of the segment; None: the stream as a whole.
+    stage
+        Which of an instance's predictions is evaluated.
+    detector
+        The detector's name.
+    signal
+        The signal that it watches.
+    outcome
+        The sequence's outcome, from 1, at which the alarm was raised.
+    instance_id
+        The instance of this outcome.
+    ts
+        Its label time, in epoch ms.
+    statistic
+        The detector's statistic then.
+    threshold
+        The threshold in force then.
+    params
+        The detector's parameters as they are configured, or their defaults.
+    error_autocorrelation
+        Of neighbouring errors (lag 1) up to this outcome: tests for drift assume that it is 0.
+    same
+        Stages that are the same up to now, and have no messages; of a comparison, of both models.
+    untimed
+        As in `Metrics`.
+    """
 
     id: str
     stream: str
@@ -121,9 +274,7 @@ class Alarm(msgspec.Struct, gc=False):
     statistic: float
     threshold: float
     params: dict[str, float | bool | str]
-    #: Of neighbouring errors up to this outcome: tests for drift assume that it is 0.
     error_autocorrelation: float | msgspec.UnsetType = msgspec.UNSET
-    #: As in `Metrics`.
     untimed: bool | msgspec.UnsetType = msgspec.UNSET
     same: list[str] | msgspec.UnsetType = msgspec.UNSET
 
@@ -131,7 +282,67 @@ class Alarm(msgspec.Struct, gc=False):
 class Incident(msgspec.Struct, gc=False):
     """Alarms of one change of one model: what changed, since when, how bad it is, and whether it is over.
 
-    One id for all messages about it; `revision` counts them from 1 (`docs/semantics.md`).
+    One id for all messages about it. "Incidents" in `docs/semantics.md` defines the fields. Numbers of
+    outcomes are those of the model in `stage`, from 1.
+
+    Attributes
+    ----------
+    id
+        32 hex digits, a function of what the message is about.
+    stream
+        The stream that it is about.
+    partition
+        Partition of the input topics; 0 in a replay of files.
+    model
+        The model that has changed.
+    stage
+        The stage that is watched: `final`, or the first one that is evaluated.
+    revision
+        Number of the message about this incident, from 1.
+    status
+        `open`, `recovered` or `closed`.
+    segment
+        The segment whose levels these are, where the model's own level hasn't clearly changed; None: the
+        model's.
+    opened
+        `outcome` and `ts` (epoch ms) of the alarm that opened it.
+    change_point
+        Where the level changed: `outcome`, `ts`, and `prediction_ts`, when such predictions were made.
+    alarms
+        Ids of the first 100 alarms.
+    alarm_count
+        How many alarms there were.
+    signals
+        What has raised alarms: `detector`, `signal`, `stage`, `segment`, `outcome` of its own sequence at
+        which it did so first, `level` (`alarm` or `warning`).
+    severity
+        Cohen's d of the losses, from -10 to 10; above 0 is worse.
+    before
+        Mean loss (`level`), its 95 % `interval` and the number `n` of outcomes before the change.
+    after
+        The same after the change; perhaps with `at_former_class_ratio`.
+    causes
+        What explains the change, the largest `share` of it first.
+    baselines
+        Levels of the baselines before and after, by name.
+    examples
+        Ids of up to five instances behind the change point that were wrong.
+    former_alarms
+        Number of `alarms` of the model before this incident, and of the `outcomes` in which they came.
+    outcome
+        Newest outcome of the model, from 1.
+    ts
+        Its label time, in epoch ms.
+    config
+        SHA-256 of the stream's settings but `emit`, as hex digits.
+    compared
+        First and last outcomes before and after the change, and by what these were compared.
+    recovered
+        `outcome` and `ts` from which on the level is back within its former interval.
+    same
+        Stages that were the same as the one that is watched.
+    untimed
+        As in `Metrics`.
     """
 
     id: str
@@ -139,43 +350,42 @@ class Incident(msgspec.Struct, gc=False):
     partition: int
     model: str
     revision: int
-    status: str  # open, recovered, closed
-    #: The segment whose levels these are, where the model's own level hasn't clearly changed.
+    status: str
     segment: str | None
     stage: str
-    #: The alarm that opened it, and where the level changed: outcomes are those of the model in this stage.
-    opened: dict[str, int]  # outcome, ts
-    change_point: dict[str, int]  # outcome, ts, prediction_ts
+    opened: dict[str, int]
+    change_point: dict[str, int]
     alarms: list[str]
-    #: Alarms so far, also beyond those whose ids are named.
     alarm_count: int
-    #: What has raised alarms, and at which outcome of its own sequence for the first time.
-    signals: list[dict[str, Any]]  # detector, signal, stage, segment, outcome, level
+    signals: list[dict[str, Any]]
     severity: float
-    before: dict[str, Any]  # level, interval, n
-    after: dict[str, Any]  # … and at_former_class_ratio
+    before: dict[str, Any]
+    after: dict[str, Any]
     causes: list[dict[str, Any]]
-    #: By name: the levels of baselines before and after.
     baselines: dict[str, dict[str, float]]
-    #: Ids of instances that were wrong, the first ones behind the change point.
     examples: list[str]
-    #: Alarms of the model before this incident, and over how many outcomes.
-    former_alarms: dict[str, int]  # alarms, outcomes
-    #: Newest outcome of the model, and its label time.
+    former_alarms: dict[str, int]
     outcome: int
     ts: int
     config: str
-    #: Of the change: outcomes before and after it (first, last), and by what these were compared.
     compared: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    #: From where on the level is back within its former interval.
-    recovered: dict[str, int] | msgspec.UnsetType = msgspec.UNSET  # outcome, ts
-    #: As in `Metrics`.
+    recovered: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     untimed: bool | msgspec.UnsetType = msgspec.UNSET
     same: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class DeadLetter(msgspec.Struct, gc=False):
-    """A record that can't be used: where it stands in its input topic, and why."""
+    """A record that can't be used.
+
+    Attributes
+    ----------
+    kind
+        Its input topic: 0 instances, 1 predictions, 2 labels.
+    offset
+        Where it stands in its partition; in files, its number in order of time.
+    reason
+        Why it can't be used, in one sentence.
+    """
 
     kind: int
     offset: int
@@ -183,9 +393,19 @@ class DeadLetter(msgspec.Struct, gc=False):
 
 
 class Encoded(msgspec.Struct, frozen=True, gc=False):
-    """A message about metrics or a comparison, as it is published."""
+    """A message about metrics or a comparison, as it is published.
 
-    topic: str  # METRICS or COMPARISONS
+    Attributes
+    ----------
+    topic
+        `metrics` or `comparisons`, without the prefix.
+    stream
+        The stream, which is the record's key.
+    json
+        The message, JSON in UTF-8.
+    """
+
+    topic: str
     stream: str
     json: bytes
 
@@ -203,7 +423,23 @@ _DECODERS: dict[str, Any] = {
 
 
 def decoded(output: Output) -> Message:
-    """An output as an object: one that is JSON is read."""
+    """An output as a struct with fields.
+
+    Parameters
+    ----------
+    output
+        What an engine gives.
+
+    Returns
+    -------
+    Metrics, Comparison, Alarm, Incident or DeadLetter
+        What the JSON of `Encoded` says; any other output itself.
+
+    Examples
+    --------
+    >>> decoded(DeadLetter(2, 17, "the record has no value"))
+    DeadLetter(kind=2, offset=17, reason='the record has no value')
+    """
     if isinstance(output, Encoded):
         message: Metrics | Comparison = _DECODERS[output.topic](output.json)
         return message
@@ -211,7 +447,9 @@ def decoded(output: Output) -> Message:
 
 
 def digest_of(*about: Any) -> Any:
-    """The digest of an id whose last parts are missing: see `identity`.
+    """The SHA-256 object of an id whose last parts are missing.
+
+    Who adds them and the closing `]` gets what `identity` gives.
 
     >>> digest = digest_of("elec2", 0, "nb", None, "final", "all")
     >>> digest.update(b",%d,%d]" % (1000, 0))
@@ -224,6 +462,18 @@ def digest_of(*about: Any) -> Any:
 def identity(*what: Any) -> str:
     """The id of a message about `what`: the same on every machine and in every run.
 
+    Parameters
+    ----------
+    *what
+        Strings, numbers and None, in the order that "Ids" in `docs/semantics.md` gives.
+
+    Returns
+    -------
+    str
+        32 hex digits: the first half of the SHA-256 of `what` as a JSON array.
+
+    Examples
+    --------
     >>> identity("elec2", 0, "nb", None, "final", "all", 1000, 0)
     '9ad1de6c69be9de119d05361307c9c08'
     """
@@ -231,12 +481,29 @@ def identity(*what: Any) -> str:
 
 
 def encode(message: Metrics | Comparison | Alarm | Incident) -> bytes:
-    """A message as the JSON object that is published."""
+    """A message as the JSON object that is published, in UTF-8.
+
+    Parameters
+    ----------
+    message
+        Fields that are `msgspec.UNSET` are left out.
+
+    Returns
+    -------
+    bytes
+        JSON without spaces or newlines.
+
+    Examples
+    --------
+    >>> msgspec.json.decode(encode(Alarm("f0…", "elec2", 0, "nb", None, "final", "page_hinkley", "error", 917,
+    ...     "1201", 1_700_000_000_000, 51.2, 50.0, {"delta": 0.005})))["outcome"]
+    917
+    """
     return _encode(message)
 
 
 def fields_of(message: dict[str, Any]) -> bytes:
-    """The fields of a JSON object, without what stands around them.
+    """The fields of an object as JSON in UTF-8, without the braces around them.
 
     >>> fields_of({"a": 1, "b": None})
     b'"a":1,"b":null'

@@ -44,7 +44,24 @@ _P = TypeVar("_P", bound="RecordProducer")
 
 
 class DeliveryError(WorkError):
-    """Accepted records were not delivered: `topic`, `key` and `reason` of the first of them."""
+    """Records that a producer had accepted weren't delivered.
+
+    Attributes
+    ----------
+    topic
+        Full name of the topic of the first of them.
+    key
+        Its key.
+    reason
+        Why it wasn't delivered.
+    others
+        How many more there were.
+
+    Examples
+    --------
+    >>> print(DeliveryError("labels", b"elec2", "Local: Message timed out", others=2))
+    a record with key 'elec2' was not delivered to topic 'labels' (nor 2 others): Local: Message timed out
+    """
 
     def __init__(self, topic: str, key: bytes | None, reason: str, others: int = 0) -> None:
         self.topic = topic
@@ -61,11 +78,22 @@ class DeliveryError(WorkError):
 class RecordProducer:
     """Records into topics, idempotently, placed by their keys as the Java client and Faust do.
 
-    Delivery goes on in the background. What fails is raised as DeliveryError by the next call, or
-    by `flush`. Several threads may share one producer. `settings` are librdkafka's; they win over
-    the defaults, but for the partitioner: another one raises UsageError. Where records time out
-    although the cluster is well, make a new producer: librdkafka's client may have lost its brokers
-    for good (see `prequential.topics.clients.is_stranded`).
+    Delivery goes on in the background. What fails is raised as DeliveryError by the next call, or by `flush`;
+    at the end of a `with` block `flush` is called. Several threads may share one producer. Where records time
+    out although the cluster is well, make a new producer: librdkafka's client may have lost its brokers for
+    good (see `prequential.topics.clients.is_stranded`).
+
+    Parameters
+    ----------
+    kafka
+        The cluster, and the prefix of its topics.
+    **settings
+        librdkafka's, which win over the defaults, but for the partitioner (`**{"linger.ms": 50}`).
+
+    Raises
+    ------
+    UsageError
+        For another partitioner than Java's, settings that librdkafka refuses, and secrets that can't be read.
     """
 
     def __init__(self, kafka: KafkaConfig, **settings: Any) -> None:
@@ -88,10 +116,22 @@ class RecordProducer:
             )
 
     def send(self, topic: str, key: bytes | None, value: bytes) -> None:
-        """Queue one record for a topic (its name without prefix), waiting while the queue is full.
+        """Queue one record, waiting while the queue is full.
 
-        Raises DeliveryError for records that failed since the last call, or for this one: it may be
-        larger than `message.max.bytes`, or the producer may be unable to go on.
+        Parameters
+        ----------
+        topic
+            Its name without prefix.
+        key
+            What its partition follows from; None: any partition.
+        value
+            Its value.
+
+        Raises
+        ------
+        DeliveryError
+            For records that failed since the last call, or for this one: it may be larger than
+            `message.max.bytes`, or the producer may be unable to go on.
         """
         self._raise_failures()
         name = self.kafka.topic(topic)
@@ -108,9 +148,19 @@ class RecordProducer:
         self._producer.poll(0)
 
     def flush(self, timeout: float = _FLUSH_SECONDS) -> None:
-        """Wait until every record is delivered, at most `timeout` seconds.
+        """Wait until every record is delivered.
 
-        Raises DeliveryError if one failed, and WorkError if some are still on their way.
+        Parameters
+        ----------
+        timeout
+            Seconds to wait at most.
+
+        Raises
+        ------
+        DeliveryError
+            If one failed.
+        WorkError
+            If some are still on their way after `timeout` seconds.
         """
         waiting = self._producer.flush(timeout)
         self._raise_failures()
@@ -150,14 +200,31 @@ class RecordProducer:
 
 
 class StreamProducer(RecordProducer):
-    """What a model server says to the pipeline: an observation came, a model predicts, the truth.
+    """What a model server says to the pipeline: an observation came, a model predicts, the truth is known.
 
-    All methods return at once (see `RecordProducer` for when and how errors show) and raise
-    ValueError, quoting the argument, for what would end in dead-letters: an id or name of more than
-    256 bytes, NaN or infinity, a time without offset, probabilities out of 0 to 1 or with a sum above
-    1.001. Where `ts` (epoch milliseconds or an aware
-    datetime) is None, the time at which Kafka takes the record counts. numpy's scalars are
-    understood.
+    All methods return at once. They raise ValueError, quoting the argument, for what would end in
+    dead-letters, and DeliveryError for records that failed since the last call (see `RecordProducer`).
+    numpy's scalars are understood.
+
+    Ids are strings or integers (17 and `"17"` are the same id), classes are strings, integers or booleans;
+    names and ids have at most 256 bytes of UTF-8. Where a `ts` (epoch milliseconds or a datetime with a time
+    zone) is None, the time at which Kafka takes the record counts.
+
+    Parameters
+    ----------
+    kafka
+        As in `RecordProducer`.
+    **settings
+        As in `RecordProducer`.
+
+    Examples
+    --------
+    ```python
+    with StreamProducer(KafkaConfig("kafka:9092")) as producer:
+        producer.instance("elec2", 17)
+        producer.prediction("elec2", "nb", 17, "UP", y_proba={"UP": 0.8, "DOWN": 0.2})
+        producer.label("elec2", 17, "DOWN")
+    ```
 
     >>> StreamProducer(KafkaConfig(), log_level=0).label("elec2", 17, float("nan"))
     Traceback (most recent call last):
@@ -175,10 +242,36 @@ class StreamProducer(RecordProducer):
         segments: Mapping[str, str] | None = None,
         label_propensity: float | None = None,
     ) -> None:
-        """An observation arrived.
+        """Say that an observation arrived.
 
-        `segments` are its groups, such as `{"region": "north"}`; `label_propensity` is the probability with
-        which it gets a label at all, where only some do.
+        Parameters
+        ----------
+        stream
+            The stream that it is of, also the record's key.
+        instance_id
+            What predictions and the label will name it by.
+        ts
+            When it arrived; None: when Kafka takes the record.
+        version
+            Of an instance that changes while its label is awaited: which version this is.
+        segments
+            Its groups, such as `{"region": "north"}`.
+        label_propensity
+            The probability with which it gets a label at all, from 1e-9 to 1, where only some do.
+
+        Raises
+        ------
+        ValueError
+            Quoting the argument that can't be used, or if the record has more than 1 MiB.
+        DeliveryError
+            For records that failed since the last call.
+
+        Examples
+        --------
+        >>> StreamProducer(KafkaConfig(), log_level=0).instance("elec2", 17, label_propensity=0)
+        Traceback (most recent call last):
+        ...
+        ValueError: label_propensity is 0: expected a number from 1e-09 to 1
         """
         fields = {
             "instance_id": values.identifier("instance_id", instance_id),
@@ -201,9 +294,42 @@ class StreamProducer(RecordProducer):
         segments: Mapping[str, str] | None = None,
         model_version: Id | None = None,
     ) -> None:
-        """A model predicts; `y_proba` maps classes to probabilities.
+        """Say what a model predicts; as often as it changes its mind before the label is known.
 
-        (A class that is no string is written as one, booleans as `true` and `false`.)
+        Parameters
+        ----------
+        stream
+            As in `instance`.
+        instance_id
+            As in `instance`.
+        model
+            The model's name.
+        y_pred
+            The predicted class, or a finite number in a stream of `task: regression`.
+        ts
+            When it was made; None: when Kafka takes the record.
+        y_proba
+            Probabilities by class, from 0 to 1, with a sum of at most 1.001. A class that is no string is
+            written as one, booleans as `true` and `false`.
+        segments
+            Groups of the instance.
+        model_version
+            The version of the model that made it.
+
+        Raises
+        ------
+        ValueError
+            Quoting the argument that can't be used, or if the record has more than 1 MiB.
+        DeliveryError
+            For records that failed since the last call.
+
+        Examples
+        --------
+        >>> producer = StreamProducer(KafkaConfig(), log_level=0)
+        >>> producer.prediction("elec2", "nb", 17, "UP", y_proba={"UP": 1.2})
+        Traceback (most recent call last):
+        ...
+        ValueError: y_proba of 'UP' is 1.2: expected a probability from 0 to 1
         """
         fields = {
             "model": values.text("model", model),
@@ -219,7 +345,33 @@ class StreamProducer(RecordProducer):
         self._say("predictions", stream, fields)
 
     def label(self, stream: str, instance_id: Id, y_true: Class, *, ts: Time = None) -> None:
-        """The truth about an instance came."""
+        """Say what is true of an instance; said again with another class, it is a revision.
+
+        Parameters
+        ----------
+        stream
+            As in `instance`.
+        instance_id
+            As in `instance`.
+        y_true
+            The true class, or a finite number in a stream of `task: regression`.
+        ts
+            When it became known; None: when Kafka takes the record.
+
+        Raises
+        ------
+        ValueError
+            Quoting the argument that can't be used.
+        DeliveryError
+            For records that failed since the last call.
+
+        Examples
+        --------
+        >>> StreamProducer(KafkaConfig(), log_level=0).label("elec2", 17, "DOWN", ts="today")
+        Traceback (most recent call last):
+        ...
+        ValueError: ts is 'today': expected integer milliseconds or a datetime with a time zone
+        """
         fields = {
             "instance_id": values.identifier("instance_id", instance_id),
             "y_true": values.target("y_true", y_true),

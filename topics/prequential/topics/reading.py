@@ -67,15 +67,19 @@ class TopicReader:
 
     @property
     def size(self) -> int:
-        """Offsets that there are to read: records, and some that are none."""
+        """Offsets to read, over all partitions: of records, and of transactions' markers, which are none."""
         return sum(self._ends[place.partition] - place.offset for place in self._places)
 
     def close(self) -> None:
-        """Leave."""
+        """Close the client; the reader can't be used after it."""
         self._consumer.close()
 
     def messages(self, progress: Callable[[int], None] = lambda offsets: None) -> Iterator[Message]:
-        """The records; `progress` is told the number of offsets passed since it was told last."""
+        """The records, partition by partition in order, up to the ends that there were at the beginning.
+
+        `progress` is called with the number of offsets passed since its last call. Raises WorkError for
+        errors that don't pass, and if nothing came for 30 s.
+        """
         passed = {place.partition: place.offset for place in self._places}
         heard = monotonic()
         with plain_errors(self._kafka):
@@ -121,13 +125,20 @@ class TopicReader:
 
 
 def watermarks(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
-    """The first offset of a partition and the next one; one without a leader for a moment is asked again."""
+    """The first offset of a partition, and the one that its next record gets.
+
+    A partition without a leader for a moment is asked again for up to 10 s; then librdkafka's KafkaException
+    is raised.
+    """
     low, high = _patiently(lambda: consumer.get_watermark_offsets(place, timeout=REACH_SECONDS))
     return low, high
 
 
 def first_since(consumer: Consumer, place: TopicPartition, since: int, high: int) -> int:
-    """The offset of the first record that was written at `since` (epoch ms) or later; `high` without one."""
+    """The offset of the first record that was written at `since` (epoch ms) or later; `high` without one.
+
+    Asked again, and raised, as in `watermarks`.
+    """
     asked = TopicPartition(place.topic, place.partition, since)
     [found] = _patiently(lambda: consumer.offsets_for_times([asked], timeout=REACH_SECONDS))
     return high if found.offset in (-1, OFFSET_END) else int(found.offset)

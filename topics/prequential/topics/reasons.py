@@ -51,7 +51,7 @@ def kind_of(reason: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Text from outside for a terminal or a log: no control characters may reach it.
+    r"""Text from outside for a terminal or a log: characters that aren't printable, as U+FFFD.
 
     >>> printable("a\x1b[31mb")
     'a\ufffd[31mb'

@@ -97,7 +97,7 @@ class TopicSpec:
 
 
 def topic_specs(kafka: KafkaConfig, horizon: int = 0) -> list[TopicSpec]:
-    """All topics, in the order in which they are created and listed.
+    """How all topics should be set up, in the order in which they are created and listed.
 
     `horizon`: the longest label horizon (ms): inputs are kept for at least two of them.
 

@@ -58,7 +58,9 @@ def plain(value: object) -> object:
 
 
 def text(field: str, value: object) -> str:
-    """A name: a string that isn't too long.
+    """A name as it may be written: a string of at most `MAX_NAME_BYTES` bytes of UTF-8.
+
+    Raises ValueError for anything else, with `field` as what it is.
 
     >>> text("model", "nb")
     'nb'
@@ -81,6 +83,8 @@ def text(field: str, value: object) -> str:
 def identifier(field: str, value: object) -> str:
     """An id as a string: an integer and its decimal string are the same id.
 
+    Raises ValueError for anything else, and for what is longer than a name may be.
+
     >>> identifier("instance_id", 17)
     '17'
     """
@@ -93,7 +97,7 @@ def identifier(field: str, value: object) -> str:
 
 
 def integer(field: str, value: object) -> int:
-    """An integer of 64 bits.
+    """An integer that 64 bits with sign hold, of Python or numpy; raises ValueError for anything else.
 
     >>> integer("version", True)
     Traceback (most recent call last):
@@ -107,7 +111,9 @@ def integer(field: str, value: object) -> int:
 
 
 def target(field: str, value: object) -> Class:
-    """A class, or a number.
+    """A class (string, integer, boolean) or a finite number, in Python's types.
+
+    Raises ValueError for anything else.
 
     >>> target("y_true", "UP"), target("y_true", 0.5)
     ('UP', 0.5)
@@ -129,6 +135,8 @@ def target(field: str, value: object) -> Class:
 def milliseconds(ts: object) -> int | None:
     """A time as epoch milliseconds: they themselves, or a datetime with a time zone; None stays None.
 
+    Raises ValueError for anything else, and beyond `MAX_TS`.
+
     >>> milliseconds(datetime(1970, 1, 1, 0, 0, 2, tzinfo=timezone.utc))
     2000
     """
@@ -147,7 +155,7 @@ def milliseconds(ts: object) -> int | None:
 
 
 def segments(segments: Mapping[str, str] | None) -> dict[str, str] | None:
-    """Groups of an instance: names and values.
+    """Groups of an instance: values by key, both names; raises ValueError for anything else.
 
     >>> segments({"arm": "A"})
     {'arm': 'A'}
@@ -161,7 +169,9 @@ def segments(segments: Mapping[str, str] | None) -> dict[str, str] | None:
 
 
 def propensity(value: float | None) -> float | None:
-    """The probability with which an instance gets a label.
+    """The probability with which an instance gets a label: a number from `MIN_PROPENSITY` to 1.
+
+    Raises ValueError for anything else.
 
     >>> propensity(0.25)
     0.25
@@ -178,6 +188,9 @@ def propensity(value: float | None) -> float | None:
 
 def probabilities(y_proba: Mapping[Any, float] | None) -> dict[str, float] | None:
     """Probabilities by class, whose names become strings.
+
+    Raises ValueError, naming the class, for what isn't from 0 to 1, and for a sum above
+    `MAX_PROBABILITY_SUM`.
 
     >>> probabilities({True: 0.75, False: 0.25})
     {'true': 0.75, 'false': 0.25}

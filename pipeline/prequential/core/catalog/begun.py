@@ -11,7 +11,11 @@ Item = tuple[str, str]
 
 
 def item_of(kind: str, name: str) -> Item:
-    """Kind and name of what is configured: all bins of a stage are that one stage."""
+    """Kind and name of what is configured: all bins of a stage are that one stage.
+
+    >>> item_of("stage", "bin:3"), item_of("estimator", "all")
+    (('stage', 'bins'), ('estimator', 'all'))
+    """
     return kind, parse(name).configured if kind == "stage" else name
 
 

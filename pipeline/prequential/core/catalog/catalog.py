@@ -40,11 +40,11 @@ from prequential.core.tables.streams import (
     SUBJECT_STATE,
     Ages,
     Classes,
+    Entities,
     Pairs,
     Registry,
     SegmentRows,
     Streams,
-    Subjects,
     name_hash,
 )
 from prequential.settings.model import BASELINES, Config, StreamConfig
@@ -64,10 +64,10 @@ MOST_OTHER_KEYS = 20
 MOST_VERSIONS = 10_000
 
 #: Schemas of a registry's tables.
-_SCHEMAS: tuple[Any, ...] = (Streams, Classes, Pairs, Subjects, SegmentRows, Ages)
+_SCHEMAS: tuple[Any, ...] = (Streams, Classes, Pairs, Entities, SegmentRows, Ages)
 
 
-class Subject(NamedTuple):
+class Entity(NamedTuple):
     """What is evaluated, by its names in messages: a model, or beside it a segment or an age, a baseline."""
 
     row: int
@@ -85,7 +85,7 @@ class Stream:
         self.code = code
         self.name = name
         self.config = config
-        self.models: dict[str, int] = {}  # subjects
+        self.models: dict[str, int] = {}  # entities
         self.classes: dict[str, int] = {}
         self.class_names: list[str] = []
         self.values: list[dict[str, int]] = [{} for _ in config.segments]  # positions from 1, by key
@@ -101,7 +101,7 @@ class Stream:
         self.ages = tuple(stage for stage in config.stages if parse_stage(stage).is_age)
         self.bins = sum(parse_stage(stage).is_bin for stage in self.evaluated)
         self.initial, self.final = (stage in self.evaluated for stage in (INITIAL, FINAL))
-        self.subjects: list[int] = []
+        self.entities: list[int] = []
 
     @property
     def evaluated(self) -> tuple[str, ...]:
@@ -180,16 +180,16 @@ class Catalog:
         self.untimed = False
         self.streams: list[Stream] = []
         self.by_name: dict[str, Stream] = {}
-        self.subjects: list[Subject | None] = [None]  # None: nothing is evaluated in this row
+        self.entities: list[Entity | None] = [None]  # None: nothing is evaluated in this row
         self.plans: list[Plan] = []
         self._plans: dict[tuple[str, tuple[str, ...], bool, int], Plan] = {}
         self._registry: Any = None
         self.columns: Registry
         self.registry = Registry(
-            records(Streams, 16), records(Classes, 16), records(Pairs, 16), records(Subjects, 16),
+            records(Streams, 16), records(Classes, 16), records(Pairs, 16), records(Entities, 16),
             SegmentRows(np.zeros(16, np.int32)), Ages(np.zeros(16, np.int64)),
         )  # fmt: skip
-        #: What former configurations evaluated; and subjects that began anew since this was last emptied.
+        #: What former configurations evaluated; and entities that began anew since this was last emptied.
         self.ended = Ended()
         self.begun_anew: list[int] = []
         #: Of `SegmentRows`: model, key, position.
@@ -210,7 +210,7 @@ class Catalog:
 
     @property
     def registry(self) -> Registry:
-        """The tables of streams, classes and subjects, as compiled loops take them."""
+        """The tables of streams, classes and entities, as compiled loops take them."""
         return self._registry
 
     @registry.setter
@@ -249,20 +249,20 @@ class Catalog:
         return stream
 
     def add_baseline(self, stream: Stream, which: int) -> int:
-        """Register the baseline at place `which` of `BASELINES` as evaluated; returns its subject's row."""
+        """Register the baseline at place `which` of `BASELINES` as evaluated; returns its entity's row."""
         row = self._add_subject(stream, BASELINE, f"@{BASELINES[which]}", None, None)
         self.set_baseline(stream, which, row)
         return row
 
     def set_baseline(self, stream: Stream, which: int, row: int) -> None:
-        """Note `row` as an evaluated baseline's subject: the majority's if `which`, else persistence's."""
+        """Note `row` as an evaluated baseline's entity: the majority's if `which`, else persistence's."""
         s = self.registry.streams
-        (s.majority_subject if which else s.persistent_subject)[stream.code] = row
+        (s.majority_entity if which else s.persistent_entity)[stream.code] = row
 
     def baseline_of(self, stream: Stream, which: int) -> int:
         """The row of the evaluated baseline at place `which` of `BASELINES`; 0: it isn't evaluated."""
         s = self.registry.streams
-        return int((s.majority_subject if which else s.persistent_subject)[stream.code])
+        return int((s.majority_entity if which else s.persistent_entity)[stream.code])
 
     def baselines_of(self, stream: Stream) -> list[tuple[str, int]]:
         """The stream's evaluated baselines: `@persistent`, `@majority`, and their rows."""
@@ -281,6 +281,7 @@ class Catalog:
             not measured.isdisjoint(OF_PROBABILITIES) or config.temporal_correction
             or (config.compare != "off" and not {"log_loss", "brier"}.isdisjoint(config.compare_losses))
         )
+        s.expects[code] = not numbers and config.period is not None and config.expected
         verdicts = config.compare != "off" and bool(config.compare_losses)
         s.by_cohorts[code] = verdicts or any(d.detector == "harm" for d in every_detector(config))
         s.weights[code] = not numbers and not measured.isdisjoint(OF_WEIGHTS)
@@ -336,7 +337,7 @@ class Catalog:
 
     def ensure_class_capacity(self, stream: Stream, capacity: int) -> None:
         """Have capacity for at least so many classes of a stream of which nothing is evaluated yet."""
-        assert not stream.subjects
+        assert not stream.entities
         if capacity > self.registry.streams.class_capacity[stream.code]:
             self._make_class_room(stream, capacity)
 
@@ -370,21 +371,21 @@ class Catalog:
 
     def _widen(self, stream: Stream) -> None:
         """What is evaluated of a stream moves to plans with capacity for its classes."""
-        for row in stream.subjects:
+        for row in stream.entities:
             self._move(row)
 
     def _move(self, row: int) -> None:
-        subjects = self.registry.subjects
-        old = self.plans[subjects.plan[row]]
-        about = self.subjects[row]
+        entities = self.registry.entities
+        old = self.plans[entities.plan[row]]
+        about = self.entities[row]
         assert about is not None
         stream = self.streams[about.stream]
         new = self._plan(old.config, old.stages, old.watched, self._capacity(stream))
-        count, first = len(old.stages), int(subjects.first[row])
+        count, first = len(old.stages), int(entities.first[row])
         start = new.take(stream.code, row, stream.name, about.model, about.segment)
         new.adopt(old, np.arange(first, first + count), np.arange(start, start + count))
         old.give(first)
-        subjects.plan[row], subjects.first[row] = new.number, start
+        entities.plan[row], entities.first[row] = new.number, start
 
     def _capacity(self, stream: Stream) -> int:
         return int(self.registry.streams.class_capacity[stream.code])
@@ -401,94 +402,94 @@ class Catalog:
     def _add_subject(
         self, stream: Stream, kind: int, model: str, segment: str | None, age: str | None
     ) -> int:
-        about = Subject(len(self.subjects), stream.code, kind, model, segment, age)
+        about = Entity(len(self.entities), stream.code, kind, model, segment, age)
         self.put_subject(about)
-        self.registry.subjects.began[about.row] = self.registry.streams.completed[stream.code]
+        self.registry.entities.began[about.row] = self.registry.streams.completed[stream.code]
         before = self.ended.take(about[1:])
         if before is not None:
             self._begin_anew(about, *before)
         return about.row
 
-    def _begin_anew(self, about: Subject, outcomes: int, revisions: int) -> None:
-        """A subject had so many outcomes and revisions before it ended: its ids are others than then."""
-        subjects, row = self.registry.subjects, about.row
-        subjects.revisions[row] = revisions + 1
+    def _begin_anew(self, about: Entity, outcomes: int, revisions: int) -> None:
+        """An entity had so many outcomes and revisions before it ended: its ids are others than then."""
+        entities, row = self.registry.entities, about.row
+        entities.revisions[row] = revisions + 1
         # Outcomes of baselines are numbered by the labels since they began; they have no alarms, either.
         if about.kind not in (BASELINE, BASELINE_AGE):
-            subjects.outcomes[row] = outcomes
-            rows = np.arange(subjects.stages[row]) + subjects.first[row]
-            for estimator in self.plans[subjects.plan[row]].estimators:
+            entities.outcomes[row] = outcomes
+            rows = np.arange(entities.stages[row]) + entities.first[row]
+            for estimator in self.plans[entities.plan[row]].estimators:
                 estimator.begin(rows, np.full(len(rows), outcomes))
         self.begun_anew.append(row)
 
-    def put_subject(self, about: Subject) -> None:
-        """Register a subject at its row, behind all others, with rows in a plan for each of its stages.
+    def put_subject(self, about: Entity) -> None:
+        """Register an entity at its row, behind all others, with rows in a plan for each of its stages.
 
         Rows before it that there weren't are those of nothing: as in a snapshot, of what isn't evaluated any
         more.
         """
         row, stream = about.row, self.streams[about.stream]
-        self.subjects += [None] * (row - len(self.subjects))
-        self.registry = self.registry._replace(subjects=grown(self.registry.subjects, row + 1))
-        self.subjects.append(about)
-        subjects = self.registry.subjects
-        subjects[row] = np.zeros((), subjects.dtype)  # type: ignore[index, attr-defined]
-        subjects = self.columns.subjects
-        subjects.stream[row], subjects.kind[row] = stream.code, about.kind
+        self.entities += [None] * (row - len(self.entities))
+        self.registry = self.registry._replace(entities=grown(self.registry.entities, row + 1))
+        self.entities.append(about)
+        entities = self.registry.entities
+        entities[row] = np.zeros((), entities.dtype)  # type: ignore[index, attr-defined]
+        entities = self.columns.entities
+        entities.stream[row], entities.kind[row] = stream.code, about.kind
         stages = stream.evaluated if about.age is None else (about.age,)
         watched = about.kind not in (BASELINE, BASELINE_AGE)
         plan = self._plan(stream.config, stages, watched, self._capacity(stream))
-        subjects.plan[row] = plan.number
-        subjects.first[row] = plan.take(stream.code, row, stream.name, about.model, about.segment)
-        subjects.stages[row] = len(stages)
-        stream.subjects.append(row)
+        entities.plan[row] = plan.number
+        entities.first[row] = plan.take(stream.code, row, stream.name, about.model, about.segment)
+        entities.stages[row] = len(stages)
+        stream.entities.append(row)
         self.note_single(row)
 
     def is_twofold(self, row: int) -> bool:
-        """Whether an instance has had two predictions: of a subject's model, or where a baseline has them."""
-        subjects = self.columns.subjects
-        return bool(subjects.twofold[subjects.model[row] or row])
+        """Whether an instance has had two predictions: of an entity's model, or where a baseline has them."""
+        entities = self.columns.entities
+        return bool(entities.twofold[entities.model[row] or row])
 
     def note_single(self, row: int) -> None:
-        """Note whether `initial` of a subject is the same as `final`, where both are evaluated."""
-        about = self.subjects[row]
+        """Note whether `initial` of an entity is the same as `final`, where both are evaluated."""
+        about = self.entities[row]
         assert about is not None
         stream = self.streams[about.stream]
         both = about.age is None and stream.initial and stream.final
-        self.columns.subjects.single[row] = both and not self.is_twofold(row)
+        self.columns.entities.single[row] = both and not self.is_twofold(row)
 
     def single_of(self, row: int) -> list[int]:
         """A model and what is evaluated beside it, or a baseline: those whose `initial` is their `final`."""
-        about, subjects = self.subjects[row], self.columns.subjects
+        about, entities = self.entities[row], self.columns.entities
         assert about is not None
-        own = self.streams[about.stream].subjects
-        return [one for one in own if row in (one, subjects.model[one]) and subjects.single[one]]
+        own = self.streams[about.stream].entities
+        return [one for one in own if row in (one, entities.model[one]) and entities.single[one]]
 
     def same_as(self, row: int, stage: str) -> list[str]:
-        """The stages that messages about a stage of a subject say to be the same."""
-        about, single = self.subjects[row], self.columns.subjects.single[row]
+        """The stages that messages about a stage of an entity say to be the same."""
+        about, single = self.entities[row], self.columns.entities.single[row]
         assert about is not None
         is_said = single and stage == FINAL and self.streams[about.stream].reports(INITIAL)
         return [INITIAL] if is_said else []
 
     def separate(self, row: int) -> None:
         """`initial` of a model and of what is beside it, or of a baseline, is another sequence now."""
-        self.columns.subjects.single[self.single_of(row)] = 0
-        self.columns.subjects.twofold[row] = 1
+        self.columns.entities.single[self.single_of(row)] = 0
+        self.columns.entities.twofold[row] = 1
 
     def add_ages(self, stream: Stream, row: int) -> None:
-        """Register the stages at an age of a model or a baseline (its row), each as a subject of its own.
+        """Register the stages at an age of a model or a baseline (its row), each as an entity of its own.
 
         Not every outcome is in them: some come before that age.
         """
-        about = self.subjects[row]
+        about = self.entities[row]
         assert about is not None
         kind = AGE if about.kind == MODEL else BASELINE_AGE
         for age in stream.ages:
             added = self._add_subject(stream, kind, about.model, None, age)
-            self.registry.subjects.model[added] = row if kind == AGE else 0
-            if not self.registry.subjects.after[row]:
-                self.registry.subjects.after[row] = added
+            self.registry.entities.model[added] = row if kind == AGE else 0
+            if not self.registry.entities.after[row]:
+                self.registry.entities.after[row] = added
 
     def check_model(self, stream: Stream, name: str, *, retires: bool = False) -> None:
         """Raise Unusable for a model that would be one too many, or has the name of something else.
@@ -528,7 +529,7 @@ class Catalog:
         """Register a model of a stream, with its segments' rows and stages at an age; returns its row."""
         row = self._add_subject(stream, MODEL, name, None, None)
         stream.models[name] = row
-        self.columns.subjects.model[row] = row
+        self.columns.entities.model[row] = row
         if stream.config.segments:
             self.add_segment_rows(stream, row)
         self.add_ages(stream, row)
@@ -542,8 +543,8 @@ class Catalog:
         start = heappop(free) if free else len(self.segment_origin)
         self.segment_origin[start : start + len(own)] = own
         self.make_segment_rows()
-        self.registry.segment_rows.subject[start : start + len(own)] = 0
-        self.registry.subjects.segments[model] = start
+        self.registry.segment_rows.entity[start : start + len(own)] = 0
+        self.registry.entities.segments[model] = start
 
     def make_segment_rows(self) -> None:
         """Grow `SegmentRows` to the length of `segment_origin`."""
@@ -552,12 +553,12 @@ class Catalog:
 
     def segment_rows_of(self, models: Ints) -> Ints:
         """The rows in `SegmentRows` of these models, (n,) int64: one after the other, model by model."""
-        streams, subjects = self.registry.streams, self.registry.subjects
-        of = subjects.stream[models]
+        streams, entities = self.registry.streams, self.registry.entities
+        of = entities.stream[models]
         counts = streams.keys[of].astype(np.int64) * streams.slots[of]
         ends = np.cumsum(counts)
         places = np.arange(int(ends[-1]) if len(ends) else 0)
-        rows = np.repeat(subjects.segments[models] - (ends - counts), counts) + places
+        rows = np.repeat(entities.segments[models] - (ends - counts), counts) + places
         return np.asarray(rows, dtype=np.int64)
 
     def free_segment_rows(self) -> list[int]:
@@ -566,7 +567,7 @@ class Catalog:
         rows: list[int] = []
         for model, places in groupby(range(1, len(origin)), lambda place: origin[place][0]):
             own = list(places)
-            if self.subjects[model] is None:
+            if self.entities[model] is None:
                 heappush(self._free_segments.setdefault(len(own), []), own[0])
                 rows += own
         return rows
@@ -576,29 +577,29 @@ class Catalog:
 
         Temporal correction: Žliobaitė et al. 2015, eq. 3.
         """
-        name = self.subjects[model].model + CORRECTED_SUFFIX  # type: ignore[union-attr]
+        name = self.entities[model].model + CORRECTED_SUFFIX  # type: ignore[union-attr]
         row = self._add_subject(stream, CORRECTION, name, None, None)
-        self.registry.subjects.model[row] = model
-        self.registry.subjects.corrected[model] = row
+        self.registry.entities.model[row] = model
+        self.registry.entities.corrected[model] = row
         self.note_single(row)
         return row
 
     def add_segment(self, segment_row: int) -> int:
-        """Register a model's outcomes in a segment, by its row in `SegmentRows`; returns its subject."""
+        """Register a model's outcomes in a segment, by its row in `SegmentRows`; returns its entity."""
         model, key, position = self.segment_origin[segment_row]
-        about = self.subjects[model]
+        about = self.entities[model]
         assert about is not None
         stream = self.streams[about.stream]
         row = self._add_subject(stream, SEGMENT, about.model, stream.segment_name(key, position), None)
-        self.registry.subjects.model[row] = model
-        self.registry.segment_rows.subject[segment_row] = row
+        self.registry.entities.model[row] = model
+        self.registry.segment_rows.entity[segment_row] = row
         self.note_single(row)
         return row
 
     # ---- not evaluated any more
 
-    def remove_model(self, stream: Stream, name: str) -> list[Subject]:
-        """Let a model and all that is evaluated beside it be evaluated no more; returns these subjects.
+    def remove_model(self, stream: Stream, name: str) -> list[Entity]:
+        """Let a model and all that is evaluated beside it be evaluated no more; returns these entities.
 
         Their rows aren't given out again: what came first has the lower row, and predictions may still wait.
         Raises KeyError for a model that isn't known.
@@ -608,38 +609,38 @@ class Catalog:
         for versions in stream.families.values():
             if name in versions:
                 versions.remove(name)
-        self.registry.subjects.retired[row] = 1
+        self.registry.entities.retired[row] = 1
         segments = self.segment_rows_of(np.array([row]))
         if len(segments):
             heappush(self._free_segments.setdefault(len(segments), []), int(segments[0]))
-        own = [one for one in stream.subjects if one == row or self.registry.subjects.model[one] == row]
-        gone = [self.subjects[one] for one in own]
+        own = [one for one in stream.entities if one == row or self.registry.entities.model[one] == row]
+        gone = [self.entities[one] for one in own]
         for one in own:
             self._remove_subject(one)
         return [about for about in gone if about is not None]
 
     def _remove_subject(self, row: int) -> None:
         """It isn't evaluated any more."""
-        about = self.subjects[row]
+        about = self.entities[row]
         assert about is not None
-        self.streams[about.stream].subjects.remove(row)
-        subjects = self.registry.subjects
-        self.plans[subjects.plan[row]].give(int(subjects.first[row]))
-        subjects.changed[row] = subjects.single[row] = 0
-        self.subjects[row] = None
+        self.streams[about.stream].entities.remove(row)
+        entities = self.registry.entities
+        self.plans[entities.plan[row]].give(int(entities.first[row]))
+        entities.changed[row] = entities.single[row] = 0
+        self.entities[row] = None
 
     # ---- views
 
     def tables(self) -> Iterator[Table]:
         """All tables that are state: by name, what their rows stand for, and how many are in use."""
-        columns, streams, subjects = self.columns, len(self.streams), len(self.subjects)
+        columns, streams, entities = self.columns, len(self.streams), len(self.entities)
         for name, key, table, names, rows, links in (
             (
                 "streams.", Key.STREAM, columns.streams, STREAM_STATE + STREAM_PLACES, streams,
                 {"classes": Key.CLASS, "pairs": Key.TRANSITION},
             ),
             (
-                "subjects.", Key.SUBJECT, columns.subjects, SUBJECT_STATE + SUBJECT_PLACES, subjects,
+                "entities.", Key.SUBJECT, columns.entities, SUBJECT_STATE + SUBJECT_PLACES, entities,
                 {"stream": Key.STREAM, "first": Key.SEQUENCE, "segments": Key.SEGMENT},
             ),
             ("classes.", Key.CLASS, columns.classes, CLASS_STATE, self._class_rows, {}),
@@ -647,7 +648,7 @@ class Catalog:
             yield Table(name, key, {one: getattr(table, one) for one in names}, rows, links=links)
         yield Table("pairs", Key.TRANSITION, columns.pairs.pairs, self._pair_places)
         rows, links = len(self.segment_origin), {"": Key.SUBJECT}
-        yield Table("segment_rows", Key.SEGMENT, columns.segment_rows.subject, rows, links=links)
+        yield Table("segment_rows", Key.SEGMENT, columns.segment_rows.entity, rows, links=links)
         for plan in self.plans:
             yield from plan.tables()
 
@@ -665,9 +666,9 @@ class Catalog:
         meaning = np.ascontiguousarray(self.registry.classes.meaning[first : first + count])
         return Positives(nothing, s.positive_code[[code]], nothing, s.class_count[[code]], meaning)
 
-    def subjects_of(self, stream: Stream) -> Iterator[Subject]:
+    def entities_of(self, stream: Stream) -> Iterator[Entity]:
         """What is evaluated of a stream, in the order of its messages."""
-        some = (self.subjects[row] for row in stream.subjects)
+        some = (self.entities[row] for row in stream.entities)
         yield from sorted((one for one in some if one), key=lambda one: (one.kind, one.row))
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-#: Stream, kind, model, segment and stage at an age, as in `Subject` behind the row.
+#: Stream, kind, model, segment and stage at an age, as in `Entity` behind the row.
 Names = tuple[int, int, str, str | None, str | None]
 
 
 class Ended:
-    """Outcomes and revisions of subjects that ended while their models went on.
+    """Outcomes and revisions of entities that ended while their models went on.
 
     >>> ended = Ended()
     >>> ended.note((0, 3, "nb", "arm=A", None), 40, 2)

@@ -25,11 +25,11 @@ from prequential.settings.model import StreamConfig
 
 class _Rows(NamedTuple):
     owner: Ints32
-    subject: Ints32
+    entity: Ints32
 
 
 class Plan:
-    """Estimators and detectors of sequences; `stages` are those of a subject, one row each, in order."""
+    """Estimators and detectors of sequences; `stages` are those of an entity, one row each, in order."""
 
     def __init__(
         self, number: int, config: StreamConfig, stages: tuple[str, ...], watched: bool, capacity: int
@@ -43,8 +43,8 @@ class Plan:
         self.loss = LOSSES[config.loss] if self.numbers else WRONG
         self.rows = 0  # in use, or free again
         self.owner: Ints32 = np.zeros(16, dtype=np.int32)  # stream by row
-        self.subject: Ints32 = np.zeros(16, dtype=np.int32)  # subject by row
-        self._free: list[int] = []  # first rows of subjects that are gone
+        self.entity: Ints32 = np.zeros(16, dtype=np.int32)  # entity by row
+        self._free: list[int] = []  # first rows of entities that are gone
         paired = not self.numbers and bool({"intervals", "dependence"} & set(config.details))
         self.estimators = [Estimator(name, 16, capacity, self.numbers, paired) for name in config.estimators]
         self.last_signs = new_last_signs(16)
@@ -55,10 +55,10 @@ class Plan:
 
     # ---- rows
 
-    def take(self, stream: int, subject: int, *names: str | None) -> int:
-        """Give a new subject its rows, one for each stage, all empty; returns the first.
+    def take(self, stream: int, entity: int, *names: str | None) -> int:
+        """Give a new entity its rows, one for each stage, all empty; returns the first.
 
-        `stream` and `subject` are the rows' owners; `names` (stream, model, segment) what random numbers are
+        `stream` and `entity` are the rows' owners; `names` (stream, model, segment) what random numbers are
         made of.
         """
         count = len(self.stages)
@@ -75,17 +75,17 @@ class Plan:
             for place, stage in enumerate(self.stages):
                 watch.begin(first + place, stage, *names)
         self.owner[first : first + count] = stream
-        self.subject[first : first + count] = subject
+        self.entity[first : first + count] = entity
         return first
 
     def give(self, first: int) -> None:
-        """Free the rows of a subject that is gone, by the first one; `take` empties them."""
+        """Free the rows of an entity that is gone, by the first one; `take` empties them."""
         self._free.append(first)
 
     def ensure(self, rows: int) -> None:
         """Have capacity for at least so many rows in all tables."""
         if rows > len(self.owner):
-            self.owner, self.subject = grown(_Rows(self.owner, self.subject), rows)
+            self.owner, self.entity = grown(_Rows(self.owner, self.entity), rows)
         for estimator in self.estimators:
             estimator.ensure(rows)
         for watch in self.watches:
@@ -95,7 +95,7 @@ class Plan:
         self.error_pairs = grown(self.error_pairs, rows)
 
     def place_of(self, stage: str) -> int:
-        """A stage's place among those of a subject; raises ValueError for one that isn't evaluated."""
+        """A stage's place among those of an entity; raises ValueError for one that isn't evaluated."""
         if stage not in self.stages:
             raise ValueError(f"no stage {stage!r}: expected one of {', '.join(self.stages)}")
         return self.stages.index(stage)

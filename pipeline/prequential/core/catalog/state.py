@@ -1,4 +1,4 @@
-"""The state store's tables: made, and grown before a round."""
+"""The state store's tables: made, and grown before a micro-batch."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def new_store() -> Store:
 
 
 def ensure(store: Store, catalog: Catalog, rows: Rows) -> Store:
-    """The store with capacity for all that these rows of a round can add."""
+    """The store with capacity for all that these rows of a micro-batch can add."""
     return ensure_rows(store, catalog, len(rows.kind), len(rows.text), len(rows.p))
 
 
@@ -138,7 +138,8 @@ def load(store: Store, arrays: Mapping[str, Any]) -> Store:
 
 def _loaded(empty: Any, prefix: str, arrays: Mapping[str, Any]) -> Any:
     """A table with the columns of a snapshot."""
-    columns = {field: arrays[prefix + field] for field in columns_of(empty)}
+    own = (field for field in columns_of(empty) if prefix + field in arrays)  # new ones are zero
+    columns = {field: arrays[prefix + field] for field in own}
     rows = max(map(len, columns.values()))
     if isinstance(empty, np.ndarray):
         table: Any = np.zeros(rows, dtype=empty.dtype)

@@ -71,14 +71,14 @@ def locate(
     `record`. The timeline follows the events up to each instance, and what is complete with its outcomes is
     closed. Outcomes of streams that don't need it are left out.
     """
-    subjects, streams = registry.subjects, registry.streams
+    entities, streams = registry.entities, registry.streams
     i = followed = 0
     while i < stop:
         end, any_new = i, False
         while end < stop and log.record[end] == log.record[i]:
             any_new |= log.kind[end] == OUTCOME
             end += 1
-        stream = np.int64(subjects.stream[log.subject[i]])
+        stream = np.int64(entities.stream[log.entity[i]])
         if streams.by_cohorts[stream] and any_new:
             start = followed
             while followed < event_stop and events.before[followed] <= i:
@@ -102,7 +102,7 @@ def follow(timeline: Timeline, registry: Registry, events: Events, start: int, s
         kind = events.kind[i]
         if kind > EXPIRED:
             continue
-        stream = np.int64(registry.subjects.stream[events.model[i]])
+        stream = np.int64(registry.entities.stream[events.model[i]])
         ts = events.ts[i]
         if kind == WAITS:
             _add(timeline, stream, ts, events.t1[i], registry.streams.horizon[stream])

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, records
 from prequential.core.tables.outcomes import OUTCOME, REVISION, SCORED, Log
-from prequential.core.tables.streams import Registry, Subjects
+from prequential.core.tables.streams import Entities, Registry
 
 #: Losses by code. `error` of classes is 0 or 1 and counted; the others are added up.
 ERROR, LOG_LOSS, BRIER, ABSOLUTE, SQUARED = range(5)
@@ -27,9 +27,9 @@ WRITTEN, GROUPS, NEEDED, BEGAN = range(4)
 
 
 class Pairs(NamedTuple):
-    """By pair of subjects; row 0 stands for none."""
+    """By pair of entities; row 0 stands for none."""
 
-    a: Ints32  # subject of the model, and of the one that it is compared against
+    a: Ints32  # entity of the model, and of the one that it is compared against
     b: Ints32
     next: Ints32  # the next pair with the same A
     plan: Ints32
@@ -43,7 +43,7 @@ class Pairs(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """By subject: the last instance that it had an outcome of, and its first row: that of its first stage.
+    """By entity: the last instance that it had an outcome of, and its first row: that of its first stage.
 
     Or of the second, `final`, while `initial` is the same and has none.
     """
@@ -64,6 +64,9 @@ class Joint(NamedTuple):
     cohort: Ints  # of the prediction (A's) in the stream's timeline; CLOSED: it was closed before
     epoch: Ints  # of the timeline
     frontier: Ints  # cohorts before this one are closed, now that the instance has its label
+    group: Ints  # number of the instance, going up
+    a_revised: Ints32  # revisions of A until then, and of B
+    b_revised: Ints32
 
 
 def new_joint(rows: int) -> Joint:
@@ -105,16 +108,30 @@ def _is_new(log: Log, pairs: Pairs, seen: Seen, pair: int, row: int, group: int)
 
 
 @inner
+def _has_rows(log: Log, pairs: Pairs, pair: int, row: int, other: int) -> bool:
+    """Whether a pair's outcomes, which begin in these rows, make joint ones by any loss."""
+    if pairs.counted[pair] >= 0:
+        return True
+    for stage in range(pairs.stages[pair]):
+        first, second = row + pairs.a_stage[pair] + stage, other + pairs.b_stage[pair] + stage
+        for code in range(LOG_LOSS, SQUARED + 1):
+            asked = pairs.losses[pair] >> code & 1
+            if asked and _has_loss(log, first, code) and _has_loss(log, second, code):
+                return True
+    return False
+
+
+@inner
 def _write(
     log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int, other: int,
-    subjects: Subjects,
+    entities: Entities,
 ) -> None:  # fmt: skip
     """Write a pair's rows for all stages; A's outcomes begin in `row` of the outcome log, B's in `other`.
 
     While `initial` of both is `final` it has none; while that of one is, `final`'s outcomes are its.
     """
     at, losses = used[WRITTEN], _losses_of(pairs, pair)
-    a, b = subjects.single[pairs.a[pair]], subjects.single[pairs.b[pair]]
+    a, b = entities.single[pairs.a[pair]], entities.single[pairs.b[pair]]
     of_stages = pairs.a[pair] == pairs.b[pair]  # whose sequence isn't that of `initial`
     for stage in range(0 if of_stages else a & b, pairs.stages[pair]):
         first = row + max(0, pairs.a_stage[pair] + stage - a)
@@ -124,8 +141,7 @@ def _write(
             joint.sequence[at] = pairs.counted[pair] + stage
             wrong = 2 * (log.label[first] != log.prediction[first])
             joint.code[at] = wrong + (log.label[second] != log.prediction[second])
-            joint.t1[at] = log.t1[first]
-            _note_cohort(joint, at, log, first)
+            _note(joint, at, log, first, second, used[GROUPS])
             at += 1
         place = pairs.scored[pair] + stage * losses
         for code in range(LOG_LOSS, SQUARED + 1):
@@ -134,8 +150,7 @@ def _write(
                     joint.plan[at] = pairs.plan[pair]
                     joint.sequence[at] = place
                     joint.code[at] = OF_LOSSES
-                    joint.t1[at] = log.t1[first]
-                    _note_cohort(joint, at, log, first)
+                    _note(joint, at, log, first, second, used[GROUPS])
                     joint.a[at], joint.b[at] = _loss(log, first, code), _loss(log, second, code)
                     at += 1
                 place += 1
@@ -146,10 +161,12 @@ def _write(
 
 
 @inner
-def _note_cohort(joint: Joint, at: int, log: Log, row: int) -> None:
-    """Where the prediction of a row of the outcome log lies in its stream's timeline."""
+def _note(joint: Joint, at: int, log: Log, row: int, other: int, group: int) -> None:
+    """Where and when A's outcome was, and how often both sides' had been revised."""
+    joint.t1[at], joint.group[at] = log.t1[row], group
     joint.cohort[at], joint.epoch[at] = log.cohort[row] - 1, log.epoch[row]
     joint.frontier[at] = log.frontier[row]
+    joint.a_revised[at], joint.b_revised[at] = log.revised[row], log.revised[other]
 
 
 @kernel
@@ -159,42 +176,46 @@ def find(
 ) -> int:  # fmt: skip
     """Write the joint outcomes of these rows of the outcome log; returns the row at which it stopped.
 
-    That is where `joint` is full, and behind an instance with which a pair has begun: from there on the
-    stream's pairs share their level with it. `heads` has each subject's first pair as A. An instance's rows
-    have one `record`.
+    That is where `joint` is full, and before and behind an instance with which a pair begins, which so is
+    alone in `joint`: from there on the stream's pairs share their level with it. `heads` has each entity's
+    first pair as A. An instance's rows have one `record`.
     """
-    subjects, i = registry.subjects, start
+    entities, i = registry.entities, start
     while i < stop:
         group = used[GROUPS] + 1
         used[GROUPS] = group
         end = i
         while end < stop and log.record[end] == log.record[i]:
-            subject = log.subject[end]
-            begins = log.sequence[end] - subjects.first[subject] == subjects.single[subject]
+            entity = log.entity[end]
+            begins = log.sequence[end] - entities.first[entity] == entities.single[entity]
             if log.kind[end] != REVISION and begins:
-                seen.group[subject], seen.row[subject] = group, end
+                seen.group[entity], seen.row[entity] = group, end
             end += 1
-        needed = 0
+        needed, begins = 0, False
         for row in range(i, end):
-            subject = log.subject[row]
-            if seen.group[subject] == group and seen.row[subject] == row:
-                pair = heads[subject]
+            entity = log.entity[row]
+            if seen.group[entity] == group and seen.row[entity] == row:
+                pair = heads[entity]
                 while pair:
                     if _is_new(log, pairs, seen, pair, row, group):
                         needed += pairs.stages[pair] * (1 + _losses_of(pairs, pair))
+                        if not pairs.begun[pair]:
+                            begins |= _has_rows(log, pairs, pair, row, seen.row[pairs.b[pair]])
                     pair = pairs.next[pair]
         if used[WRITTEN] + needed > len(joint.plan):
             used[NEEDED] = needed
             return i
+        if begins and used[WRITTEN]:
+            return i
         if needed:
             for row in range(i, end):
-                subject = log.subject[row]
-                if seen.group[subject] == group and seen.row[subject] == row:
-                    pair = heads[subject]
+                entity = log.entity[row]
+                if seen.group[entity] == group and seen.row[entity] == row:
+                    pair = heads[entity]
                     while pair:
                         if _is_new(log, pairs, seen, pair, row, group):
                             other = seen.row[pairs.b[pair]]
-                            _write(log, pairs, joint, used, pair, row, other, subjects)
+                            _write(log, pairs, joint, used, pair, row, other, entities)
                         pair = pairs.next[pair]
         i = end
         if used[BEGAN]:

@@ -9,9 +9,10 @@ is compared in its segments, too, and at each stage.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
-from prequential.core.catalog.catalog import Catalog, Stream, Subject
+from prequential.core.catalog.catalog import Catalog, Entity, Stream
 from prequential.core.comparisons import confidence_sequence
 from prequential.core.comparisons.joint import (
     BEGAN,
@@ -36,12 +37,22 @@ from prequential.settings.stages import parse_pair
 #: Rows of the log of joint outcomes at first.
 _JOINT_ROWS = 1 << 12
 
-#: Kinds of subjects that stand for a whole stream.
+#: Kinds of entities that stand for a whole stream.
 _WHOLE = (MODEL, BASELINE, CORRECTION)
 
 
+class Told(NamedTuple):
+    """A sequence of a pair that has messages due, as it is now."""
+
+    number: int  # of its tables
+    side: int
+    row: int
+    group: int  # number of the instance that has made them due, going up
+    revised: tuple[int, int]  # revisions of both until then
+
+
 class Pairing:
-    """All pairs of a shard, and what is known of them."""
+    """All pairs of a shard, what is known of them, and the tables that their sequences are in."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -57,7 +68,7 @@ class Pairing:
         self.ends: dict[int, tuple[int, int]] = {}
         #: By pair, where a model's stages are compared: `initial/final`.
         self.labels: dict[int, str] = {}
-        #: By subject: its pairs.
+        #: By entity: its pairs.
         self.of: dict[int, list[int]] = {}
         self._free: list[int] = []
         #: By stream: how many pairs share the level, those of the stream as a whole that have begun.
@@ -71,16 +82,13 @@ class Pairing:
         self._of_models: dict[int, int] = {}
         self.left_out: dict[int, int] = {}
         self._groups: dict[tuple[int, str | None, str | None], dict[str, int]] = {}
-        #: By pair (its identity, since others take numbers of those that are gone): the revisions of both,
-        #: and joint outcomes by loss, at its last messages.
-        self.reported: dict[tuple[int, int, str], tuple[int, ...]] = {}
 
     # ---- who is compared
 
     def add(self, row: int) -> None:
-        """A subject was registered: it is compared with those before it."""
-        subjects = self._catalog.subjects
-        about = subjects[row]
+        """An entity was registered: it is compared with those before it."""
+        entities = self._catalog.entities
+        about = entities[row]
         if about is None:
             return
         self.heads, self.seen = grown(self.heads, row + 1), grown(self.seen, row + 1)
@@ -91,23 +99,22 @@ class Pairing:
             self._add_stages(stream, about)
         group = self._groups.setdefault((about.stream, about.segment, about.age), {})
         for other in list(group.values()):
-            before = subjects[other]
+            before = entities[other]
             if before is not None:
                 self._add(stream, before, about)
         group[about.model] = row
 
-    def _add_stages(self, stream: Stream, model: Subject) -> None:
+    def _add_stages(self, stream: Stream, model: Entity) -> None:
         """A model's stages are compared with each other, as far as that is configured."""
-        stages = self._catalog.plans[self._catalog.registry.subjects.plan[model.row]].stages
+        stages = self._catalog.plans[self._catalog.registry.entities.plan[model.row]].stages
         for label in stream.config.compare_stages:
             before, after = parse_pair(label)
             places = stages.index(before), stages.index(after)
-            pair = self._make(stream, model, model, 1, places)
-            self.labels[pair] = label
+            pair = self._make(stream, model, model, 1, places, label)
             names = self.names.setdefault(stream.code, {})
             names[model.model, f"{model.model} {label}"] = pair
 
-    def _add(self, stream: Stream, first: Subject, second: Subject) -> None:
+    def _add(self, stream: Stream, first: Entity, second: Entity) -> None:
         ordered = self._ordered(stream, first, second)
         if ordered is None:
             return
@@ -117,8 +124,8 @@ class Pairing:
             a, b = (a, b) if (a.model, b.model) in names else (b, a)
             if (a.model, b.model) not in names:
                 return
-        subjects = self._catalog.registry.subjects
-        stages = int(subjects.stages[a.row])
+        entities = self._catalog.registry.entities
+        stages = int(entities.stages[a.row])
         if not stages:
             if a.kind in _WHOLE:
                 names[a.model, b.model] = 0
@@ -127,13 +134,17 @@ class Pairing:
         if a.kind in _WHOLE:
             names[a.model, b.model] = pair
 
-    def _make(self, stream: Stream, a: Subject, b: Subject, stages: int, places: tuple[int, int]) -> int:
-        """A pair of subjects, and its sequences."""
+    def _make(
+        self, stream: Stream, a: Entity, b: Entity, stages: int, places: tuple[int, int], label: str = ""
+    ) -> int:
+        """A pair of entities, and its sequences; `label` says which stages of one model they are."""
         tables = self._tables(stream.config)
         pair = self._free.pop() if self._free else self.count
         self.count = max(self.count, pair + 1)
         self.pairs = pairs = grown(self.pairs, self.count)
         pairs.a[pair], pairs.b[pair] = self.ends[pair] = a.row, b.row
+        if label:
+            self.labels[pair] = label
         pairs.next[pair], self.heads[a.row] = self.heads[a.row], pair
         pairs.plan[pair], pairs.stages[pair] = tables.number, stages
         pairs.losses[pair] = sum(1 << code for code in tables.added)
@@ -142,13 +153,19 @@ class Pairing:
         pairs.scored[pair] = tables.scored.take(more) if more else -1
         pairs.a_stage[pair], pairs.b_stage[pair] = places
         pairs.begun[pair] = 0
+        names = self.stages(pair)
+        for of in self.sequences(pair):
+            due = tables.sides[of.side].due
+            reports = bool(label) or stream.reports(names[of.stage])
+            due.pair[of.row], due.now[of.row] = pair, 0
+            due.every[of.row] = (stream.config.emit_outcomes or 0) if reports else -1
         self._declare(stream, pair, 1)
         for row in {a.row, b.row}:
             self.of.setdefault(row, []).append(pair)
         self._catalog.registry.streams.compared[stream.code] = 1
         return pair
 
-    def _ordered(self, stream: Stream, first: Subject, second: Subject) -> tuple[Subject, Subject] | None:
+    def _ordered(self, stream: Stream, first: Entity, second: Entity) -> tuple[Entity, Entity] | None:
         """A and B of a pair that is compared; None: it isn't."""
         a, b = sorted((first, second), key=lambda one: (one.kind, one.row))
         kinds = a.kind, b.kind
@@ -178,10 +195,10 @@ class Pairing:
     def begin(self, pairs: Iterable[int]) -> None:
         """These pairs have their first joint outcomes: from now on they share their stream's level."""
         by_stream: dict[int, list[int]] = {}
-        subjects = self._catalog.subjects
+        entities = self._catalog.entities
         for pair in pairs:
             self.pairs.begun[pair] = 2
-            a = subjects[self.ends[pair][0]]
+            a = entities[self.ends[pair][0]]
             assert a is not None
             by_stream.setdefault(a.stream, []).append(pair)
         for code, own in by_stream.items():
@@ -196,7 +213,7 @@ class Pairing:
 
     def _names_of(self, pair: int) -> tuple[str, str]:
         """A pair's names, as it is known by."""
-        a, b = (self._catalog.subjects[row] for row in self.ends[pair])
+        a, b = (self._catalog.entities[row] for row in self.ends[pair])
         assert a is not None
         assert b is not None
         return a.model, f"{b.model} {self.labels[pair]}" if pair in self.labels else b.model
@@ -204,7 +221,7 @@ class Pairing:
     def _share(self, code: int) -> None:
         """All pairs of a stream that have begun share its level."""
         stream = self._catalog.streams[code]
-        for pair in {pair for row in stream.subjects for pair in self.of.get(row, ())}:
+        for pair in {pair for row in stream.entities for pair in self.of.get(row, ())}:
             if self.pairs.begun[pair]:
                 self._declare(stream, pair, self.sharing[code])
 
@@ -219,15 +236,15 @@ class Pairing:
 
     def is_single(self, pair: int) -> bool:
         """Whether `initial` of a pair is the same as `final`, as that of both ends is."""
-        single = self._catalog.columns.subjects.single
+        single = self._catalog.columns.entities.single
         return pair not in self.labels and all(single[end] for end in self.ends[pair])
 
     def identity(self, pair: int) -> tuple[int, int, str]:
-        """What tells a pair from all others, also from those that had its number: subjects, stages."""
+        """What tells a pair from all others, also from those that had its number: entities, stages."""
         return (*self.ends[pair], self.labels.get(pair, ""))
 
     def sequences(self, pair: int) -> Iterator[JointRow]:
-        """A pair's sequences, stage by stage."""
+        """A pair's sequences: stage by stage and loss by loss, with their tables and rows."""
         pairs = self.pairs
         of_pair = (int(of[pair]) for of in (pairs.counted, pairs.scored, pairs.stages))
         return self.tables[pairs.plan[pair]].sequences(*of_pair)
@@ -237,7 +254,7 @@ class Pairing:
         if pair in self.labels:
             return (self.labels[pair],)
         a, _ = self.ends[pair]
-        return self._catalog.plans[self._catalog.columns.subjects.plan[a]].stages
+        return self._catalog.plans[self._catalog.columns.entities.plan[a]].stages
 
     def rows_of(self, pair: int, stage: str) -> list[tuple[Side, int]]:
         """A pair's sequences in a stage, of all losses; raises ValueError for a stage that it isn't in."""
@@ -248,13 +265,13 @@ class Pairing:
         return [(tables.sides[one.side], one.row) for one in self.sequences(pair) if one.stage == place]
 
     def copy(self, pair: int, source: str, target: str) -> None:
-        """Let a pair's sequences in a stage be as those in another one."""
+        """Let a pair's sequences in stage `target` be as those in stage `source`, of each loss."""
         for (side, row), (_, other) in zip(self.rows_of(pair, source), self.rows_of(pair, target)):
             for table in side.tables(0):
                 table.copy(row, other)
 
     def all_tables(self) -> Iterator[Table]:
-        """All that is state, and what its rows stand for."""
+        """All tables that are state, with what their rows stand for."""
         for tables in self.tables:
             yield from tables.tables()
 
@@ -266,21 +283,18 @@ class Pairing:
         return self._by_config[config.digest]
 
     def forget(self) -> None:
-        """Subjects that aren't known after all, or aren't evaluated any more, have no pairs."""
-        subjects = self._catalog.subjects
-        gone = [row for row in self.of if subjects[row] is None]
+        """Entities that aren't known after all, or aren't evaluated any more, have no pairs."""
+        entities = self._catalog.entities
+        gone = [row for row in self.of if entities[row] is None]
         removed = {pair for row in gone for pair in self.of[row]}
         for pair in removed:
             self._remove(pair)
         for row in gone:
             del self.of[row]
-        self.reported = {
-            about: told for about, told in self.reported.items() if not {*about[:2]}.intersection(gone)
-        }
         for code, names in self.names.items():
             stream = self._catalog.streams[code] if code < len(self._catalog.streams) else None
-            rows = stream.subjects if stream is not None else ()
-            present = {about.model for about in map(subjects.__getitem__, rows) if about is not None}
+            rows = stream.entities if stream is not None else ()
+            present = {about.model for about in map(entities.__getitem__, rows) if about is not None}
             self.names[code] = kept = {
                 name: pair for name, pair in names.items()
                 if (pair not in removed if pair else present.issuperset(name))
@@ -296,7 +310,7 @@ class Pairing:
                 self._share(code)
         self.names = {code: names for code, names in self.names.items() if names}
         for group in self._groups.values():
-            for name in [name for name, row in group.items() if subjects[row] is None]:
+            for name in [name for name, row in group.items() if entities[row] is None]:
                 del group[name]
         if removed:
             for code in [code for code, count in self.left_out.items() if count]:
@@ -307,8 +321,8 @@ class Pairing:
         self.left_out[code] = 0
         if code >= len(self._catalog.streams):
             return
-        stream, subjects = self._catalog.streams[code], self._catalog.subjects
-        known = {frozenset(self.ends[pair]) for row in stream.subjects for pair in self.of.get(row, ())}
+        stream, entities = self._catalog.streams[code], self._catalog.entities
+        known = {frozenset(self.ends[pair]) for row in stream.entities for pair in self.of.get(row, ())}
         without = [frozenset(name) for name, pair in self.names.get(code, {}).items() if not pair]
         # The stream as a whole comes first: segments and stages at an age follow it.
         groups = [(key[1:] != (None, None), group) for key, group in self._groups.items() if key[0] == code]
@@ -316,7 +330,7 @@ class Pairing:
             rows = sorted(group.values())
             for later in rows:
                 for before in rows[: rows.index(later)]:
-                    first, second = subjects[before], subjects[later]
+                    first, second = entities[before], entities[later]
                     if first is None or second is None or frozenset((before, later)) in known:
                         continue
                     if first.kind in _WHOLE and frozenset((first.model, second.model)) in without:
@@ -347,8 +361,12 @@ class Pairing:
 
     # ---- joint outcomes
 
-    def consume(self, logs: Logs) -> None:
-        """Take over what the outcome log has."""
+    def consume(self, logs: Logs) -> Iterator[list[Told]]:
+        """Take over what the outcome log has; yields sequences that have messages due.
+
+        These are as they were when it made them due, until the next ones are asked for. Those of an instance
+        with which a pair begins are as they are thereafter.
+        """
         log, used, start, count = logs.outcomes, self._used, 0, int(logs.used[OUTCOMES])
         while start < count and self.count > 1:
             used[WRITTEN] = used[NEEDED] = used[BEGAN] = 0
@@ -357,19 +375,43 @@ class Pairing:
                 used,
             )  # fmt: skip
             written = int(used[WRITTEN])
-            if written:
-                self._take(written)
-            if used[BEGAN]:
+            if used[BEGAN]:  # of one instance: no sequence has more than one outcome
+                due = list(self._take(written))
                 self.begin(np.flatnonzero(self.pairs.begun[: self.count] == 1).tolist())
+                yield from due
+            elif written:
+                yield from self._take(written)
             if used[NEEDED] and not written:
                 self._joint = new_joint(capacity_for(int(used[NEEDED])))
 
-    def _take(self, written: int) -> None:
-        joint = self._joint
+    def _take(self, written: int) -> Iterator[list[Told]]:
+        """Take over the log of joint outcomes; yields as `consume` does."""
+        joint, due = self._joint, []
         of_losses = joint.code[:written] == OF_LOSSES
         for number in np.unique(joint.plan[:written]).tolist():
             own = joint.plan[:written] == number
-            for side, rows in zip(self.tables[number].sides, (own & ~of_losses, own & of_losses)):
-                found = np.flatnonzero(rows).astype(np.int32)
-                if len(found):
-                    side.consume(joint, found)
+            for place, rows_of_side in enumerate((own & ~of_losses, own & of_losses)):
+                side, rows = self.tables[number].sides[place], np.flatnonzero(rows_of_side).astype(np.int32)
+                while len(rows):
+                    done, found = side.consume(joint, rows)
+                    due += [
+                        Told(number, place, *of) for of in zip(
+                            joint.sequence[found].tolist(), joint.group[found].tolist(),
+                            zip(joint.a_revised[found].tolist(), joint.b_revised[found].tolist()),
+                        )
+                    ]  # fmt: skip
+                    rows = rows[done:]
+                    if len(rows):
+                        yield due
+                        due = []
+        if due:
+            yield due
+
+    def with_news(self) -> Iterator[Told]:
+        """Sequences that have joint outcomes since their last messages."""
+        revisions = self._catalog.columns.entities.revisions
+        for tables in self.tables:
+            for place, side in enumerate(tables.sides):
+                for row in side.has_news().tolist():
+                    a, b = self.ends[int(side.due.pair[row])]
+                    yield Told(tables.number, place, row, 0, (int(revisions[a]), int(revisions[b])))

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from itertools import islice
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from prequential.core.catalog.catalog import Catalog, Stream, Subject
+from prequential.core.catalog.catalog import Catalog, Entity, Stream
 from prequential.core.comparisons import DEFINED, REASONS, VERDICTS, mcnemar
 from prequential.core.comparisons.measuring import MCNEMAR, N01, N10, NAMES, P_VALUE, intervals
-from prequential.core.comparisons.pairing import Pairing
+from prequential.core.comparisons.pairing import Pairing, Told
 from prequential.core.comparisons.tables import Side
 from prequential.core.compiled.kernel import Floats, Ints
 from prequential.core.output.texts import Draft, Values, Who, Writer, joined, vocabulary
-from prequential.settings.stages import FINAL, INITIAL
+from prequential.core.tables.logs import Logs
+from prequential.settings.stages import INITIAL
 from prequential.topics.outputs import Encoded, fields_of
 from prequential.topics.specs import COMPARISONS
 
 #: Statistics that are whole numbers wherever n is.
 COUNTS = NAMES[N01], NAMES[N10]
+
+#: Messages about a sequence by all estimators, behind where they belong: by instance, pair, stage and loss.
+Ordered: TypeAlias = tuple[tuple[Any, ...], list[Encoded]]
 
 #: How messages end: McNemar's test isn't there, doesn't reject, rejects.
 _ENDINGS = (b"}", b',"significant":false}', b',"significant":true}')
@@ -38,13 +44,13 @@ class Place(NamedTuple):
 class Known(NamedTuple):
     """What doesn't change of a pair."""
 
-    a: Subject
-    b: Subject
+    a: Entity
+    b: Entity
     order: tuple[int, ...]  # among all pairs' messages
     single: bool  # whether `initial` is the same as `final`, so that nothing is said of it
     number: int  # of its tables
-    rows: dict[str, tuple[int, list[int]]]  # by loss: side, and rows of all stages, also of the same one
     places: list[Place]  # that messages are about
+    at: dict[tuple[int, int], list[int]]  # by side and row: which places; losses may be the same
 
 
 class Statistics(NamedTuple):
@@ -71,7 +77,7 @@ class Found(NamedTuple):
 
 
 class ComparisonReporter:
-    """Makes the messages about a shard's pairs."""
+    """Makes the messages about a shard's pairs, and knows what each of them is called."""
 
     def __init__(self, catalog: Catalog, pairing: Pairing) -> None:
         self._catalog = catalog
@@ -81,42 +87,58 @@ class ComparisonReporter:
         self._all_columns = self._writer.columns(tuple(range(len(NAMES))))
         self._thresholds: dict[float, float] = {}
 
-    def of_subjects(self, rows: Iterable[int], *, replaying: bool = False) -> list[Encoded]:
-        """Messages about pairs with one of these subjects that have news, in their order."""
-        of = self._pairing.of
-        return self.messages({pair for row in rows for pair in of.get(row, ())}, replaying=replaying)
+    def consume(self, logs: Logs, *, replaying: bool = False) -> list[Encoded]:
+        """Let the pairing take over what the outcome log has; messages that its outcomes make due.
 
-    def messages(
-        self, pairs: Iterable[int], *, replaying: bool = False, all_news: bool = False
-    ) -> list[Encoded]:
-        """Messages about those of these pairs that have joint outcomes, and news unless `all_news`."""
-        new: dict[int, set[str]] = {}  # by pair: losses
-        known = {pair: self.known(pair) for pair in pairs}
-        for pair in sorted(known, key=lambda pair: known[pair].order):
-            revisions, outcomes = self._state(known[pair])
-            about = self._pairing.identity(pair)
-            before = self._pairing.reported.get(about)
-            told = dict(zip(outcomes, before[2:])) if before is not None and before[:2] == revisions else {}
-            losses = {loss for loss, n in outcomes.items() if n and (all_news or told.get(loss) != n)}
-            if losses:
-                self._pairing.reported[about] = (*revisions, *outcomes.values())
-                new[pair] = losses
-        return [] if replaying else self._messages([(known[pair], new[pair]) for pair in new])
+        They are in the order of the instances, however the outcomes are cut into logs.
+        """
+        found = []
+        for due in self._pairing.consume(logs):
+            found += self._report(due, replaying=replaying)
+        return _in_order(found)
 
-    def _state(self, known: Known) -> tuple[tuple[int, int], dict[str, int]]:
-        """Revisions of both; by loss, joint outcomes of all stages together."""
-        revisions = self._catalog.columns.subjects.revisions
-        sides = self._pairing.tables[known.number].sides
-        outcomes = {}
-        for loss, (side, rows) in known.rows.items():
-            n = sides[side].columns.n
-            outcomes[loss] = sum(int(n[row]) for row in rows)
-        return (int(revisions[known.a.row]), int(revisions[known.b.row])), outcomes
+    def passed(self, times: Collection[int], *, replaying: bool = False) -> list[Encoded]:
+        """Messages about what has joint outcomes since its last ones, of streams whose time it is.
+
+        `times` are the values of `emit.comparisons` of which record time has passed a multiple.
+        """
+        told = [
+            one for one in self._pairing.with_news()
+            if self._stream_of(self._pair_of(one)).config.emit_comparisons in times
+        ]  # fmt: skip
+        return _in_order(self._report(told, replaying=replaying))
+
+    def of_all(self, stream: Stream, *, replaying: bool = False) -> list[Encoded]:
+        """Messages about all pairs of a stream that have joint outcomes, at the end of a replay."""
+        pairing, told = self._pairing, []
+        revisions = self._catalog.columns.entities.revisions
+        for pair in {pair for row in stream.entities for pair in pairing.of.get(row, ())}:
+            known = self.known(pair)
+            revised = int(revisions[known.a.row]), int(revisions[known.b.row])
+            sides = pairing.tables[known.number].sides
+            told += [
+                Told(known.number, side, row, 0, revised)
+                for side, row in known.at if sides[side].columns.n[row]
+            ]  # fmt: skip
+        return _in_order(self._report(told, replaying=replaying))
+
+    def _pair_of(self, told: Told) -> Known:
+        """The pair that a sequence is of."""
+        return self.known(int(self._pairing.tables[told.number].sides[told.side].due.pair[told.row]))
+
+    def _stream_of(self, known: Known) -> Stream:
+        return self._catalog.streams[known.a.stream]
+
+    def _report(self, told: list[Told], *, replaying: bool) -> list[Ordered]:
+        """Messages about these sequences as they are now, and where these belong."""
+        for one in told:
+            self._pairing.tables[one.number].sides[one.side].report(one.row)
+        return [] if replaying or not told else self._messages(told)
 
     def known(self, pair: int) -> Known:
         """What doesn't change of a pair: of the present one with this number."""
         catalog, pairing = self._catalog, self._pairing
-        a, b = (catalog.subjects[row] for row in pairing.ends[pair])
+        a, b = (catalog.entities[row] for row in pairing.ends[pair])
         assert a is not None
         assert b is not None
         single = pairing.is_single(pair)
@@ -127,15 +149,13 @@ class ComparisonReporter:
         stages = pairing.stages(pair)
         number = int(pairing.pairs.plan[pair])
         tables = pairing.tables[number]
-        rows: dict[str, tuple[int, list[int]]] = {}
-        places = []
-        sequences = list(pairing.sequences(pair))
-        at = {(stages[place], loss): row for place, loss, _, _, row in sequences}
-        for place, loss, _, side, row in sequences:
+        places: list[Place] = []
+        at: dict[tuple[int, int], list[int]] = {}
+        for place, loss, _, side, row in pairing.sequences(pair):
             stage = stages[place]
-            written = FINAL if single and stage == INITIAL else stage
-            rows.setdefault(loss, (side, []))[1].append(at[written, loss])
-            if written == stage and (pair in pairing.labels or stream.reports(stage)):
+            if single and stage == INITIAL:  # the same as `final`, whose messages say so
+                continue
+            if pair in pairing.labels or stream.reports(stage):
                 whose = {
                     "stream": stream.name, "partition": catalog.partition, "model": a.model,
                     "against": b.model, "segment": a.segment, "stage": stage,
@@ -144,47 +164,40 @@ class ComparisonReporter:
                 of_estimators = Who.of(
                     whose | {"estimator": name, "loss": loss} for name in tables.estimators
                 )
+                at.setdefault((side, row), []).append(len(places))
                 places.append(Place(stage, loss, side, row, of_estimators, same))
         of_stages = int(pairing.pairs.a_stage[pair]), int(pairing.pairs.b_stage[pair])
         order = a.stream, a.kind, a.row, b.row, *of_stages
-        known = Known(a, b, order, single, number, rows, places)
+        known = Known(a, b, order, single, number, places, at)
         self._known_pairs[pair] = known
         return known
 
     # ---- what is said
 
-    def _messages(self, pairs: list[tuple[Known, set[str]]]) -> list[Encoded]:
-        """About these losses of pairs, in order of pair, stage, loss, estimator."""
+    def _messages(self, told: list[Told]) -> list[Ordered]:
+        """About these sequences, each with where it belongs among others."""
         catalog, pairing = self._catalog, self._pairing
-        revisions = catalog.columns.subjects.revisions
-        places = [
-            (known, [place for place in known.places if place.loss in losses]) for known, losses in pairs
-        ]
+        pairs = [(one, self._pair_of(one)) for one in told]
+        places = [(one, known, place) for one, known in pairs for place in known.at[one.side, one.row]]
         found, levels = self._find(places)
-        if not found:
-            return []
         values, first = self._values(found, levels)
-        draft = Draft()
-        loss = catalog.loss
-        for known, own in places:
-            a, b = known.a, known.b
-            stream = catalog.streams[a.stream]
-            revised = int(revisions[a.row]), int(revisions[b.row])
-            sharing = pairing.sharing.get(a.stream, 0)
-            for place in own:
-                side = found[known.number, place.side]
-                i = side.at[place.row]
-                outcomes = side.n[i]
-                if not outcomes:
-                    continue
-                start, step = first[known.number, place.side] + i, len(side.n)
-                numbers = b"".join(b",%d" % one for one in (outcomes, *revised, *loss)) + b"]"
-                draft.add(
-                    stream.name, place.about, numbers,
-                    range(start, start + len(place.about.heads) * step, step), outcomes, side.newest[i],
-                    self._all_columns, self._rest(stream, sharing, place.same, side, i),
-                )  # fmt: skip
-        return self._writer.write(draft, values)
+        draft, loss, orders = Draft(), catalog.loss, []
+        for one, known, number in places:
+            stream, place = self._stream_of(known), known.places[number]
+            sharing = pairing.sharing.get(known.a.stream, 0)
+            side = found[known.number, place.side]
+            i = side.at[place.row]
+            outcomes = side.n[i]
+            start, step = first[known.number, place.side] + i, len(side.n)
+            numbers = b"".join(b",%d" % of for of in (outcomes, *one.revised, *loss)) + b"]"
+            count = len(place.about.heads)
+            draft.add(
+                stream.name, place.about, numbers, range(start, start + count * step, step), outcomes,
+                side.newest[i], self._all_columns, self._rest(stream, sharing, place.same, side, i),
+            )  # fmt: skip
+            orders.append(((one.group, known.order, number), count))
+        written = iter(self._writer.write(draft, values))
+        return [(order, list(islice(written, count))) for order, count in orders]
 
     def _rest(self, stream: Stream, sharing: int, same: list[str], side: Found, i: int) -> bytes:
         """What all estimators' messages about a sequence have in common behind their statistics."""
@@ -228,18 +241,21 @@ class ComparisonReporter:
         return self._thresholds[level]
 
     def _find(
-        self, places: list[tuple[Known, list[Place]]]
+        self, places: list[tuple[Told, Known, int]]
     ) -> tuple[dict[tuple[int, int], Found], dict[tuple[int, int], list[float]]]:
         """By tables and side: everything that is to be said of their sequences, and the levels of tests."""
-        streams = self._catalog.streams
         rows: dict[tuple[int, int], list[int]] = {}
         levels: dict[tuple[int, int], list[float]] = {}
-        for known, own in places:
-            for place in own:
-                key = known.number, place.side
-                rows.setdefault(key, []).append(place.row)
-                levels.setdefault(key, []).append(streams[known.a.stream].config.mcnemar_level)
+        for told, known, _ in places:
+            key = told.number, told.side
+            rows.setdefault(key, []).append(told.row)
+            levels.setdefault(key, []).append(self._stream_of(known).config.mcnemar_level)
         return {key: read(self._pairing.tables[key[0]].sides[key[1]], of) for key, of in rows.items()}, levels
+
+
+def _in_order(found: list[Ordered]) -> list[Encoded]:
+    """All messages, in the order of what each group of them is about."""
+    return [message for _, messages in sorted(found, key=itemgetter(0)) for message in messages]
 
 
 def read(side: Side, rows: list[int]) -> Found:

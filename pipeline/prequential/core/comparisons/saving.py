@@ -14,7 +14,7 @@ from prequential.settings.stages import INITIAL, standing_for
 
 
 def head(pairing: Pairing) -> dict[str, Any]:
-    """For a snapshot: pairs by their subjects and rows, the tables these are in, and what was reported."""
+    """For a snapshot: pairs by their entities and rows, and the tables these are in."""
     p = pairing.pairs
     return {
         "pairs": [
@@ -25,11 +25,6 @@ def head(pairing: Pairing) -> dict[str, Any]:
             [list(one.estimators), [list(code) for code in one.codes], one.counted.rows, one.scored.rows]
             for one in pairing.tables
         ],
-        "compared": sorted(
-            [*about, *pairing.reported[about]]
-            for about in map(pairing.identity, pairing.ends)
-            if about in pairing.reported
-        ),
     }
 
 
@@ -48,9 +43,9 @@ def restore(
     arrays
         Tables of the snapshot, by name.
     moved
-        Subjects' rows then and now, where they differ.
+        Entities' rows then and now, where they differ.
     stages_of
-        By subject's row now, the stages that it had then.
+        By entity's row now, the stages that it had then.
 
     Returns
     -------
@@ -59,10 +54,6 @@ def restore(
     """
     former = [_tables(number, one, arrays) for number, one in enumerate(saved["comparisons"])]
     known = {(moved.get(one[0], one[0]), moved.get(one[1], one[1]), one[5]): one for one in saved["pairs"]}
-    reported = {
-        (moved.get(a, a), moved.get(b, b), label): tuple(state)
-        for a, b, label, *state in saved["compared"]
-    }
     missing: list[Begun] = []
     begun = []
     for pair in sorted(pairing.ends):
@@ -72,9 +63,9 @@ def restore(
         if saved_pair is None:
             missing += _described(catalog, a, b, "")
             continue
-        subject, _, number, *first, _ = saved_pair
+        entity, _, number, *first, _ = saved_pair
         then = former[number]
-        stages = [label] if label else stages_of[subject]
+        stages = [label] if label else stages_of[entity]
         before = {
             (stages[place], code): row
             for place, _, code, _, row in then.sequences(*first, len(stages))
@@ -95,8 +86,6 @@ def restore(
                 new[f"by {LOSS_NAMES[code]}: estimator {name}"] = None
         for what in new:
             missing += _described(catalog, a, b, what)
-        if then.codes == tables.codes and (a, b, label) in reported:
-            pairing.reported[a, b, label] = reported[a, b, label]
         if any(tables.sides[one.side].columns.n[one.row] for one in rows):
             begun.append(pair)
     pairing.begin(begun)
@@ -114,11 +103,11 @@ def _tables(number: int, saved: list[Any], arrays: Mapping[str, Any]) -> Compari
 
 
 def _described(catalog: Catalog, a: int, b: int, what: str) -> Iterator[Begun]:
-    """That something is new of two subjects that have had outcomes."""
-    first, second = catalog.subjects[a], catalog.subjects[b]
+    """That something is new of two entities that have had outcomes."""
+    first, second = catalog.entities[a], catalog.entities[b]
     assert first is not None
     assert second is not None
-    outcomes = catalog.registry.subjects.outcomes
+    outcomes = catalog.registry.entities.outcomes
     if outcomes[a] and outcomes[b]:
         segment = f" {first.segment}" if first.segment else ""
         whose = f"{catalog.streams[first.stream].name}/{first.model} against {second.model}{segment}"

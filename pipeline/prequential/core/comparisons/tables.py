@@ -17,12 +17,7 @@ from prequential.core.comparisons.joint import ABSOLUTE, ERROR, LOSS_NAMES, SQUA
 from prequential.core.comparisons.losses import LOSSES, RIGHT_AND_WRONG, additions_of, counts_of
 from prequential.core.comparisons.measuring import NAMES, from_counts, from_sums
 from prequential.core.comparisons.recent import new_recent
-from prequential.core.comparisons.updating import (
-    new_times,
-    note_times,
-    step_counted,
-    step_losses,
-)
+from prequential.core.comparisons.updating import Due, Times, note_times, step_counted, step_losses
 from prequential.core.compiled.kernel import (
     Floats,
     Ints,
@@ -32,6 +27,7 @@ from prequential.core.compiled.kernel import (
     grown,
     row_bytes,
     taken,
+    zeros,
 )
 from prequential.core.estimators.accumulator import Accumulator
 from prequential.core.tables.keys import Key, Table
@@ -69,7 +65,8 @@ class Side:
         self.pending, self.blocks = new_pending(16), new_blocks(16)
         self.recent, self.recent_blocks = new_recent(16), new_blocks(16)
         self._closed = new_closed()
-        self.times = new_times(16)
+        self.times, self.due = zeros(Times, 16), zeros(Due, 16)
+        self._found = np.zeros(0, dtype=np.int32)
         payload = RIGHT_AND_WRONG if counted else LOSSES
         self.estimators = [Accumulator(name, payload, 16) for name in names]
 
@@ -91,6 +88,7 @@ class Side:
 
     def give(self, first: int, count: int) -> None:
         """These rows are free again."""
+        self.due.pair[first : first + count] = 0
         self._free.append((first, count))
 
     def ensure(self, rows: int) -> None:
@@ -99,6 +97,7 @@ class Side:
             self.sequences, self.times = grown(self.sequences, rows), grown(self.times, rows)
             self.pending, self.blocks = grown(self.pending, rows), grown(self.blocks, rows)
             self.recent, self.recent_blocks = grown(self.recent, rows), grown(self.recent_blocks, rows)
+            self.due = grown(self.due, rows)
             self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
         for one in self.estimators:
             one.ensure(rows)
@@ -119,12 +118,18 @@ class Side:
 
     # ---- joint outcomes
 
-    def consume(self, joint: Joint, rows: Ints32) -> None:
-        """Take over these rows of the log."""
-        (step_counted if self.counted else step_losses)(
-            self.sequences, self.pending, self.blocks, self.recent, self.recent_blocks, joint, rows,
-            self._closed,
+    def consume(self, joint: Joint, rows: Ints32) -> tuple[int, Ints32]:
+        """Take over these rows of the log, up to one whose sequence has messages due: they come first.
+
+        Returns how many it has taken, and the rows that made messages due of their sequences, which are as
+        they were then; they stay due until `report`.
+        """
+        self._found = grown(self._found, len(rows))
+        done, count = (step_counted if self.counted else step_losses)(
+            self.sequences, self.pending, self.blocks, self.recent, self.recent_blocks, self.times, self.due,
+            joint, rows, self._closed, self._found,
         )  # fmt: skip
+        rows = rows[:done]
         note_times(self.times, joint, rows)
         if self.counted:
             codes = counts_of(joint, rows)
@@ -134,6 +139,17 @@ class Side:
             added = additions_of(joint, rows)
             for one in self.estimators:
                 one.add(added)
+        return done, self._found[:count].copy()
+
+    def has_news(self) -> Ints:
+        """Sequences with joint outcomes since their last messages."""
+        rows = slice(self.rows)
+        new = (self.columns.n[rows] != self.times.reported[rows]) & (self.due.pair[rows] > 0)
+        return np.flatnonzero(new & (self.due.every[rows] >= 0))
+
+    def report(self, row: int) -> None:
+        """There are messages of a sequence as it is now."""
+        self.due.now[row], self.times.reported[row] = 0, self.columns.n[row]
 
     def statistics(self, place: int, rows: Ints) -> tuple[Floats, Floats, Ints]:
         """Of an estimator by its place: memory's n, values and reasons of sequences (see `measuring`)."""

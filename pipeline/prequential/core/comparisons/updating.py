@@ -1,4 +1,4 @@
-"""Joint outcomes are taken over: differences by verdicts, and when the newest was."""
+"""Joint outcomes are taken over: differences by verdicts; and when there is something to say of them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,27 @@ from prequential.core.cohorts.pending import Closed, Pending
 from prequential.core.comparisons.confidence_sequence import Sequences, step
 from prequential.core.comparisons.joint import Joint
 from prequential.core.comparisons.recent import Recent, follow
-from prequential.core.compiled.kernel import Ints, Ints32, kernel
+from prequential.core.compiled.kernel import Bytes, Ints, Ints32, inner, kernel
 
 
 class Times(NamedTuple):
     """By sequence."""
 
     newest: Ints  # label time of the newest joint outcome, ms
+    reported: Ints  # joint outcomes at its last messages
+    verdicts: Bytes  # both verdicts after the newest joint outcome, as one number
 
 
-def new_times(rows: int) -> Times:
-    """Sequences without outcomes."""
-    return Times(np.zeros(rows, np.int64))
+class Due(NamedTuple):
+    """By sequence, what follows from the configuration: nothing of it is state."""
+
+    every: Ints  # messages are due after every so many joint outcomes; 0: not by count; -1: there are none
+    pair: Ints32  # 0: none has the row
+    now: Bytes  # whether they are due, with the state as it is
+
+
+#: Verdicts are so many.
+_VERDICTS = 3
 
 
 @kernel
@@ -31,32 +40,64 @@ def note_times(table: Times, joint: Joint, rows: Ints32) -> None:
         table.newest[joint.sequence[row]] = joint.t1[row]
 
 
+@inner
+def _is_due(table: Sequences, recent: Recent, times: Times, due: Due, q: int) -> bool:
+    """Whether a sequence's newest outcome has made messages due: by count, or by a verdict."""
+    verdicts = _VERDICTS * table.verdict[q] + recent.verdict[q]
+    changed = verdicts != times.verdicts[q]
+    times.verdicts[q] = verdicts
+    if due.every[q] < 0 or not (changed or (due.every[q] > 0 and table.n[q] % due.every[q] == 0)):
+        return False
+    due.now[q], times.reported[q] = 1, table.n[q]
+    return True
+
+
 @kernel
 def step_counted(
-    table: Sequences, pending: Pending, blocks: Blocks, recent: Recent, recent_blocks: Blocks, joint: Joint,
-    rows: Ints32, closed: Closed,
-) -> None:  # fmt: skip
-    """Differences of 0/1 loss, of these rows of the log; `closed` is for their own use."""
-    for row in rows:
+    table: Sequences, pending: Pending, blocks: Blocks, recent: Recent, recent_blocks: Blocks, times: Times,
+    due: Due, joint: Joint, rows: Ints32, closed: Closed, found: Ints32,
+) -> tuple[int, int]:  # fmt: skip
+    """Differences of 0/1 loss, of these rows of the log, up to one whose sequence is due.
+
+    Returns how many it has taken, and how many of their sequences are due, whose rows of the log are in
+    `found`. `closed` is for its own use.
+    """
+    number = 0
+    for i in range(len(rows)):
+        row = rows[i]
         code = np.int64(joint.code[row])
         q, difference = joint.sequence[row], float((code >> 1) - (code & 1))
+        if due.now[q]:
+            return i, number
         count = step(
             table, pending, blocks, q, difference, joint.cohort[row], joint.epoch[row], joint.frontier[row],
             closed,
         )  # fmt: skip
         follow(recent, recent_blocks, table, q, closed, count)
+        if _is_due(table, recent, times, due, q):
+            found[number] = row
+            number += 1
+    return len(rows), number
 
 
 @kernel
 def step_losses(
-    table: Sequences, pending: Pending, blocks: Blocks, recent: Recent, recent_blocks: Blocks, joint: Joint,
-    rows: Ints32, closed: Closed,
-) -> None:  # fmt: skip
-    """Differences of losses, of these rows of the log; `closed` is for their own use."""
-    for row in rows:
+    table: Sequences, pending: Pending, blocks: Blocks, recent: Recent, recent_blocks: Blocks, times: Times,
+    due: Due, joint: Joint, rows: Ints32, closed: Closed, found: Ints32,
+) -> tuple[int, int]:  # fmt: skip
+    """Differences of losses, otherwise as `step_counted`."""
+    number = 0
+    for i in range(len(rows)):
+        row = rows[i]
         q, difference = joint.sequence[row], joint.a[row] - joint.b[row]
+        if due.now[q]:
+            return i, number
         count = step(
             table, pending, blocks, q, difference, joint.cohort[row], joint.epoch[row], joint.frontier[row],
             closed,
         )  # fmt: skip
         follow(recent, recent_blocks, table, q, closed, count)
+        if _is_due(table, recent, times, due, q):
+            found[number] = row
+            number += 1
+    return len(rows), number

@@ -155,6 +155,10 @@ def put_float(out: Bytes, at: int, x: float) -> int:
 
     With a point or an exponent, so that readers take it for a float; `null` for NaN and infinities. Returns
     where it ends: at most `LONGEST_NUMBER` bytes behind `at`.
+
+    >>> out = np.zeros(LONGEST_NUMBER, np.uint8)
+    >>> [bytes(out[: put_float(out, 0, x)]) for x in (0.1, -3.0, 1e22, math.nan)]
+    [b'0.1', b'-3.0', b'1e22', b'null']
     """
     if not -math.inf < x < math.inf:
         return put_bytes(out, at, _NULL, 0, len(_NULL))

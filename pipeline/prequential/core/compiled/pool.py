@@ -116,6 +116,12 @@ def insert(pool: Pool, first: Ints32, owner: int, key: int) -> int:
 
     `first[owner]` is the first row of the owner's list, (owners,) int32: the new row is put before it. See
     `with_free_row`.
+
+    >>> pool, first = new_pool(), np.zeros(2, np.int32)
+    >>> [int(insert(pool, first, 1, key)) for key in (500, 600)], [int(find(pool, q, 500)) for q in (1, 0)]
+    ([1, 2], [1, 0])
+    >>> first.tolist(), int(pool.next[2])  # a list from the newest row on
+    ([0, 2], 1)
     """
     counters = pool.counters
     row = counters[_FREE]

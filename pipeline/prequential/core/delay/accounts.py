@@ -7,49 +7,61 @@ from typing import Any
 
 import numpy as np
 from prequential.core.compiled.kernel import Ints, with_tables
-from prequential.core.delay import coverage, latency, periods, selection
+from prequential.core.delay import coverage, expected, following, latency, periods, selection
 from prequential.core.tables.keys import Table
 from prequential.core.tables.logs import EVENTS, LATENCIES, SEGMENT_EVENTS, Logs
 from prequential.settings.model import StreamConfig
 
 #: The parts that snapshots have, by the names of their arrays there.
-_PARTS = {"coverage": coverage, "selection": selection, "periods": periods, "latencies": latency}
+_PARTS = {
+    "coverage": coverage, "selection": selection, "periods": periods, "latencies": latency,
+    "expected": expected,
+}  # fmt: skip
 
 
 class Accounts:
-    """Coverage, selection, periods and latencies of a shard; rows are subjects, segments and streams."""
+    """Coverage, selection, periods and latencies of a shard; rows are entities, segments and streams."""
 
     def __init__(self) -> None:
         self.coverage = coverage.new_coverage()
         self.selection = selection.new_selection()
         self.periods = periods.new_periods()
+        self.expected = expected.new_expected()
         self.latencies = latency.new_latencies()
         #: By how much labels were later than the horizon, in this life of the process.
         self.late_latencies = latency.new_latencies()
 
     # ---- rows
 
-    def ensure(self, streams: int, subjects: int, segments: int) -> None:
-        """Have rows for so many streams, subjects and (model, segment) pairs."""
+    def ensure(self, streams: int, entities: int, segments: int) -> None:
+        """Have rows for so many streams, entities and (model, segment) pairs."""
         self.latencies = latency.with_streams(self.latencies, streams)
         self.late_latencies = latency.with_streams(self.late_latencies, streams)
-        self.selection = selection.with_rows(self.selection, subjects, segments)
-        self.periods = periods.with_models(self.periods, subjects)
+        self.selection = selection.with_rows(self.selection, entities, segments)
+        self.periods = periods.with_models(self.periods, entities)
+        self.expected = expected.with_models(self.expected, entities)
 
     def add(self, row: int, config: StreamConfig) -> None:
-        """Begin the accounts of a subject (its row), of a stream with this configuration."""
+        """Begin the accounts of an entity (its row), of a stream with this configuration."""
         self.coverage = coverage.with_model(self.coverage, row, config.label_horizon)
         if config.period is not None:
             self.periods, _ = periods.with_model(
                 self.periods, row, config.period, config.period_final_at,
                 horizon=config.label_horizon, settle=config.settle, numbers=config.task == "regression",
             )  # fmt: skip
+            if config.expected:
+                self.expected, _ = expected.with_model(
+                    self.expected, row, config.period, horizon=config.label_horizon, settle=config.settle,
+                    numbers=config.task == "regression", binned=True,
+                    scored=not {"log_loss", "brier"}.isdisjoint(config.measures),
+                )  # fmt: skip
 
-    def forget(self, subjects: Sequence[int], segments: Ints) -> None:
-        """Drop what is known of these subjects, and empty these rows of segments, (n,) int64."""
-        self.coverage = coverage.forget(self.coverage, subjects)
-        self.selection = selection.forget(self.selection, subjects, segments)
-        self.periods = periods.without(self.periods, np.array(subjects, dtype=np.int64))
+    def forget(self, entities: Sequence[int], segments: Ints) -> None:
+        """Drop what is known of these entities, and empty these rows of segments, (n,) int64."""
+        self.coverage = coverage.forget(self.coverage, entities)
+        self.selection = selection.forget(self.selection, entities, segments)
+        self.periods = periods.without(self.periods, np.array(entities, dtype=np.int64))
+        self.expected = expected.without(self.expected, np.array(entities, dtype=np.int64))
 
     # ---- events
 
@@ -60,6 +72,7 @@ class Accounts:
             self.coverage = coverage.update(self.coverage, logs.events, 0, count)
             self.selection = selection.update(self.selection, logs.events, 0, count)
             self.periods = periods.update(self.periods, logs.events, 0, count)
+            self.expected = following.update(self.expected, logs.events, 0, count)
         if used[SEGMENT_EVENTS]:
             selection.count_segments(self.selection, logs.segment_events, 0, used[SEGMENT_EVENTS])
         if count := int(used[LATENCIES]):
@@ -84,12 +97,14 @@ class Accounts:
         """Take over a snapshot's arrays by the names of `tables`; raises KeyError if one is missing."""
         own = {name: array.copy() for name, array in arrays.items() if name.partition("|")[0] in _PARTS}
         for name in _PARTS:
+            if not any(array.startswith(f"{name}|") for array in own):
+                continue  # a snapshot of a former version hasn't it
             setattr(self, name, with_tables(getattr(self, name), own, f"{name}|"))
 
     def part(self, models: Ints, segments: Ints, streams: Ints) -> Accounts:
         """A copy of what is known of these models, segments and streams (rows, (n,) int64), to be read only.
 
-        Without periods, of which there is nothing to read between messages.
+        Coverage, selection, and latencies of labels in time: pictures show no others.
         """
         part = Accounts()
         part.coverage = coverage.part(self.coverage, models)

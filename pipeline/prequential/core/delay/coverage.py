@@ -42,7 +42,8 @@ _WAITING, _MADE, _MET = range(3)
 _SIZE = _MET + len(BOUNDS_MS) + 1
 
 #: Names of the shares: ages, and the horizon.
-SHARES = (*AGES, "horizon")
+AT_HORIZON = "horizon"
+SHARES = (*AGES, AT_HORIZON)
 
 #: Which of the shares is that of the horizon.
 HORIZON = len(AGES)

@@ -280,6 +280,16 @@ def due(
     return [_state_of(tables, row, width, expected) for row in found[:count].tolist()]
 
 
+def asked(tables: PeriodTables, model: int, number: int, expected: float | None) -> PeriodState | None:
+    """A period that isn't final, by its number, which then counts as reported; None: there is none."""
+    row = find(tables.pool, model, number)
+    state = tables.periods.state
+    if not row or tables.periods.dropped[row] or state[row, _FINAL] or not state[row, _PREDICTIONS]:
+        return None
+    tables.periods.reported[row], tables.periods.is_reported[row] = state[row], 1
+    return _state_of(tables, row, int(tables.models.width[model]), expected)
+
+
 def _state_of(tables: PeriodTables, row: int, width: int, expected: float | None) -> PeriodState:
     predictions, labelled, revisions, corrections, final = tables.periods.state[row].tolist()
     start = int(tables.pool.key[row]) * width

@@ -1,4 +1,4 @@
-"""What is noted of subjects beside their tables, by row."""
+"""What is noted of entities beside their tables, by row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prequential.core.details.label_dependence import LabelDependence
 
 
 class Notes:
-    """What is noted of subjects beside their tables; every dict is by the subject's row."""
+    """What is noted of entities beside their tables; every dict is by the entity's row."""
 
     def __init__(self) -> None:
         #: How the labels of its outcomes depend on each other, where a detail asks for it.
@@ -23,25 +23,25 @@ class Notes:
         self.started_empty: dict[int, list[str]] = {}
 
     def forget(self, rows: Sequence[int]) -> None:
-        """Drop all notes of these subjects (rows); nothing happens for those without."""
+        """Drop all notes of these entities (rows); nothing happens for those without."""
         for by_subject in vars(self).values():
             for row in rows:
                 by_subject.pop(row, None)
 
     def part(self, rows: Sequence[int]) -> Notes:
-        """A copy for reading of the labels' dependence of these subjects, and of no other notes."""
+        """A copy for reading of the labels' dependence of these entities, and of no other notes."""
         part = Notes()
         part.labels = {row: copy.deepcopy(self.labels[row]) for row in rows if row in self.labels}
         return part
 
     def note_empty(self, row: int, what: str) -> None:
-        """Note that something of a subject started empty with a new configuration; once for each `what`."""
+        """Note that something of an entity started empty with a new configuration; once for each `what`."""
         kept = self.started_empty.setdefault(row, [])
         if what not in kept:
             kept.append(what)
 
     def copy_stage(self, row: int, source: str, target: str) -> None:
-        """Let what is noted of a subject's stage `target` be as of its stage `source`."""
+        """Let what is noted of an entity's stage `target` be as of its stage `source`."""
         kept = {key: since for key, since in self.worse.get(row, {}).items() if key[0] != target}
         own = {(target, *key[1:]): since for key, since in kept.items() if key[0] == source}
         if kept or own:

@@ -87,7 +87,7 @@ def _forget(table: Adwin, q: int, n: float, total: float) -> None:
 
 
 @inner
-def _cut(table: Adwin, settings: Settings, q: int) -> tuple[bool, float, float]:
+def _vector(table: Adwin, settings: Settings, q: int) -> tuple[bool, float, float]:
     """Look for a boundary of buckets whose sides' means differ: whether there is one, by what, and the bound.
 
     |μ0 - μ1| > ε = sqrt(2·m·σ²·ln(2·ln n/δ)) + 2/3·m·ln(2·ln n/δ), m = 1/(n0 - l + 1) + 1/(n1 - l + 1),
@@ -124,7 +124,7 @@ def step(table: Adwin, settings: Settings, q: int, x: float) -> tuple[bool, floa
     table.ticks[q] += 1
     if table.ticks[q] % settings.clock != 0 or table.width[q] <= settings.grace_period:
         return False, 0.0, 0.0
-    raised, off, bound = _cut(table, settings, q)
+    raised, off, bound = _vector(table, settings, q)
     if raised:
         table.alarms[q] += 1
         table.ticks[q] = table.used[q] = 0

@@ -37,6 +37,9 @@ def due(number: int) -> bool:
     """Whether a sequence's thresholds are set at its outcome of this number (from 1): 256, 512, each 1024th.
 
     Often enough that they follow what is known; seldom enough that it costs an outcome some nanoseconds.
+
+    >>> [number for number in (1, 256, 512, 768, 1024, 2048) if due(number)]
+    [256, 512, 1024, 2048]
     """
     return number & 1023 == 0 or number == 256 or number == 512
 

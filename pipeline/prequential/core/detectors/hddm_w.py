@@ -56,7 +56,7 @@ def _add(table: HddmW, q: int, sample: int, weight: float, x: float) -> None:
 
 
 @inner
-def _cut(table: HddmW, q: int, before: int) -> None:
+def _vector(table: HddmW, q: int, before: int) -> None:
     """All outcomes are those before a cut, and there are none after it."""
     table.begun[q, before], table.begun[q, before + 1] = 1, 0
     table.mean[q, before], table.bound[q, before] = table.mean[q, ALL], table.bound[q, ALL]
@@ -95,12 +95,12 @@ def step(table: HddmW, settings: Settings, q: int, x: float) -> tuple[bool, floa
     upper, lower = table.mean[q, ALL] + radius, table.mean[q, ALL] - radius
     if not table.begun[q, BEFORE_RISE] or upper < table.lowest[q]:
         table.lowest[q] = upper
-        _cut(table, q, BEFORE_RISE)
+        _vector(table, q, BEFORE_RISE)
     else:
         _add(table, q, AFTER_RISE, weight, x)
     if not table.begun[q, BEFORE_FALL] or lower > table.highest[q]:
         table.highest[q] = lower
-        _cut(table, q, BEFORE_FALL)
+        _vector(table, q, BEFORE_FALL)
     else:
         _add(table, q, AFTER_FALL, weight, x)
     found, off, bound = _compare(table, settings, q, BEFORE_RISE, 1.0)

@@ -209,6 +209,9 @@ def ratio_log(spread: float, threshold: float) -> float:
 
     `spread` is c, the losses' long-run standard deviation over their mean (see `SPREADS`). Beyond the table's
     last column along a line.
+
+    >>> ratio_log(2.0, 40.0)
+    15.5
     """
     thresholds = spread * np.array([np.interp(spread, SPREADS, column) for column in RATIO.T])
     logs = _FIRST_LOG + _LOG_STEP * np.arange(len(thresholds))

@@ -61,12 +61,12 @@ class WatchedRows(Rows):
 
     @property
     def losses(self) -> Floats:
-        """The loss of each row."""
+        """The loss of each row, (n,) float64; 0 of those that aren't outcomes."""
         return self._own[0]
 
     @property
     def outcome(self) -> Bytes:
-        """Whether each row is an outcome."""
+        """Whether each row is an outcome, (n,) uint8."""
         return self._own[1]
 
     @cached_property

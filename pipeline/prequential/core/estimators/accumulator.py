@@ -107,7 +107,7 @@ class Accumulator:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a sequence that `part` copies."""
+        """Bytes that `part` copies for each sequence."""
         columns = [
             column for name, column in zip(self.table._fields, self.table) if name not in self._loops.unread
         ]

@@ -83,6 +83,9 @@ def autocorrelation(both_right: float, worse: float, better: float, both_wrong: 
     """Correlation of neighbours (φ of a 2×2 table) from counts or weights of 00, 01, 10, 11.
 
     NaN if the first or the second of them never varies.
+
+    >>> autocorrelation(40.0, 10.0, 10.0, 40.0), autocorrelation(100.0, 0.0, 0.0, 0.0)
+    (0.6, nan)
     """
     first, second = better + both_wrong, worse + both_wrong
     n = both_right + worse + better + both_wrong

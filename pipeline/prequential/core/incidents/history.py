@@ -43,7 +43,7 @@ from prequential.core.incidents.blocks import (
 from prequential.core.tables.events import MET, WAITS, Events
 from prequential.core.tables.keys import Key, Table
 from prequential.core.tables.outcomes import OUTCOME, SCORED, Log
-from prequential.core.tables.streams import Subjects
+from prequential.core.tables.streams import Entities
 
 #: Classes with columns of their own; all others share the last one.
 MOST_CLASSES = 16
@@ -99,10 +99,10 @@ _OF_OUTCOMES, _OF_PREDICTIONS = range(2)
 
 
 class Owners(NamedTuple):
-    """By subject."""
+    """By entity."""
 
-    position: Ints32  # 1 + place of the watched stage among the subject's; 0: it has none
-    owner: Ints32  # the subject whose blocks have its outcomes; of segments their model
+    position: Ints32  # 1 + place of the watched stage among the entity's; 0: it has none
+    owner: Ints32  # the entity whose blocks have its outcomes; of segments their model
     kind: Bytes  # of the loss
     slot: Ints32  # of segments: 1 + its columns' place; 0: none yet, -1: there are none left
     #: Of owners:
@@ -148,38 +148,38 @@ OWNER_SETTINGS = ("position", "owner", "kind", "model")
 POOLS = ("outcomes", "predictions")
 
 
-def tables(history: History, subjects: int) -> Iterator[Table]:
-    """The tables that are state of so many subjects, and what their rows stand for."""
+def tables(history: History, entities: int) -> Iterator[Table]:
+    """The tables that are state of so many entities, and what their rows stand for."""
     links = {"owner": Key.SUBJECT, "model": Key.SUBJECT}
-    yield Table("incidents|owners|", Key.SUBJECT, history.owners, subjects, links=links)
-    yield Table("incidents|versions", Key.SUBJECT, history.versions, subjects)
+    yield Table("incidents|owners|", Key.SUBJECT, history.owners, entities, links=links)
+    yield Table("incidents|versions", Key.SUBJECT, history.versions, entities)
     links = {"first": Key.BLOCK, "cells": Key.BLOCK_CELL}
     for name in POOLS:
         pool: Pool = getattr(history, name)
         blocks, cells = pool.used.tolist()
-        yield Table(f"incidents|{name}|lines|", Key.SUBJECT, pool.lines, subjects, links=links)
+        yield Table(f"incidents|{name}|lines|", Key.SUBJECT, pool.lines, entities, links=links)
         yield Table(f"incidents|{name}|blocks|", Key.BLOCK, pool.blocks, blocks, (name,))
         yield Table(f"incidents|{name}|cells", Key.BLOCK_CELL, pool.cells, cells, (name,))
         yield Table(f"incidents|{name}|used", Key.NONE, pool.used)
 
 
-def with_subjects(history: History, subjects: int) -> History:
-    """The history with rows for so many subjects."""
+def with_subjects(history: History, entities: int) -> History:
+    """The history with rows for so many entities."""
     return history._replace(
-        owners=grown(history.owners, subjects), versions=grown(history.versions, subjects),
-        outcomes=with_owners(history.outcomes, subjects),
-        predictions=with_owners(history.predictions, subjects),
+        owners=grown(history.owners, entities), versions=grown(history.versions, entities),
+        outcomes=with_owners(history.outcomes, entities),
+        predictions=with_owners(history.predictions, entities),
     )  # fmt: skip
 
 
-def without(history: History, subjects: Sequence[int]) -> History:
-    """The history without these subjects; what comes of them is passed over."""
+def without(history: History, entities: Sequence[int]) -> History:
+    """The history without these entities; what comes of them is passed over."""
     for column in columns_of(history.owners).values():
-        column[subjects] = 0
-    history.versions[subjects] = 0
+        column[entities] = 0
+    history.versions[entities] = 0
     return history._replace(
-        outcomes=without_owners(history.outcomes, subjects),
-        predictions=without_owners(history.predictions, subjects),
+        outcomes=without_owners(history.outcomes, entities),
+        predictions=without_owners(history.predictions, entities),
     )
 
 
@@ -260,7 +260,7 @@ def class_column(code: int, classes: int) -> int:
 @kernel
 def follow(
     history: History, log: Log, start: int, stop: int, events: Events, first: int, last: int,
-    subjects: Subjects,
+    entities: Entities,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Take over rows `start` to `stop` - 1 of the outcome log, and the events that came before each.
 
@@ -272,7 +272,7 @@ def follow(
         Outcomes.
     events, first, last
         What became of predictions; rows `first` to `last` - 1.
-    subjects
+    entities
         The catalog's.
 
     Returns
@@ -291,14 +291,14 @@ def follow(
             if not _event(history, events, e):
                 return i, e, ROOM
             e += 1
-        subject = log.subject[i]
-        place = owners.position[subject]
-        if place and log.kind[i] == OUTCOME and log.sequence[i] - subjects.first[subject] == place - 1:
-            owner = owners.owner[subject]
-            if owner == subject:
+        entity = log.entity[i]
+        place = owners.position[entity]
+        if place and log.kind[i] == OUTCOME and log.sequence[i] - entities.first[entity] == place - 1:
+            owner = owners.owner[entity]
+            if owner == entity:
                 if not _outcome(history, log, i, owner):
                     return i, e, ROOM
-            elif not _in_segment(history, log, i, owner, subject):
+            elif not _in_segment(history, log, i, owner, entity):
                 return i, e, ROOM
         i += 1
     return i, e, DUE if notes[DUE_COUNT] else DONE
@@ -423,16 +423,16 @@ def _version_column(history: History, owner: int, version: int) -> int:
 
 
 @inner
-def _in_segment(history: History, log: Log, i: int, owner: int, subject: int) -> bool:
+def _in_segment(history: History, log: Log, i: int, owner: int, entity: int) -> bool:
     """The owner's newest outcome is in a segment, too; False if there is no column for it."""
     owners, pool = history.owners, history.outcomes
-    if owners.slot[subject] == 0:
+    if owners.slot[entity] == 0:
         if owners.slots[owner] >= MOST_SEGMENTS:
-            owners.slot[subject] = -1
+            owners.slot[entity] = -1
         else:
             owners.slots[owner] += 1
-            owners.slot[subject] = owners.slots[owner]
-    slot = owners.slot[subject]
+            owners.slot[entity] = owners.slots[owner]
+    slot = owners.slot[entity]
     if slot < 0:
         return True
     if slot > owners.segments[owner]:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.catalog.catalog import OTHER, Catalog, Stream, Subject
+from prequential.core.catalog.catalog import OTHER, Catalog, Entity, Stream
 from prequential.core.compiled.kernel import grown
 from prequential.core.detectors.signals import WRONG
 from prequential.core.detectors.watch import LOSSES
@@ -63,7 +63,7 @@ class Raised(NamedTuple):
     """An alarm, or a warning, of a detector, as the shard hands it on in the order of records."""
 
     record: int
-    subject: int
+    entity: int
     alarm: Alarm
     level: str
 
@@ -75,8 +75,8 @@ _SIGNALS = 3
 _NOTHING_SAID: tuple[Any, ...] = ("", "", 0.0, 0, [])
 
 
-class Standing(NamedTuple):
-    """How a model stands, for lookers-on: of an open incident its first cause and severity; all by cause."""
+class PairStatus(NamedTuple):
+    """How a model stands, for readers: of an open incident its first cause and severity; all by cause."""
 
     cause: str  # "": none is open
     severity: float
@@ -156,8 +156,8 @@ class Incidents:
         #: By owner: incidents so far, by the first cause that they opened with.
         self.opened: dict[int, dict[str, int]] = {}
 
-    def standings(self, rows: Iterable[int]) -> dict[int, Standing]:
-        """How those of these subjects (rows) stand whose incidents are looked for, by row."""
+    def pair_statuses(self, rows: Iterable[int]) -> dict[int, PairStatus]:
+        """How those of these entities (rows) stand whose incidents are looked for, by row."""
         position = self.history.owners.position
         found = {}
         for row in rows:
@@ -166,17 +166,17 @@ class Incidents:
                 is_open = state is not None and state.status == OPEN
                 _, cause, severity, *_ = state.said if is_open and state is not None else _NOTHING_SAID
                 which = (state.id, state.opened["ts"]) if is_open and state is not None else ("", 0)
-                found[row] = Standing(cause, severity, opened, *which)
+                found[row] = PairStatus(cause, severity, opened, *which)
         return found
 
     # ---- rows
 
     def add(self, row: int) -> None:
-        """Watch a subject that is evaluated now: a model or a correction itself, a segment for its model."""
-        about = self._catalog.subjects[row]
+        """Watch an entity that is evaluated now: a model or a correction itself, a segment for its model."""
+        about = self._catalog.entities[row]
         assert about is not None
         if row >= len(self.history.owners.position):
-            self.history = history.with_subjects(self.history, len(self._catalog.subjects))
+            self.history = history.with_subjects(self.history, len(self._catalog.entities))
         owners, stream = self.history.owners, self._catalog.streams[about.stream]
         if about.kind in (BASELINE, BASELINE_AGE, AGE) or not stream.evaluated:
             return
@@ -189,8 +189,8 @@ class Incidents:
         if not owners.check_number[row]:
             owners.check_number[row] = owners.check_time[row] = NEVER
 
-    def forget(self, gone: Sequence[Subject]) -> list[Incident]:
-        """Drop these subjects; returns the messages that close what is open of them."""
+    def forget(self, gone: Sequence[Entity]) -> list[Incident]:
+        """Drop these entities; returns the messages that close what is open of them."""
         found = []
         for about in gone:
             state = self.open.get(about.row)
@@ -208,11 +208,11 @@ class Incidents:
         return found
 
     def copy_stage(self, row: int, source: str, target: str) -> None:
-        """What a subject's alarms in a stage have told is what those in another one have, from here on.
+        """What an entity's alarms in a stage have told is what those in another one have, from here on.
 
         Its history is that of one stage, whichever has alarms.
         """
-        about = self._subject(row)
+        about = self._entity(row)
         owner = self.owner_of(about)
         if not self._catalog.streams[about.stream].reports(target):
             return
@@ -230,9 +230,9 @@ class Incidents:
         return watched_stage(self._stream(owner).evaluated)
 
     def _model(self, row: int) -> int:
-        return int(self._catalog.columns.subjects.model[row])
+        return int(self._catalog.columns.entities.model[row])
 
-    def owner_of(self, about: Subject) -> int:
+    def owner_of(self, about: Entity) -> int:
         """Whose incidents its alarms belong to: of segments and stages at an age their model's."""
         return self._model(about.row) if about.kind in (SEGMENT, AGE) else about.row
 
@@ -246,7 +246,7 @@ class Incidents:
         logs
             What the join has written.
         records
-            The round's, for ids of examples.
+            The micro-batch's, for ids of examples.
         raised
             Alarms and warnings of detectors.
 
@@ -284,11 +284,11 @@ class Incidents:
         found: list[Alarm | Incident],
     ) -> tuple[int, int]:
         """Take over outcomes up to `stop`; incidents that are due on the way are looked at."""
-        subjects = self._catalog.registry.subjects
+        entities = self._catalog.registry.entities
         why = ROOM
         while why != DONE:
             row, event, why = history.follow(
-                self.history, logs.outcomes, row, stop, logs.events, event, int(logs.used[EVENTS]), subjects
+                self.history, logs.outcomes, row, stop, logs.events, event, int(logs.used[EVENTS]), entities
             )
             self._note_examples(logs, records)
             if why == ROOM:
@@ -304,7 +304,7 @@ class Incidents:
     def _ensure(self, rows: int) -> None:
         own = self.history
         self.history = own._replace(
-            due=grown(own.due, len(self._catalog.subjects)), examples=grown(own.examples, rows)
+            due=grown(own.due, len(self._catalog.entities)), examples=grown(own.examples, rows)
         )
 
     def _note_examples(self, logs: Logs, records: Sequence[Any]) -> None:
@@ -315,7 +315,7 @@ class Incidents:
             return
         rows = own.examples[:count]
         names = instance_ids(records, log.record[rows].astype(np.int64))
-        for owner, number, name in zip(log.subject[rows].tolist(), log.number[rows].tolist(), names):
+        for owner, number, name in zip(log.entity[rows].tolist(), log.number[rows].tolist(), names):
             kept = self.examples.setdefault(owner, [])
             kept.append((number, name))
             if len(kept) > _REMEMBERED:  # the older they are, the fewer
@@ -327,7 +327,7 @@ class Incidents:
         """Alarms of one record, of whichever models."""
         by_owner: dict[int, list[Raised]] = {}
         for one in raised:
-            about = self._catalog.subjects[one.subject]
+            about = self._catalog.entities[one.entity]
             assert about is not None
             by_owner.setdefault(self.owner_of(about), []).append(one)
         found = []
@@ -376,7 +376,7 @@ class Incidents:
         self._find(owner, state)
         state.recovered = None  # it has just opened
         self._schedule(owner, state)
-        return [self._say(self._subject(owner), state)]
+        return [self._say(self._entity(owner), state)]
 
     def _is_sure(self, owner: int, state: State) -> bool:
         """Whether there is evidence that the level has changed, of the model or of a segment that alarmed."""
@@ -475,12 +475,12 @@ class Incidents:
             or (state.clear and moved > _MOVE + _MOVE_PART * abs(severity))
             or (signals, several) != (len(state.signals), state.several)
         ):
-            return [self._say(self._subject(owner), state)]
+            return [self._say(self._entity(owner), state)]
         return []
 
     def _close(self, owner: int, state: State) -> Incident:
         state.status = CLOSED
-        message = self._say(self._subject(owner), state)
+        message = self._say(self._entity(owner), state)
         del self.open[owner]
         owners = self.history.owners
         owners.check_number[owner] = owners.check_time[owner] = NEVER
@@ -517,7 +517,7 @@ class Incidents:
         own, stream = self.history, self._stream(owner)
         classes = int(own.owners.classes[owner])
         names = list(stream.class_names[:classes])
-        if classes == MOST_CLASSES:  # whether others have come yet or not: names of this round are known
+        if classes == MOST_CLASSES:  # whether others have come yet: names of this batch are known
             names[-1] = OTHER
         versions = [stream.version_name(code) if code else "" for code in own.versions[owner].tolist()]
         return View(
@@ -531,19 +531,19 @@ class Incidents:
         """The segments of a model that have columns, by column."""
         owners = self.history.owners
         segments = [""] * int(owners.slots[owner])
-        for row in self._stream(owner).subjects:
+        for row in self._stream(owner).entities:
             slot = int(owners.slot[row])
             if slot > 0 and owners.owner[row] == owner:
-                segments[slot - 1] = self._catalog.subjects[row].segment or ""  # type: ignore[union-attr]
+                segments[slot - 1] = self._catalog.entities[row].segment or ""  # type: ignore[union-attr]
         return segments
 
     def _others(self, owner: int) -> list[View]:
         """What is known of the other models of a model's stream."""
-        rows = self._stream(owner).subjects
+        rows = self._stream(owner).entities
         return [
             self.view(row, alone=True) for row in rows
             if row != owner and self.history.owners.owner[row] == row and self.history.owners.position[row]
-            and self._subject(row).kind == MODEL
+            and self._entity(row).kind == MODEL
         ]  # fmt: skip
 
     def _find(self, owner: int, state: State) -> None:
@@ -574,7 +574,7 @@ class Incidents:
             state.statistic, state.segment = found.change.statistic, found.segment
             state.details, state.steps = details(found), [list(one) for one in found.steps]
 
-    def _say(self, about: Subject, state: State) -> Incident:
+    def _say(self, about: Entity, state: State) -> Incident:
         """The next message about an incident."""
         owner, stream = about.row, self._catalog.streams[about.stream]
         state.revision += 1
@@ -605,17 +605,17 @@ class Incidents:
 
     def id_of(self, owner: int, opened: int) -> str:
         """The id of a model's incident that opened at this outcome."""
-        about, stream = self._subject(owner), self._stream(owner)
+        about, stream = self._entity(owner), self._stream(owner)
         place = stream.name, self._catalog.partition, about.model
         return identity(*place, "incident", opened, *self._catalog.loss)
 
-    def _subject(self, owner: int) -> Subject:
-        about = self._catalog.subjects[owner]
+    def _entity(self, owner: int) -> Entity:
+        about = self._catalog.entities[owner]
         assert about is not None
         return about
 
     def _stream(self, owner: int) -> Stream:
-        return self._catalog.streams[self._subject(owner).stream]
+        return self._catalog.streams[self._entity(owner).stream]
 
     def _now(self, owner: int) -> Now:
         owners = self.history.owners

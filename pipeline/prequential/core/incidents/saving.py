@@ -53,7 +53,7 @@ def restore(
     arrays
         Its tables, by name.
     stages
-        By subject's row, the stages that it had in the snapshot and that are still evaluated.
+        By entity's row, the stages that it had in the snapshot and that are still evaluated.
 
     Returns
     -------

@@ -1,6 +1,7 @@
 """Whether a record is sure to be taken: asked before its names are registered.
 
-Only the join knows whether one is taken. It is asked in the middle of a round only where a limit is near.
+Only the join knows whether one is taken. It is asked in the middle of a micro-batch only where a limit is
+near.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def count_predictions(
 
 
 class Admission:
-    """How many rows of a round are sure to be taken, as limits stand at its beginning.
+    """How many rows of a micro-batch are sure to be taken, as limits stand at its beginning.
 
     `remembered` instances are known; `streams` are those that the catalog had then. With `taken` the first
     record is sure to be taken: the join has been asked.

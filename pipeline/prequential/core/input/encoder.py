@@ -1,10 +1,10 @@
-"""A round's messages as rows: names become codes, and what can't be used is found.
+"""A micro-batch's messages as rows: names become codes, and what can't be used is found.
 
 A name that isn't known is registered when its record's turn comes, so that codes are a function of the log;
 and only if the record is taken, or else strangers could fill the tables with names that a limit refuses.
 Mostly that is sure (see `prequential.core.input.admission`). Where it isn't, the record asks the join, and
-nothing behind it is registered in this round; one that would be taken stops the join, and begins the next
-round.
+nothing behind it is registered in this micro-batch; one that would be taken stops the join, and begins the
+next micro-batch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.catalog.catalog import Catalog, Stream, Subject
+from prequential.core.catalog.catalog import Catalog, Entity, Stream
 from prequential.core.compiled.kernel import Bytes, Ints
 from prequential.core.input.admission import Admission, reason_of
 from prequential.core.input.plain import PlainRecords
@@ -47,13 +47,13 @@ class Unused(NamedTuple):
     reason: str
 
 
-class Round(NamedTuple):
+class MicroBatch(NamedTuple):
     """Rows, which of the given records they are of, and which of these can't be used."""
 
     rows: Rows
     positions: Ints  # of each row among the records that were given
     unused: list[Unused]
-    stop: int  # how many of these records it has; the next one has to begin a round
+    stop: int  # how many of these records it has; the next one has to begin a micro-batch
 
 
 class _News(NamedTuple):
@@ -101,8 +101,8 @@ class Encoder:
         self._classes: dict[str, dict[str, int]] = {}
         self._hashes: dict[str, int] = {}
         self._plain = PlainEncoder(catalog, self._streams, self._models, self._classes)
-        #: Subjects that were taken out of the catalog since this was last emptied.
-        self.retired: list[Subject] = []
+        #: Entities that were taken out of the catalog since this was last emptied.
+        self.retired: list[Entity] = []
         #: Whether any stream has segments, probabilities, propensities, numbers.
         self._keys = 0
         self._scores = self._weights = self._numbers = False
@@ -115,21 +115,21 @@ class Encoder:
         self._classes[stream.name] = dict(stream.classes)
         s = self._catalog.columns.streams
         self._keys = max(self._keys, len(stream.config.segments))
-        self._scores |= bool(s.probabilities[stream.code])
+        self._scores |= bool(s.probabilities[stream.code] or s.expects[stream.code])
         self._weights |= bool(s.weights[stream.code])
         self._numbers |= bool(s.regression[stream.code])
 
-    # ---- a round
+    # ---- a micro-batch
 
     def encode(
         self, records: Sequence[Any], times: Ints, kinds: Bytes, admission: Admission | None = None
-    ) -> Round:
+    ) -> MicroBatch:
         """Rows of decoded messages, in the order of processing; names that are new are registered on the way.
 
         Parameters
         ----------
         records
-            Decoded messages, or such as are plain (`PlainRecords`); None: it couldn't be decoded.
+            Decoded messages, or plain ones (`PlainRecords`).
         times, kinds
             (n,) record times, ms, and kinds, of `prequential.core.tables.records`.
         admission
@@ -137,7 +137,7 @@ class Encoder:
 
         Returns
         -------
-        Round
+        Micro-batch
             Rows of the first `stop` records, and those of them that can't be used, with reasons.
         """
         count = len(records)
@@ -146,11 +146,11 @@ class Encoder:
             rows = self._plain.rows(records, times, kinds, self._keys, learn)
             known = len(rows.kind)
             if known:
-                return Round(rows, np.arange(known), [], known)
+                return MicroBatch(rows, np.arange(known), [], known)
             count = min(count, _NEW_AT_ONCE)
         records, times, kinds = list(records[:count]), times[:count], kinds[:count]
         try:
-            return Round(self._known(records, times, kinds), np.arange(count), [], count)
+            return MicroBatch(self._known(records, times, kinds), np.arange(count), [], count)
         except (KeyError, Unusable):
             return self._one_by_one(records, times, kinds, admission)
 
@@ -200,8 +200,8 @@ class Encoder:
         for record, model in zip(predictions, models.tolist()):
             if (
                 record.y_proba
-                and not registry.subjects.corrected[model]
-                and registry.streams.correction[registry.subjects.stream[model]]
+                and not registry.entities.corrected[model]
+                and registry.streams.correction[registry.entities.stream[model]]
             ):
                 raise KeyError(model)
 
@@ -302,7 +302,7 @@ class Encoder:
 
     def _one_by_one(
         self, records: Sequence[Any], times: Ints, kinds: Any, admission: Admission | None
-    ) -> Round:
+    ) -> MicroBatch:
         """Register what is new, in the order of the records; those that can't be used are left out."""
         catalog, limits = self._catalog, self._catalog.config.limits
         kept: list[int] = []
@@ -337,7 +337,7 @@ class Encoder:
         places = np.array(kept, dtype=np.int64)
         rows = self._with_asking([records[i] for i in kept], times[places], kinds[places], asking)
         rows.classes[:] = classes
-        return Round(rows, places, unused, stop)
+        return MicroBatch(rows, places, unused, stop)
 
     def _with_asking(self, records: list[Any], times: Ints, kinds: Any, asking: list[int]) -> Rows:
         """Rows of records; of those that ask there is what the join decides by, and no name that is new."""
@@ -403,7 +403,7 @@ class Encoder:
         if not stream.config.temporal_correction or stream.config.task == "regression":
             return False
         row = stream.models.get(model)
-        return row is None or not self._catalog.columns.subjects.corrected[row]
+        return row is None or not self._catalog.columns.entities.corrected[row]
 
     def _register(self, record: Any, news: _News) -> None:
         """Make known what is new of a record that is taken; all has been checked."""

@@ -3,9 +3,9 @@
 The next record is the one with the smallest time, ties in the order instances, predictions, labels.
 A topic that has nothing buffered holds the others back, unless the caller gives a *watermark*: nothing
 earlier will come from it. Watermarks are made from clocks and can be wrong; what was really taken can't
-be read off the records' times then. So it is written down: taking records moves the *cut*, the next
-offset of each topic, and between two cuts the order is that of time. A list of cuts (the journal)
-therefore says the whole order.
+be read off the records' times then. So it is written down: taking records moves the *offset vector*, the next
+offset of each topic, and between two offset vectors the order is that of time. A list of offset vectors (the
+journal) therefore says the whole order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from prequential.topics.messages import Record
 _EARLIEST, _LATEST = -(1 << 62), 1 << 62
 
 #: Next offset to take of instances, predictions, labels.
-Cut = tuple[int, ...]
+OffsetVector = tuple[int, ...]
 
 
 class Undecoded(NamedTuple):
@@ -125,7 +125,7 @@ class Batch:
             self._changes(self.records)
 
 
-class Round:
+class MicroBatch:
     """Records whose turn has come.
 
     `records` and `times` lie in order of kind, from `starts[kind]` to `starts[kind + 1]`, each kind's
@@ -195,7 +195,7 @@ class Merge:
 
     def __init__(self) -> None:
         #: Next offset to take, by kind.
-        self.cut: list[int] = [0, 0, 0]
+        self.vector: list[int] = [0, 0, 0]
         #: Next offset that may be added, by kind.
         self.added: list[int] = [0, 0, 0]
         #: Records buffered, by kind.
@@ -238,18 +238,18 @@ class Merge:
         """A topic has been read up to `end`: what lies between there and its last record isn't records.
 
         Such as the marker that ends a producer's transaction. Once retention has emptied a topic there is
-        nothing below it, so a cut before it could be read from no more.
+        nothing below it, so an offset vector before it could be read from no more.
         """
         self.added[kind] = max(self.added[kind], end)
         if not self.buffered[kind]:
-            self.cut[kind] = self.added[kind]
+            self.vector[kind] = self.added[kind]
 
     def skip(self, begins: Sequence[int]) -> None:
-        """Move the cut to these offsets, by topic, unless it is behind them: no record below will come."""
-        self.cut = list(map(max, self.cut, begins))
+        """Move on to these offsets, by topic, unless they lie behind: no record below will come."""
+        self.vector = list(map(max, self.vector, begins))
         self.added = list(map(max, self.added, begins))
 
-    def take(self, watermarks: Sequence[int | None], most: int) -> Round | None:
+    def take(self, watermarks: Sequence[int | None], most: int) -> MicroBatch | None:
         """Records whose turn has come, at most `most` of each topic; None if there are none.
 
         Parameters
@@ -262,8 +262,8 @@ class Merge:
 
         Returns
         -------
-        Round or None
-            They are taken: the cut lies behind them.
+        Micro-batch or None
+            They are taken: the offset vector lies behind them.
         """
         if not any(self.buffered):
             return None
@@ -290,46 +290,49 @@ class Merge:
                 left -= stop - start
                 if stop < end:
                     break
-        return Round(sources) if sources else None
+        return MicroBatch(sources) if sources else None
 
-    def take_until(self, cut: Cut) -> Round | None:
-        """Exactly the records below `cut`, all of which were added (see `covers`); None: there are none."""
+    def take_until(self, vector: OffsetVector) -> MicroBatch | None:
+        """Exactly the records below `vector`, all of which were added (`covers`); None: there are none."""
         sources: list[tuple[Batch, int, int]] = []
-        for kind, end in enumerate(cut):
-            while (queue := self._queues[kind]) and self.cut[kind] < end:
+        for kind, end in enumerate(vector):
+            while (queue := self._queues[kind]) and self.vector[kind] < end:
                 batch, start = queue[0], self._start[kind]
                 stop = bisect_left(batch.offsets, end, start)
                 if stop == start:
                     break
                 sources.append(_decoded(batch, start, stop))
                 self._advance(kind, batch, stop)
-        self.cut = list(map(max, self.cut, cut))
-        self.added = list(map(max, self.added, cut))
-        return Round(sources) if sources else None
+        self.vector = list(map(max, self.vector, vector))
+        self.added = list(map(max, self.added, vector))
+        return MicroBatch(sources) if sources else None
 
-    def ahead(self, watermarks: Sequence[int | None], most: int, until: Cut | None = None) -> tuple[Cut, int]:
-        """The cut behind the next records whose turn has come, and how many they are, at most `most`.
+    def ahead(
+        self, watermarks: Sequence[int | None], most: int, until: OffsetVector | None = None
+    ) -> tuple[OffsetVector, int]:
+        """The offsets behind the next records whose turn has come, and how many they are, at most `most`.
 
-        Nothing is taken. With `until` they are records below that cut, all of which must have been added, and
-        watermarks don't matter: it may be any part of what `take_until` would take, from its beginning. Its
-        cut isn't beyond `until`, wherever the topics have been read to since (see `reach`).
+        Nothing is taken. With `until` they are records below that offset vector, all of which must have been
+        added, and watermarks don't matter: it may be any part of what `take_until` would take, from its
+        beginning. Its offset vector isn't beyond `until`, wherever the topics have been read to since (see
+        `reach`).
         """
         ends = (_LATEST,) * 3 if until is None else until
         # By kind: the time of its next record, or the smallest that it can have; and whether it is here.
         heads = [self._head(kind, 0, ends[kind], watermarks[kind], until) for kind in range(3)]
-        cut, ahead, taken = list(self.cut), [0, 0, 0], 0
+        vector, ahead, taken = list(self.vector), [0, 0, 0], 0
         while taken < most:
             (_, kind), offset = min(heads, key=lambda head: head[0])
             if offset is None:
                 break
-            cut[kind] = offset + 1
+            vector[kind] = offset + 1
             ahead[kind] += 1
             taken += 1
             heads[kind] = self._head(kind, ahead[kind], ends[kind], watermarks[kind], until)
-        return tuple(map(min, cut, ends)), taken
+        return tuple(map(min, vector, ends)), taken
 
     def _head(
-        self, kind: int, place: int, end: int, watermark: int | None, until: Cut | None
+        self, kind: int, place: int, end: int, watermark: int | None, until: OffsetVector | None
     ) -> tuple[tuple[int, int], int | None]:
         """Time and kind, and the offset, of the record that is `place` behind the head.
 
@@ -347,9 +350,9 @@ class Merge:
         latest = self._latest[kind]
         return (latest if watermark is None else max(latest, watermark), kind), None
 
-    def covers(self, cut: Cut) -> bool:
-        """Whether all records below `cut` have been added."""
-        return all(added >= end for added, end in zip(self.added, cut))
+    def covers(self, vector: OffsetVector) -> bool:
+        """Whether all records below `vector` have been added."""
+        return all(added >= end for added, end in zip(self.added, vector))
 
     def _time_at(self, kind: int, place: int) -> int:
         """Time of the record that is `place` behind the head."""
@@ -362,17 +365,17 @@ class Merge:
 
     def _advance(self, kind: int, batch: Batch, stop: int) -> None:
         self.buffered[kind] -= stop - self._start[kind]
-        self.cut[kind] = batch.offsets[stop - 1] + 1 if self.buffered[kind] else self.added[kind]
+        self.vector[kind] = batch.offsets[stop - 1] + 1 if self.buffered[kind] else self.added[kind]
         self._taken[kind] = int(batch.times[stop - 1])
         if stop == len(batch.times):
             self._queues[kind].popleft()
             stop = 0
         self._start[kind] = stop
 
-    def joins(self, taken: Round) -> bool:
-        """Whether this round, just taken, continues in order of time what was taken before.
+    def joins(self, taken: MicroBatch) -> bool:
+        """Whether this micro-batch, just taken, continues in order of time what was taken before.
 
-        If so the cut between them needn't be written down.
+        If so the offset vector between them needn't be written down.
         """
         first, last = int(taken.order[0]), int(taken.order[-1])
         continues = (int(taken.times[first]), taken.kind(first)) >= self._last
@@ -380,14 +383,14 @@ class Merge:
         return continues
 
     def snapshot(self) -> list[object]:
-        """The cut, and the times behind which records come late, for `restore`; nothing that is buffered."""
-        return [list(self.cut), list(self._taken), list(self._last)]
+        """Offsets, and the times behind which records come late, for `restore`; nothing that is buffered."""
+        return [list(self.vector), list(self._taken), list(self._last)]
 
     def restore(self, state: Any) -> None:
-        """Become what a snapshot says: at its cut, with nothing buffered."""
-        cut, taken, last = state
+        """Become what a snapshot says: at its offset vector, with nothing buffered."""
+        vector, taken, last = state
         self.__init__()  # type: ignore[misc]
-        self.cut, self.added = list(cut), list(cut)
+        self.vector, self.added = list(vector), list(vector)
         self._taken, self._latest = list(taken), list(taken)
         self._last = tuple(last)
 

@@ -167,7 +167,7 @@ def together(parts: Sequence[Plain]) -> Plain | None:
 
 
 class PlainRecords(Sequence[Any]):
-    """Records of a round in the plain form, in an order of their own. Objects are made of those asked for."""
+    """Records of a batch in the plain form, in an order of their own. Objects are made of those asked for."""
 
     def __init__(self, plain: Plain, places: Ints) -> None:
         self.plain, self.places = plain, places
@@ -191,7 +191,7 @@ class PlainRecords(Sequence[Any]):
 
 
 def instance_ids(records: Sequence[Any], which: Ints) -> list[str]:
-    """The instance ids at places `which`, (n,) int64, among a round's records; makes no other objects."""
+    """The instance ids at places `which`, (n,) int64, among a batch's records; makes no other objects."""
     if isinstance(records, PlainRecords):
         return records.plain.instance_ids(records.places[which])
     return [records[one].instance_id for one in which.tolist()]

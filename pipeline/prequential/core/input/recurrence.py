@@ -59,7 +59,7 @@ class Recurrence(NamedTuple):
 
 
 def new_recurrence() -> Recurrence:
-    """Tables in which no id is followed."""
+    """Tables of no streams, in which no id is followed."""
     return Recurrence(records(Followed, _PLACES), Gone(*(np.zeros(0, dtype=np.int64) for _ in Gone._fields)))
 
 

@@ -13,7 +13,7 @@ from prequential.core.detectors.budgets import due
 from prequential.core.join.scoring import score
 from prequential.core.tables.events import MET
 from prequential.core.tables.logs import DUE, OUTCOMES, Logs, add_event, add_latency, add_segment_event
-from prequential.core.tables.outcomes import OUTCOME, REFERENCE
+from prequential.core.tables.outcomes import OUTCOME, REFERENCE, REVISION
 from prequential.core.tables.store import NO_CLASS, Predictions, Store
 from prequential.core.tables.streams import Registry
 
@@ -136,21 +136,23 @@ def knows(predictions: Predictions, prediction: int) -> bool:
 
 @inlined
 def put(
-    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int,
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, entity: int,
     position: int, number: int, prediction: int, whose: int, old: int, judged: int, kind: int,
 ) -> None:  # fmt: skip
-    """One row: an outcome of a subject's stage at `position`, or its revision from the label `old`."""
+    """One row: an outcome of an entity's stage at `position`, or its revision from the label `old`."""
     log, labels = logs.outcomes, store.labels
     label = store.instances.label[slot]
     row = logs.used[OUTCOMES]
     logs.used[OUTCOMES] = row + 1
     log.kind[row] = kind
-    log.plan[row] = registry.subjects.plan[subject]
-    log.subject[row] = subject
-    log.sequence[row] = registry.subjects.first[subject] + position
+    log.plan[row] = registry.entities.plan[entity]
+    log.entity[row] = entity
+    log.sequence[row] = registry.entities.first[entity] + position
     log.number[row] = number
     log.label[row] = old
-    log.revised[row] = labels.label[label]
+    log.revised[row] = (
+        labels.label[label] if kind == REVISION else registry.entities.revisions[entity]
+    )
     log.prediction[row] = _class_of(registry, store.predictions, stream, prediction, whose)
     log.bits[row] = bits_of(store.predictions, prediction, judged)
     log.known[row] = knows(store.predictions, prediction)
@@ -175,11 +177,11 @@ def put(
 
 
 @inlined
-def put_stages(
-    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int,
+def write_outcomes(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, entity: int,
     number: int, model: int, first: int, whose: int, old: int, judged: int, kind: int,
 ) -> None:  # fmt: skip
-    """A subject's rows for all stages but those at an age, from a model's predictions in a list.
+    """An entity's rows for all stages but those at an age, from a model's predictions in a list.
 
     There is none for `initial` while it is the same as `final`.
     """
@@ -187,16 +189,16 @@ def put_stages(
     initial = earliest_of(predictions, first, model)
     position = 0
     if streams.initial[stream]:
-        if not registry.subjects.single[subject]:
+        if not registry.entities.single[entity]:
             put(
-                registry, store, logs, record, stream, slot, subject, position, number, initial, whose, old,
+                registry, store, logs, record, stream, slot, entity, position, number, initial, whose, old,
                 judged, kind,
             )  # fmt: skip
         position += 1
     if streams.final[stream]:
         latest = latest_of(predictions, first, model, _EVER)
         put(
-            registry, store, logs, record, stream, slot, subject, position, number, latest, whose, old,
+            registry, store, logs, record, stream, slot, entity, position, number, latest, whose, old,
             judged, kind,
         )  # fmt: skip
         position += 1
@@ -205,23 +207,23 @@ def put_stages(
     for b in range(1, bins + 1):
         chosen = latest_of(predictions, first, model, end_of_bin(t0, t1, b, bins))
         put(
-            registry, store, logs, record, stream, slot, subject, position, number, chosen or initial,
+            registry, store, logs, record, stream, slot, entity, position, number, chosen or initial,
             whose, old, judged, kind,
         )  # fmt: skip
         position += 1
 
 
 @inner
-def _count(registry: Registry, logs: Logs, stream: int, subject: int, t1: int) -> int:
-    """A subject has one more outcome; returns its number."""
-    subjects = registry.subjects
-    number = subjects.outcomes[subject] + 1
-    subjects.outcomes[subject] = number
-    subjects.newest_ts[subject] = t1
-    subjects.changed[subject] = 1
+def _count(registry: Registry, logs: Logs, stream: int, entity: int, t1: int) -> int:
+    """An entity has one more outcome; returns its number."""
+    entities = registry.entities
+    number = entities.outcomes[entity] + 1
+    entities.outcomes[entity] = number
+    entities.newest_ts[entity] = t1
+    entities.changed[entity] = 1
     emit = registry.streams.emit_outcomes[stream]
     if emit and number % emit == 0:
-        logs.due[logs.used[DUE]] = subject
+        logs.due[logs.used[DUE]] = entity
         logs.used[DUE] += 1
     return number
 
@@ -244,7 +246,7 @@ def segment_row(
         value = store.marks.segments[slot, key]
     if not value:
         return -1
-    return registry.subjects.segments[model] + key * registry.streams.slots[stream] + value - 1
+    return registry.entities.segments[model] + key * registry.streams.slots[stream] + value - 1
 
 
 @inner
@@ -266,13 +268,13 @@ def _note_version(registry: Registry, store: Store, model: int, number: int, fir
 
     By the predictions' time: labels of a former version's predictions may still come after it.
     """
-    subjects, predictions = registry.subjects, store.predictions
+    entities, predictions = registry.entities, store.predictions
     latest = latest_of(predictions, first, model, _EVER)
     version, ts = predictions.version[latest], predictions.ts[latest]
-    if version and (not subjects.version[model] or ts >= subjects.version_ts[model]):
-        subjects.version_ts[model] = ts
-        if version != subjects.version[model]:
-            subjects.version[model], subjects.version_since[model] = version, number
+    if version and (not entities.version[model] or ts >= entities.version_ts[model]):
+        entities.version_ts[model] = ts
+        if version != entities.version[model]:
+            entities.version[model], entities.version_since[model] = version, number
 
 
 @inlined
@@ -280,7 +282,7 @@ def _complete_model(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, model: int, first: int
 ) -> None:
     """A model's outcome in all stages, then those of its correction and in its segments."""
-    streams, subjects, predictions = registry.streams, registry.subjects, store.predictions
+    streams, entities, predictions = registry.streams, registry.entities, store.predictions
     label = store.instances.label[slot]
     y, t1 = store.labels.label[label], store.labels.t1[label]
     judged = y
@@ -288,14 +290,14 @@ def _complete_model(
     if streams.versions[stream]:
         _note_version(registry, store, model, number, first)
     if is_twofold(predictions, first, model, t1):
-        subjects.twofold[model] = 1
-    put_stages(
+        entities.twofold[model] = 1
+    write_outcomes(
         registry, store, logs, record, stream, slot, model, number, model, first, OWN, y, judged, OUTCOME
     )
-    if subjects.corrected[model] and all_corrected(registry, store, stream, slot, model, first):
-        shadow = subjects.corrected[model]
+    if entities.corrected[model] and all_corrected(registry, store, stream, slot, model, first):
+        shadow = entities.corrected[model]
         its = _count(registry, logs, stream, shadow, t1)
-        put_stages(
+        write_outcomes(
             registry, store, logs, record, stream, slot, shadow, its, model, first, CORRECTED, y, judged,
             OUTCOME,
         )  # fmt: skip
@@ -310,11 +312,11 @@ def _complete_model(
             row = segment_row(registry, store, stream, slot, model, own, key)
             if row >= 0:
                 add_segment_event(logs, model, row, 1)
-                subject = registry.segment_rows.subject[row]
-                its = _count(registry, logs, stream, subject, t1)
+                entity = registry.segment_rows.entity[row]
+                its = _count(registry, logs, stream, entity, t1)
                 store.values.segment_numbers[head, key] = its
-                put_stages(
-                    registry, store, logs, record, stream, slot, subject, its, model, first, OWN, y, judged,
+                write_outcomes(
+                    registry, store, logs, record, stream, slot, entity, its, model, first, OWN, y, judged,
                     OUTCOME,
                 )  # fmt: skip
 
@@ -344,7 +346,7 @@ def _complete_ages(
     first: int,
 ) -> None:  # fmt: skip
     """A model's outcomes at an age; none where the label came sooner, or it had said nothing by then."""
-    streams, subjects, predictions = registry.streams, registry.subjects, store.predictions
+    streams, entities, predictions = registry.streams, registry.entities, store.predictions
     label = store.instances.label[slot]
     t0, t1, y = store.labels.t0[label], store.labels.t1[label], store.labels.label[label]
     head = first
@@ -355,11 +357,11 @@ def _complete_ages(
         age = registry.ages.age[streams.ages[stream] + stage]
         chosen = latest_of(predictions, first, model, t0 + age) if t1 - t0 >= age else 0
         if chosen:
-            subject = subjects.after[model] + stage
-            number = _count(registry, logs, stream, subject, t1)
+            entity = entities.after[model] + stage
+            number = _count(registry, logs, stream, entity, t1)
             store.values.after_numbers[head, stage] = number
             put(
-                registry, store, logs, record, stream, slot, subject, 0, number, chosen, OWN, y, y, OUTCOME,
+                registry, store, logs, record, stream, slot, entity, 0, number, chosen, OWN, y, y, OUTCOME,
             )  # fmt: skip
 
 
@@ -372,12 +374,12 @@ def number_at_age(registry: Registry, store: Store, stream: int, label: int, age
     number = store.label_values.after_numbers[label, stage]
     if not number:
         return 0
-    streams, subjects, most = registry.streams, registry.subjects, 0
+    streams, entities, most = registry.streams, registry.entities, 0
     for which in range(2):
-        subject = (streams.majority_subject if which else streams.persistent_subject)[stream]
-        if subject:
-            most = max(most, subjects.outcomes[subjects.after[subject] + stage])
-    return number - (most - subjects.outcomes[aged])
+        entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
+        if entity:
+            most = max(most, entities.outcomes[entities.after[entity] + stage])
+    return number - (most - entities.outcomes[aged])
 
 
 @inner
@@ -385,7 +387,7 @@ def _complete_baselines(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, first: int
 ) -> None:
     """The evaluated baselines' outcomes of an instance, at the times of the reference model's predictions."""
-    streams, subjects = registry.streams, registry.subjects
+    streams, entities = registry.streams, registry.entities
     label = store.instances.label[slot]
     t0, t1, y = store.labels.t0[label], store.labels.t1[label], store.labels.label[label]
     for stage in range(streams.age_count[stream]):
@@ -393,20 +395,20 @@ def _complete_baselines(
     reference = reference_of(store.predictions, first)
     twofold = is_twofold(store.predictions, first, reference, t1)
     for which in range(2):
-        subject = (streams.majority_subject if which else streams.persistent_subject)[stream]
-        if subject:
+        entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
+        if entity:
             if twofold:
-                subjects.twofold[subject] = 1
-            number = _count(registry, logs, stream, subject, t1)
-            put_stages(
-                registry, store, logs, record, stream, slot, subject, number, reference, first,
+                entities.twofold[entity] = 1
+            number = _count(registry, logs, stream, entity, t1)
+            write_outcomes(
+                registry, store, logs, record, stream, slot, entity, number, reference, first,
                 PERSISTENT + which, y, y, OUTCOME,
             )  # fmt: skip
             for stage in range(streams.age_count[stream]):
                 age = registry.ages.age[streams.ages[stream] + stage]
                 chosen = latest_of(store.predictions, first, reference, t0 + age) if t1 - t0 >= age else 0
                 if chosen:
-                    aged = subjects.after[subject] + stage
+                    aged = entities.after[entity] + stage
                     number = _count(registry, logs, stream, aged, t1)
                     known = store.label_values.after_numbers[label, stage]
                     store.label_values.after_numbers[label, stage] = max(known, number)
@@ -425,6 +427,7 @@ def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, p
     row = add_event(logs, MET, predictions.model[prediction], predictions.ts[prediction])
     logs.events.t1[row] = labels.t1[label]
     logs.events.prediction[row] = predictions.label[prediction]
+    logs.events.bin[row] = predictions.bin[prediction]
     logs.events.label[row] = y
     logs.events.bits[row] = bits_of(predictions, prediction, y)
     logs.events.known[row] = knows(predictions, prediction)
@@ -451,14 +454,14 @@ def complete(registry: Registry, store: Store, logs: Logs, record: int, stream: 
     row = first
     while row:
         model = predictions.model[row]
-        if is_first_of_model(predictions, first, row) and not registry.subjects.retired[model]:
+        if is_first_of_model(predictions, first, row) and not registry.entities.retired[model]:
             _complete_model(registry, store, logs, record, stream, slot, model, first)
         row = predictions.next[row]
     _complete_baselines(registry, store, logs, record, stream, slot, first)
     row = first
     while row:
         model = predictions.model[row]
-        if is_first_of_model(predictions, first, row) and not registry.subjects.retired[model]:
+        if is_first_of_model(predictions, first, row) and not registry.entities.retired[model]:
             _complete_ages(registry, store, logs, record, stream, slot, model, first)
         row = predictions.next[row]
 
@@ -482,6 +485,6 @@ def remember_numbers(registry: Registry, store: Store, first: int) -> None:
     predictions = store.predictions
     row = first
     while row:
-        number = registry.subjects.outcomes[predictions.model[row]] & LOW
+        number = registry.entities.outcomes[predictions.model[row]] & LOW
         predictions.extra[row] = number - (LOW + 1) if number > LOW >> 1 else number
         row = predictions.next[row]

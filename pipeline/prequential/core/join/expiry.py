@@ -102,7 +102,7 @@ def _end(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, c
 @inner
 def _expire(registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> None:
     """The label's time is over: every prediction that waits counts as expired."""
-    streams, subjects, predictions = registry.streams, registry.subjects, store.predictions
+    streams, entities, predictions = registry.streams, registry.entities, store.predictions
     first = store.instances.first[slot]
     if not first:
         streams.instances_without_predictions[stream] += 1
@@ -112,12 +112,13 @@ def _expire(registry: Registry, store: Store, logs: Logs, stream: int, slot: int
         model = predictions.model[row]
         if store.instances.version[slot] == NO_VERSION:
             streams.predictions_without_instance[stream] += 1
-        if subjects.retired[model]:
+        if entities.retired[model]:
             row = predictions.next[row]
             continue
-        subjects.expired[model] += 1
+        entities.expired[model] += 1
         event = add_event(logs, PREDICTION_EXPIRED, model, predictions.ts[row])
         logs.events.prediction[event] = predictions.label[row]
+        logs.events.bin[event] = predictions.bin[row]
         if keys and is_first_of_model(predictions, first, row):
             own = first_with_segments(store, first, model, keys)
             for key in range(keys):

@@ -37,6 +37,7 @@ from prequential.core.tables.logs import (
     note_dropped,
 )
 from prequential.core.tables.records import INSTANCE, LABEL, PREDICTION, Rows
+from prequential.core.tables.scores import confidence_bin
 from prequential.core.tables.store import (
     EXPIRED,
     LABELLED,
@@ -57,7 +58,7 @@ from prequential.core.tables.store import (
 from prequential.core.tables.streams import Registry, count_label, lift
 
 #: Why the join stops: all rows are done; the logs are full; messages are due by count; a segment has no
-#: subject yet; a record would be taken whose names aren't known yet; `initial` of a subject becomes another
+#: entity yet; a record would be taken whose names aren't known yet; `initial` of an entity becomes another
 #: sequence than `final`.
 DONE, FULL, EMIT, NEW_SEGMENT, NEW_NAMES, NEW_STAGE = range(6)
 
@@ -70,9 +71,28 @@ def join(
     rows: Rows, start: int, stop: int, registry: Registry, store: Store, logs: Logs, most_instances: int,
     most_predictions: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Process the rows from `start` up to `stop`; returns the next row, and why it stopped there.
+    """Process the rows from `start` up to `stop` - 1, in order.
 
-    `most_instances` are those that the shard may hold, `most_predictions` those that may wait for one label.
+    Parameters
+    ----------
+    rows
+        Of a micro-batch; `hashes` and `refused` are written.
+    start, stop
+        The first row, and the one behind the last.
+    registry, store, logs
+        The state, which is updated, and what happens, which is appended.
+    most_instances
+        That the shard may hold.
+    most_predictions
+        That may wait for one label.
+
+    Returns
+    -------
+    row : int
+        The next row.
+    why : int
+        Why it stopped there: DONE; EMIT, where messages are due; FULL, where a log has no room; NEW_NAMES or
+        NEW_SEGMENT, where something is to be registered first.
     """
     streams, wheels, used = registry.streams, store.wheels, logs.used
     if used[OVERDUE]:
@@ -182,7 +202,7 @@ def _too_many(
 def _lacks_segment(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> bool:
-    """Whether an outcome that the row may make is in a segment that has no subject yet; notes which."""
+    """Whether an outcome that the row may make is in a segment that has no entity yet; notes which."""
     streams, predictions = registry.streams, store.predictions
     for key in range(streams.keys[stream]):
         if rows.kind[i] == PREDICTION:
@@ -203,10 +223,10 @@ def _lacks_segment(
 
 @inner
 def _wants(registry: Registry, logs: Logs, stream: int, model: int, key: int, value: int) -> bool:
-    if registry.subjects.retired[model]:  # whose segments have no rows any more
+    if registry.entities.retired[model]:  # whose segments have no rows any more
         return False
-    row = registry.subjects.segments[model] + key * registry.streams.slots[stream] + value - 1
-    if registry.segment_rows.subject[row]:
+    row = registry.entities.segments[model] + key * registry.streams.slots[stream] + value - 1
+    if registry.segment_rows.entity[row]:
         return False
     logs.used[WANTED] = row
     return True
@@ -220,7 +240,7 @@ def _parts(
 
     From there on `initial` isn't `final`, which it has been the same as.
     """
-    streams, subjects, predictions = registry.streams, registry.subjects, store.predictions
+    streams, entities, predictions = registry.streams, registry.entities, store.predictions
     t1, horizon = rows.ts[i], streams.horizon[stream]
     if store.instances.state[slot] != WAITING or t1 - (store.links.deadline[slot] - horizon) > horizon:
         return False
@@ -228,15 +248,15 @@ def _parts(
     row = first
     while row:
         model = predictions.model[row]
-        if subjects.single[model] and is_twofold(predictions, first, model, t1):
+        if entities.single[model] and is_twofold(predictions, first, model, t1):
             logs.used[WANTED] = model
             return True
         row = predictions.next[row]
     if is_twofold(predictions, first, reference_of(predictions, first), t1):
         for which in range(2):
-            subject = (streams.majority_subject if which else streams.persistent_subject)[stream]
-            if subject and subjects.single[subject]:
-                logs.used[WANTED] = subject
+            entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
+            if entity and entities.single[entity]:
+                logs.used[WANTED] = entity
                 return True
     return False
 
@@ -369,11 +389,14 @@ def _add_prediction(
     predictions.judged[row] = 0
     predictions.corrected[row] = 0
     predictions.version[row] = rows.version[i]
+    predictions.bin[row] = 0
     predictions.extra[row] = 0
     if streams.regression[stream]:
         values.number[row, 0] = rows.number[i]
     elif streams.probabilities[stream]:
         predictions.extra[row] = _keep_probabilities(rows, i, store)
+    if streams.expects[stream]:
+        predictions.bin[row] = _bin_of(rows, i, registry, stream)
     if streams.correction[stream]:
         predictions.corrected[row] = 1 + _corrected(rows, i, registry, stream)
     for key in range(streams.keys[stream]):
@@ -387,8 +410,23 @@ def _add_prediction(
         predictions.next[last] = row
     event = add_event(logs, WAITS, rows.model[i], rows.ts[i])
     logs.events.prediction[event] = rows.label[i]
+    logs.events.bin[event] = predictions.bin[row]
     logs.events.t1[event] = streams.clock[stream]
     return row
+
+
+@inner
+def _bin_of(rows: Rows, i: int, registry: Registry, stream: int) -> int:
+    """The bin of a record's confidence in the class that it predicts; 0: it gives no probabilities."""
+    first, end = rows.probabilities[i], rows.probabilities[i + 1]
+    if first == end:
+        return 0
+    confidence = 0.0
+    answer = registry.classes.name[registry.streams.classes[stream] + rows.label[i]]
+    for k in range(first, end):
+        if rows.names[k] == answer:
+            confidence = rows.p[k]
+    return confidence_bin(confidence)
 
 
 @inner
@@ -430,7 +468,7 @@ def _corrected(rows: Rows, i: int, registry: Registry, stream: int) -> int:
 def _prediction(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> None:
-    streams, subjects = registry.streams, registry.subjects
+    streams, entities = registry.streams, registry.entities
     instances, predictions, labels = store.instances, store.predictions, store.labels
     horizon, ts, model = streams.horizon[stream], rows.ts[i], rows.model[i]
     state = instances.state[slot]
@@ -440,23 +478,23 @@ def _prediction(
         _run_until(registry, store, stream, slot, ts + horizon)
     elif state == WAITING:
         if _repeats(rows, i, registry, store, stream, slot):
-            subjects.duplicate[model] += 1
+            entities.duplicate[model] += 1
             note_dropped(logs, DUPLICATE + PREDICTION, i)
             return
         _add_prediction(rows, i, registry, store, logs, stream, slot)
         if instances.version[slot] == NO_VERSION and ts + horizon < store.links.deadline[slot]:
             _run_until(registry, store, stream, slot, ts + horizon)
     elif state == EXPIRED:
-        subjects.expired[model] += 1
+        entities.expired[model] += 1
         note_dropped(logs, EXPIRED_PREDICTION, i)
     elif ts > labels.t1[instances.label[slot]]:
-        subjects.late[model] += 1
+        entities.late[model] += 1
         note_dropped(logs, LATE_PREDICTION, i)
     elif state == SETTLED:
         row = instances.first[slot]
         while row:
             if predictions.model[row] == model:
-                subjects.duplicate[model] += 1
+                entities.duplicate[model] += 1
                 note_dropped(logs, DUPLICATE + PREDICTION, i)
                 return
             row = predictions.next[row]
@@ -571,8 +609,10 @@ def _drop_late(registry: Registry, store: Store, logs: Logs, stream: int, slot: 
         following = predictions.next[row]
         if predictions.ts[row] > t1:
             model = predictions.model[row]
-            registry.subjects.late[model] += 1
-            add_event(logs, LATE, model, predictions.ts[row])
+            registry.entities.late[model] += 1
+            event = add_event(logs, LATE, model, predictions.ts[row])
+            logs.events.prediction[event] = predictions.label[row]
+            logs.events.bin[event] = predictions.bin[row]
             if before:
                 predictions.next[before] = following
             else:

@@ -16,9 +16,9 @@ from prequential.core.join.completing import (
     latest_of,
     number_at_age,
     put,
-    put_stages,
     reference_of,
     segment_row,
+    write_outcomes,
 )
 from prequential.core.tables.logs import Logs
 from prequential.core.tables.outcomes import REFERENCE
@@ -34,20 +34,20 @@ def refer(
 
     By the label as it is now: both models are judged by the same one. Probabilities aren't known any more.
     """
-    predictions, subjects = store.predictions, registry.subjects
+    predictions, entities = store.predictions, registry.entities
     first = store.instances.first[slot]
     label = store.instances.label[slot]
     y, t0 = store.labels.label[label], store.labels.t0[label]
     row = first
     while row != joined:
         model = predictions.model[row]
-        if is_first_of_model(predictions, first, row) and not subjects.retired[model]:
-            put_stages(
+        if is_first_of_model(predictions, first, row) and not entities.retired[model]:
+            write_outcomes(
                 registry, store, logs, record, stream, slot, model, 0, model, first, OWN, y, y, REFERENCE
             )
-            shadow = subjects.corrected[model]
+            shadow = entities.corrected[model]
             if shadow and all_corrected(registry, store, stream, slot, model, first):
-                put_stages(
+                write_outcomes(
                     registry, store, logs, record, stream, slot, shadow, 0, model, first, CORRECTED, y, y,
                     REFERENCE,
                 )  # fmt: skip
@@ -55,9 +55,9 @@ def refer(
                 if store.values.segment_numbers[row, key]:
                     own = first_with_segments(store, first, model, registry.streams.keys[stream])
                     its = segment_row(registry, store, stream, slot, model, own, key)
-                    subject = registry.segment_rows.subject[its]
-                    put_stages(
-                        registry, store, logs, record, stream, slot, subject, 0, model, first, OWN, y, y,
+                    entity = registry.segment_rows.entity[its]
+                    write_outcomes(
+                        registry, store, logs, record, stream, slot, entity, 0, model, first, OWN, y, y,
                         REFERENCE,
                     )  # fmt: skip
             for stage in range(registry.streams.age_count[stream]):
@@ -65,7 +65,7 @@ def refer(
                     age = registry.ages.age[registry.streams.ages[stream] + stage]
                     chosen = latest_of(predictions, first, model, t0 + age)
                     put(
-                        registry, store, logs, record, stream, slot, subjects.after[model] + stage, 0, 0,
+                        registry, store, logs, record, stream, slot, entities.after[model] + stage, 0, 0,
                         chosen, OWN, y, y, REFERENCE,
                     )  # fmt: skip
         row = predictions.next[row]
@@ -77,21 +77,21 @@ def _refer_to_baselines(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, first: int
 ) -> None:
     """Likewise, to those of the evaluated baselines."""
-    streams, subjects = registry.streams, registry.subjects
+    streams, entities = registry.streams, registry.entities
     label = store.instances.label[slot]
     y, t0 = store.labels.label[label], store.labels.t0[label]
     reference = reference_of(store.predictions, first)
     for which in range(2):
-        subject = (streams.majority_subject if which else streams.persistent_subject)[stream]
-        if not subject:
+        entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
+        if not entity:
             continue
-        if store.labels.completed[label] > subjects.began[subject]:
-            put_stages(
-                registry, store, logs, record, stream, slot, subject, 0, reference, first,
+        if store.labels.completed[label] > entities.began[entity]:
+            write_outcomes(
+                registry, store, logs, record, stream, slot, entity, 0, reference, first,
                 PERSISTENT + which, y, y, REFERENCE,
             )  # fmt: skip
         for stage in range(streams.age_count[stream]):
-            aged = subjects.after[subject] + stage
+            aged = entities.after[entity] + stage
             if number_at_age(registry, store, stream, label, aged, stage) > 0:
                 age = registry.ages.age[streams.ages[stream] + stage]
                 chosen = latest_of(store.predictions, first, reference, t0 + age)

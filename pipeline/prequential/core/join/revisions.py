@@ -17,9 +17,9 @@ from prequential.core.join.completing import (
     latest_of,
     number_at_age,
     put,
-    put_stages,
     reference_of,
     segment_row,
+    write_outcomes,
 )
 from prequential.core.tables.events import REVISED
 from prequential.core.tables.logs import Logs, add_event
@@ -30,22 +30,22 @@ from prequential.core.tables.streams import Registry
 
 @inner
 def _revise_stages(
-    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, subject: int,
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, entity: int,
     number: int, model: int, first: int, whose: int, old: int, judged: int,
 ) -> None:  # fmt: skip
-    """Move one outcome of a subject in all stages but those at an age."""
-    _touch(registry, subject)
+    """Move one outcome of an entity in all stages but those at an age."""
+    _touch(registry, entity)
     if not registry.streams.regression[stream]:
-        put_stages(
-            registry, store, logs, record, stream, slot, subject, number, model, first, whose, old, judged,
+        write_outcomes(
+            registry, store, logs, record, stream, slot, entity, number, model, first, whose, old, judged,
             REVISION,
         )  # fmt: skip
 
 
 @inner
-def _touch(registry: Registry, subject: int) -> None:
-    registry.subjects.revisions[subject] += 1
-    registry.subjects.changed[subject] = 1
+def _touch(registry: Registry, entity: int) -> None:
+    registry.entities.revisions[entity] += 1
+    registry.entities.changed[entity] = 1
 
 
 @inner
@@ -56,7 +56,7 @@ def revise(
 
     Baselines and what was judged right of them keep what they saw.
     """
-    streams, subjects, predictions = registry.streams, registry.subjects, store.predictions
+    streams, entities, predictions = registry.streams, registry.entities, store.predictions
     regression = streams.regression[stream]
     label = store.instances.label[slot]
     first, at_first = store.instances.first[slot], store.labels.first[label]
@@ -66,6 +66,7 @@ def revise(
             judged = predictions.judged[row] - 1 if predictions.judged[row] else at_first
             event = add_event(logs, REVISED, predictions.model[row], predictions.ts[row])
             logs.events.prediction[event] = predictions.label[row]
+            logs.events.bin[event] = predictions.bin[row]
             logs.events.label[event] = old
             logs.events.revised[event] = store.labels.label[label]
             logs.events.bits[event] = bits_of(predictions, row, judged)
@@ -73,10 +74,10 @@ def revise(
     row = first
     while row:
         model = predictions.model[row]
-        if is_first_of_model(predictions, first, row) and not subjects.retired[model]:
+        if is_first_of_model(predictions, first, row) and not entities.retired[model]:
             initial = earliest_of(predictions, first, model)
             judged = predictions.judged[initial] - 1 if predictions.judged[initial] else at_first
-            outcomes = subjects.outcomes[model]
+            outcomes = entities.outcomes[model]
             number = outcomes - ((outcomes - predictions.extra[row]) & LOW)
             _revise_stages(
                 registry, store, logs, record, stream, slot, model, number, model, first, OWN, old, judged
@@ -86,9 +87,9 @@ def revise(
                 if number:
                     own = first_with_segments(store, first, model, streams.keys[stream])
                     its = segment_row(registry, store, stream, slot, model, own, key)
-                    subject = registry.segment_rows.subject[its]
+                    entity = registry.segment_rows.entity[its]
                     _revise_stages(
-                        registry, store, logs, record, stream, slot, subject, number, model, first, OWN,
+                        registry, store, logs, record, stream, slot, entity, number, model, first, OWN,
                         old, judged,
                     )  # fmt: skip
             for stage in range(streams.age_count[stream]):
@@ -97,10 +98,10 @@ def revise(
                     age = registry.ages.age[streams.ages[stream] + stage]
                     chosen = latest_of(predictions, first, model, store.labels.t0[label] + age)
                     judged = predictions.judged[chosen] - 1 if predictions.judged[chosen] else at_first
-                    _touch(registry, subjects.after[model] + stage)
+                    _touch(registry, entities.after[model] + stage)
                     if not regression:
                         put(
-                            registry, store, logs, record, stream, slot, subjects.after[model] + stage, 0,
+                            registry, store, logs, record, stream, slot, entities.after[model] + stage, 0,
                             number, chosen, OWN, old, judged, REVISION,
                         )  # fmt: skip
         row = predictions.next[row]
@@ -112,22 +113,22 @@ def _revise_baselines(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, first: int, old: int
 ) -> None:
     """Likewise, of the evaluated baselines."""
-    streams, subjects = registry.streams, registry.subjects
+    streams, entities = registry.streams, registry.entities
     label = store.instances.label[slot]
     judged = store.labels.first[label]
     reference = reference_of(store.predictions, first)
     for which in range(2):
-        subject = (streams.majority_subject if which else streams.persistent_subject)[stream]
-        if not subject:
+        entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
+        if not entity:
             continue
-        number = store.labels.completed[label] - subjects.began[subject]
+        number = store.labels.completed[label] - entities.began[entity]
         if number > 0:
             _revise_stages(
-                registry, store, logs, record, stream, slot, subject, number, reference, first,
+                registry, store, logs, record, stream, slot, entity, number, reference, first,
                 PERSISTENT + which, old, judged,
             )  # fmt: skip
         for stage in range(streams.age_count[stream]):
-            aged = subjects.after[subject] + stage
+            aged = entities.after[entity] + stage
             number = number_at_age(registry, store, stream, label, aged, stage)
             if number > 0:
                 age = registry.ages.age[streams.ages[stream] + stage]

@@ -1,4 +1,4 @@
-"""What estimators say of subjects: who and what each line is about, and the values of all of them at once."""
+"""What estimators say of entities: who and what each line is about, and the values of all of them at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.catalog.catalog import Catalog, Stream, Subject
+from prequential.core.catalog.catalog import Catalog, Entity, Stream
 from prequential.core.compiled.mathematics import added, exp, log
 from prequential.core.estimators.measuring import Measured, measured, new_measured
 from prequential.core.estimators.naming import RANDOM_SUFFIX
@@ -30,15 +30,15 @@ class State(NamedTuple):
 
 
 class States(NamedTuple):
-    """Of subjects: their estimators' values in all stages."""
+    """Of entities: their estimators' values in all stages."""
 
     rows: Values
-    #: By subject: the first of its rows, and how many lie between an estimator's and the next one's.
+    #: By entity: the first of its rows, and how many lie between an estimator's and the next one's.
     places: dict[int, tuple[int, int]]
 
 
 class Line(NamedTuple):
-    """Who and what messages about a subject are about: a model, a stage, an estimator."""
+    """Who and what messages about an entity are about: a model, a stage, an estimator."""
 
     model: str  # … or of random predictions with the model's distribution
     stage: str
@@ -51,7 +51,7 @@ class Line(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """What messages there are about a subject, in their order."""
+    """What messages there are about an entity, in their order."""
 
     all: list[Line]
     who: Who
@@ -62,22 +62,22 @@ class Lines(NamedTuple):
 
 
 class Estimates:
-    """Reads the estimators of a catalog's subjects."""
+    """Reads the estimators of a catalog's entities."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        #: By subject's row, with the subject, and whether its `initial` is its `final`: its lines.
-        self._known: dict[int, tuple[Subject, bool, Lines]] = {}
+        #: By entity's row, with the entity, and whether its `initial` is its `final`: its lines.
+        self._known: dict[int, tuple[Entity, bool, Lines]] = {}
 
     def forget(self, row: int) -> None:
-        """A subject isn't evaluated any more."""
+        """An entity isn't evaluated any more."""
         self._known.pop(row, None)
 
     def states(self, rows: Sequence[int]) -> States:
-        """Of these subjects."""
-        catalog, subjects = self._catalog, self._catalog.columns.subjects
+        """Of these entities."""
+        catalog, entities = self._catalog, self._catalog.columns.entities
         by_plan: dict[int, list[int]] = {}
-        for row, number in zip(rows, subjects.plan[rows].tolist()):
+        for row, number in zip(rows, entities.plan[rows].tolist()):
             by_plan.setdefault(number, []).append(row)
         tasks = []
         places: dict[int, tuple[int, int]] = {}
@@ -87,7 +87,7 @@ class Estimates:
             stages = len(plan.stages)
             if not stages:
                 continue
-            first, single = subjects.first[own].astype(np.int64), subjects.single[own].astype(np.int64)
+            first, single = entities.first[own].astype(np.int64), entities.single[own].astype(np.int64)
             sequences = (first[:, None] + np.arange(stages)).ravel()
             # Where `initial` is `final` it isn't computed; positions are those of all stages nevertheless.
             sequences = sequences[(np.arange(stages) >= single[:, None]).ravel()]
@@ -108,14 +108,14 @@ class Estimates:
         ending = np.zeros(start, dtype=np.int64)
         return States(Values(into.n, whole, into.values, into.reasons, ending), places)
 
-    def lines(self, row: int, about: Subject, stream: Stream) -> Lines:
-        """What messages there are about a subject."""
-        single = bool(self._catalog.columns.subjects.single[row])
+    def lines(self, row: int, about: Entity, stream: Stream) -> Lines:
+        """What messages there are about an entity."""
+        single = bool(self._catalog.columns.entities.single[row])
         known = self._known.get(row)
         if known is not None and known[0] is about and known[1] == single:
             return known[2]
         config = stream.config
-        stages = self._catalog.plans[self._catalog.columns.subjects.plan[row]].stages
+        stages = self._catalog.plans[self._catalog.columns.entities.plan[row]].stages
         names = [about.model]
         if (about.kind in (MODEL, AGE) or about.segment is not None) and len(_chances(config)) > 1:
             names.append(about.model + RANDOM_SUFFIX)
@@ -141,12 +141,12 @@ class Estimates:
     def with_intermediate(
         self, rows: Sequence[int], states: States
     ) -> tuple[States, dict[tuple[int, int], int]]:
-        """With rows of the intermediate stage, made of others: by subject and block, which."""
+        """With rows of the intermediate stage, made of others: by entity and block, which."""
         found: list[State] = []
         at: dict[tuple[int, int], int] = {}
         of = states.rows
         for row in rows:
-            about = self._catalog.subjects[row]
+            about = self._catalog.entities[row]
             assert about is not None
             stream = self._catalog.streams[about.stream]
             if INTERMEDIATE not in stream.everywhere:
@@ -174,9 +174,9 @@ def _chances(config: StreamConfig) -> tuple[bool, ...]:
 
 
 def _stages(
-    about: Subject, stream: Stream, stages: tuple[str, ...], single: bool
+    about: Entity, stream: Stream, stages: tuple[str, ...], single: bool
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The stages of a subject's messages, each with its position among the plan's `stages`.
+    """The stages of an entity's messages, each with its position among the plan's `stages`.
 
     Of a `single` one `final` stands for `initial`.
     """
@@ -192,7 +192,7 @@ def _stages(
 
 
 def state_of(states: States, row: int, line: Line, alpha: float) -> State:
-    """The state that a message about a subject is about."""
+    """The state that a message about an entity is about."""
     of = states.rows
     first, step = states.places[row]
     found = []

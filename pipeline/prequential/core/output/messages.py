@@ -1,4 +1,4 @@
-"""Messages: what is said of a subject's sequences, when it is due (`docs/semantics.md`)."""
+"""Messages: what is said of an entity's sequences, when it is due (`docs/semantics.md`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from prequential.core.catalog.catalog import Catalog, Stream, Subject
+from prequential.core.catalog.catalog import Catalog, Entity, Stream
 from prequential.core.delay import coverage as coverage_of
 from prequential.core.delay import latency, periods, selection
 from prequential.core.delay.accounts import Accounts
@@ -21,9 +21,11 @@ from prequential.core.measures.positive import positive_of
 from prequential.core.measures.registry import INDEX, NAMES
 from prequential.core.measures.table import measure_cells, measure_numbers, sum_up
 from prequential.core.output.estimates import Estimates, Line, Lines, State, States, state_of
+from prequential.core.output.expectations import Expectations, Saying
 from prequential.core.output.texts import Draft, Writer, vocabulary
 from prequential.core.tables.scores import SIZE
 from prequential.core.tables.streams import AGE, MODEL
+from prequential.settings.model import StreamConfig
 from prequential.settings.stages import FINAL, INITIAL, PERIOD, parts
 from prequential.topics.outputs import Alarm, Encoded, Metrics, encode, fields_of, identity
 from prequential.topics.specs import METRICS
@@ -38,9 +40,9 @@ _DETAILS = _FIELDS[_FIELDS.index("coverage") + 1 :]
 
 
 class Estimate(NamedTuple):
-    """What there is to say of one estimator in one stage of a subject: its state, and details."""
+    """What there is to say of one estimator in one stage of an entity: its state, and details."""
 
-    subject: Subject
+    entity: Entity
     model: str  # … or of random predictions with the model's distribution
     stage: str
     estimator: str
@@ -50,40 +52,42 @@ class Estimate(NamedTuple):
 
 
 class Reporter:
-    """Makes the messages about what is known of a catalog's streams and subjects."""
+    """Makes the messages about what is known of a catalog's streams and entities."""
 
     def __init__(self, catalog: Catalog, accounts: Accounts, notes: Notes) -> None:
         self._catalog, self._accounts, self._notes = catalog, accounts, notes
         self._estimates = Estimates(catalog)
+        self.expectations = Expectations(catalog, accounts)
         self._writer = Writer(METRICS, vocabulary(NAMES, REASONS))
         self._columns: dict[tuple[str, ...], int] = {}  # by names of measures
 
     def forget(self, rows: Sequence[int]) -> None:
-        """Drop what is remembered of these subjects' messages."""
+        """Drop what is remembered of these entities' messages."""
         for row in rows:
             self._estimates.forget(row)
+            self.expectations.newest.pop(row, None)
 
     # ---- metrics
 
     def new_among(self, rows: Sequence[int]) -> list[int]:
-        """Those of these subjects with outcomes or revisions since their last messages, in this order."""
+        """Those of these entities with outcomes or revisions since their last messages, in this order."""
         known = self._notes.reported
         return [row for row, counts in zip(rows, self._present(rows)) if known.get(row, (0, 0)) != counts]
 
     def _present(self, rows: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """`outcomes` and `revisions` of subjects."""
-        subjects = self._catalog.columns.subjects
-        return zip(subjects.outcomes[rows].tolist(), subjects.revisions[rows].tolist())
+        """`outcomes` and `revisions` of entities."""
+        entities = self._catalog.columns.entities
+        return zip(entities.outcomes[rows].tolist(), entities.revisions[rows].tolist())
 
     def metrics(
         self, rows: Sequence[int], *, covered: bool = False, replaying: bool = False
     ) -> list[Encoded]:
-        """The messages about subjects in their present state, in the order of the rows.
+        """The messages about entities in their present state, in the order of the rows.
 
         Parameters
         ----------
         rows
-            Of subjects.
+            Of entities.
         covered
             Whether all records up to now are accounted for: then messages say what became of predictions.
         replaying
@@ -95,15 +99,15 @@ class Reporter:
         list of Encoded
             Of the topic of metrics; [] where it is replaying.
         """
-        catalog, subjects = self._catalog, self._catalog.columns.subjects
+        catalog, entities = self._catalog, self._catalog.columns.entities
         states = None if replaying and not self._compares(rows) else self._estimates.states(rows)
         coverages = self._coverages(rows) if covered else {}  # which moves what has run out: it's state, too
         self._notes.reported.update(zip(rows, self._present(rows)))
-        subjects.changed[rows] = 0
+        entities.changed[rows] = 0
         if states is None:
             return []
         for row in rows:
-            about = catalog.subjects[row]
+            about = catalog.entities[row]
             assert about is not None
             stream = catalog.streams[about.stream]
             if "worse_than_baseline" in stream.config.details:
@@ -114,19 +118,19 @@ class Reporter:
 
     def _compares(self, rows: Sequence[int]) -> bool:
         streams = self._catalog.streams
-        of = (self._catalog.subjects[row] for row in rows)
+        of = (self._catalog.entities[row] for row in rows)
         return any("worse_than_baseline" in streams[one.stream].config.details for one in of if one)
 
     def _written(
         self, rows: Sequence[int], states: States, coverages: dict[int, dict[str, Any]]
     ) -> list[Encoded]:
-        """The messages about these subjects."""
-        catalog, subjects, draft = self._catalog, self._catalog.columns.subjects, Draft()
+        """The messages about these entities."""
+        catalog, entities, draft = self._catalog, self._catalog.columns.entities, Draft()
         states, beyond = self._estimates.with_intermediate(rows, states)
-        columns_of = (subjects.outcomes, subjects.revisions, subjects.newest_ts)
+        columns_of = (entities.outcomes, entities.revisions, entities.newest_ts)
         of_rows = (column[rows].tolist() for column in columns_of)
         for row, counts, outcomes, revisions, ts in zip(rows, self._counts(rows), *of_rows):
-            about = catalog.subjects[row]
+            about = catalog.entities[row]
             assert about is not None
             stream = catalog.streams[about.stream]
             numbers = b"".join(b",%d" % one for one in (outcomes, revisions, *catalog.loss)) + b"]"
@@ -146,19 +150,19 @@ class Reporter:
         return self._writer.write(draft, states.rows)
 
     def _rests(
-        self, about: Subject, stream: Stream, lines: Lines, counts: dict[str, int],
+        self, about: Entity, stream: Stream, lines: Lines, counts: dict[str, int],
         coverage: dict[str, Any] | None,
     ) -> Iterable[tuple[int, bytes]]:  # fmt: skip
-        """How many of a subject's messages have what in common behind their measures, in their order."""
-        row, config, subjects = about.row, stream.config, self._catalog.columns.subjects
-        version, began_later = int(subjects.version[row]), self._notes.started_empty.get(row)
+        """How many of an entity's messages have what in common behind their measures, in their order."""
+        row, config, entities = about.row, stream.config, self._catalog.columns.entities
+        version, began_later = int(entities.version[row]), self._notes.started_empty.get(row)
         shared: dict[str, Any] = {"counts": counts, "config": config.digest}
         if self._catalog.untimed:
             shared["untimed"] = True
         own = dict(shared)
         if version:
             own["model_version"] = stream.version_name(version)
-            own["version_since"] = int(subjects.version_since[row])
+            own["version_since"] = int(entities.version_since[row])
         said = {} if coverage is None else {"coverage": coverage}  # the first message alone says it
         place, alone = 0, bool(config.details or began_later)
         for count, chance, same in lines.runs:
@@ -185,31 +189,33 @@ class Reporter:
         return number
 
     def estimates(
-        self, rows: Sequence[int], shown: Callable[[Line], bool] = lambda _: True
+        self, rows: Sequence[int], shown: Callable[[Line, StreamConfig], bool] = lambda *_: True
     ) -> Iterator[Estimate]:
-        """What messages about these subjects would say of their estimators now; nothing is noted of it.
+        """What messages about these entities would say of their estimators now; nothing is noted of it.
 
         One for each line (model, stage, estimator) for which `shown` is true.
         """
         states = self._estimates.states(rows)
         for row in rows:
-            about = self._catalog.subjects[row]
+            about = self._catalog.entities[row]
             assert about is not None
             stream = self._catalog.streams[about.stream]
-            for line in filter(shown, self._estimates.lines(row, about, stream).all):
+            for line in self._estimates.lines(row, about, stream).all:
+                if not shown(line, stream.config):
+                    continue
                 state = state_of(states, row, line, stream.config.alpha)
                 details = self._details(row, about, stream, line)
                 yield Estimate(about, line.model, line.stage, line.estimator, state, details, line.same)
 
-    def _details(self, row: int, about: Subject, stream: Stream, line: Line) -> dict[str, Any]:
+    def _details(self, row: int, about: Entity, stream: Stream, line: Line) -> dict[str, Any]:
         names = stream.config.details
-        plan = self._catalog.plans[self._catalog.columns.subjects.plan[row]]
+        plan = self._catalog.plans[self._catalog.columns.entities.plan[row]]
         if not names or plan.numbers or line.chance:
             return {}
         found: dict[str, Any] = {}
         if len(line.positions) == 1:
             own = plan.estimators[line.place]
-            sequence = int(self._catalog.columns.subjects.first[row]) + line.positions[0]
+            sequence = int(self._catalog.columns.entities.first[row]) + line.positions[0]
             cells = own.cells_of(sequence)
             matrix = new_classes(own.capacity)
             if sum_up(cells, matrix).n:
@@ -228,9 +234,9 @@ class Reporter:
             }
         return found
 
-    def _note_worse(self, row: int, about: Subject, stream: Stream, states: States) -> None:
+    def _note_worse(self, row: int, about: Entity, stream: Stream, states: States) -> None:
         """Note at which estimates it is worse than a baseline, and since when; at an emission."""
-        before, ts = self._notes.worse.get(row, {}), int(self._catalog.columns.subjects.newest_ts[row])
+        before, ts = self._notes.worse.get(row, {}), int(self._catalog.columns.entities.newest_ts[row])
         worse = {}
         for line in self._estimates.lines(row, about, stream).all:
             if line.chance:
@@ -245,7 +251,7 @@ class Reporter:
 
     def _began_later(self, kept: list[str], row: int, line: Line, stream: Stream) -> bool:
         """Whether a new configuration brought it, so that it hasn't seen the whole sequence."""
-        single = self._catalog.columns.subjects.single[row]
+        single = self._catalog.columns.entities.single[row]
         stages = (
             FINAL if single and one == INITIAL else one for one in parts(line.stage, stream.bins)
         )
@@ -256,15 +262,15 @@ class Reporter:
         )
 
     def _counts(self, rows: Sequence[int]) -> list[dict[str, int]]:
-        """The `counts` of subjects' messages: their models' and their streams' (see `docs/semantics.md`)."""
-        streams, subjects = self._catalog.columns.streams, self._catalog.columns.subjects
-        at = subjects.stream[rows]
-        kinds = subjects.kind[rows]
-        models = np.where((kinds == MODEL) | (kinds == AGE), subjects.model[rows], 0)
+        """The `counts` of entities' messages: their models' and their streams' (see `docs/semantics.md`)."""
+        streams, entities = self._catalog.columns.streams, self._catalog.columns.entities
+        at = entities.stream[rows]
+        kinds = entities.kind[rows]
+        models = np.where((kinds == MODEL) | (kinds == AGE), entities.model[rows], 0)
         columns = {
-            "late": subjects.late[models],
-            "expired": subjects.expired[models],
-            "duplicate": subjects.duplicate[models] + streams.duplicate_instances[at]
+            "late": entities.late[models],
+            "expired": entities.expired[models],
+            "duplicate": entities.duplicate[models] + streams.duplicate_instances[at]
             + streams.duplicate_labels[at],
             "late_label": streams.late_label[at],
             "unmatched_label": streams.unmatched_label[at],
@@ -277,12 +283,12 @@ class Reporter:
         return [dict(zip(names, own)) | beyond for own in values]
 
     def _coverages(self, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
-        """By subject, the `coverage` of its first message; what isn't predicted by anybody has none."""
-        streams, subjects = self._catalog.columns.streams, self._catalog.columns.subjects
+        """By entity, the `coverage` of its first message; what isn't predicted by anybody has none."""
+        streams, entities = self._catalog.columns.streams, self._catalog.columns.entities
         own = self._covered(rows)
         if not own:
             return {}
-        models, at = subjects.model[own].astype(np.int64), subjects.stream[own].astype(np.int64)
+        models, at = entities.model[own].astype(np.int64), entities.stream[own].astype(np.int64)
         clocks = streams.clock[at]
         unique, back = np.unique(at, return_inverse=True)
         lived = latency.quantiles(self._accounts.latencies, unique)
@@ -318,11 +324,11 @@ class Reporter:
         return found
 
     def _covered(self, rows: Sequence[int]) -> list[int]:
-        """Of these subjects the first one of each model whose messages say what became of its predictions."""
+        """Of these entities the first one of each model whose messages say what became of its predictions."""
         found: dict[int, int] = {}
-        models = self._catalog.columns.subjects.model
+        models = self._catalog.columns.entities.model
         for row in rows:
-            about = self._catalog.subjects[row]
+            about = self._catalog.entities[row]
             assert about is not None
             stream = self._catalog.streams[about.stream]
             evaluated = about.kind == AGE or (about.kind == MODEL and bool(stream.everywhere))
@@ -335,7 +341,7 @@ class Reporter:
 
         Keys without one are left out; see `prequential.core.delay.selection.stability_index`.
         """
-        start = int(self._catalog.columns.subjects.segments[model])
+        start = int(self._catalog.columns.entities.segments[model])
         slots = stream.config.segments_per_key + 1
         found = {}
         for key, name in enumerate(stream.config.segments):
@@ -358,13 +364,18 @@ class Reporter:
         models = np.array(list(stream.models.values()), dtype=np.int64)
         curves = coverage_of.labelled(self._accounts.coverage, models, np.full(len(models), clock))
         for (name, model), curve in zip(stream.models.items(), curves):
-            expected = curve.get("horizon")
-            for state in periods.due(self._accounts.periods, model, clock, expected, all_news=all_news):
-                message = self._period(stream, name, model, state)
+            share = curve.get("horizon")
+            due = periods.due(self._accounts.periods, model, clock, share, all_news=all_news)
+            measured = partial(self._measure_period, stream, model)
+            due, said = self.expectations.of_model(stream, model, clock, due, share, measured)
+            for state in due:
+                message = self._period(stream, name, model, state, said.get(state.row))
                 found.append(Encoded(METRICS, stream.name, encode(message)))
         return found
 
-    def _period(self, stream: Stream, model: str, row: int, state: periods.PeriodState) -> Metrics:
+    def _period(
+        self, stream: Stream, model: str, row: int, state: periods.PeriodState, saying: Saying | None
+    ) -> Metrics:
         key = (stream.name, self._catalog.partition, model, None, PERIOD, state.name)
         selected = self._measure_period(stream, row, state.row)
         said = {
@@ -376,10 +387,11 @@ class Reporter:
         return Metrics(
             identity(
                 *key, state.predictions, state.labelled, state.revisions, state.corrections, state.status,
-                *self._catalog.loss,
+                *self._catalog.loss, *([saying.maturity] if saying else []),
             ),
             *key, state.labelled, state.labelled, state.newest_ts, *selected,
             self._counts([row])[0], stream.config.digest, period=said,
+            expected=saying.message if saying else msgspec.UNSET,
             untimed=self._catalog.untimed or msgspec.UNSET,
         )  # fmt: skip
 
@@ -387,8 +399,8 @@ class Reporter:
         self, stream: Stream, model: int, period: int
     ) -> tuple[dict[str, float], dict[str, str]]:
         catalog = self._catalog
-        subjects = catalog.columns.subjects
-        plan = catalog.plans[subjects.plan[model]]
+        entities = catalog.columns.entities
+        plan = catalog.plans[entities.plan[model]]
         tables = self._accounts.periods
         sums = periods.sums_of(tables, period)
         values, reasons = np.zeros(len(NAMES)), np.zeros(len(NAMES), dtype=np.int64)
@@ -410,7 +422,7 @@ class Reporter:
     # ---- alarms
 
     def alarm(
-        self, about: Subject, stage: str, outcome: int, watch: Watch, statistic: float, threshold: float,
+        self, about: Entity, stage: str, outcome: int, watch: Watch, statistic: float, threshold: float,
         correlation: float, instance_id: str, ts: int,
     ) -> Alarm:  # fmt: skip
         """The message about an alarm that a watch raised at outcome number `outcome` (from 1) of a sequence.

@@ -20,7 +20,7 @@ BLOCKS = 64
 
 
 class Courses:
-    """Courses of sequences, by subject and place of the stage.
+    """Courses of sequences, by entity and place of the stage.
 
     >>> courses, nobody = Courses(), np.zeros(62, dtype=np.int64)
     >>> courses.update(nobody[:3], nobody[:3], np.array([1, 2, 3]), np.array([1.0, 0.0, 0.0]))
@@ -37,14 +37,14 @@ class Courses:
         self._outcomes: Ints = np.zeros(0, dtype=np.int64)
         self._sums: Floats = np.zeros((0, BLOCKS))
 
-    def update(self, subjects: Ints, stages: Ints, numbers: Ints, losses: Floats) -> None:
-        """Add outcomes, four arrays of (n,): subjects, places of stages, numbers and losses.
+    def update(self, entities: Ints, stages: Ints, numbers: Ints, losses: Floats) -> None:
+        """Add outcomes, four arrays of (n,): entities, places of stages, numbers and losses.
 
         Numbers are those in their sequences, from 1 and without gaps. Those of stages from `COURSE_STAGES` on
         are passed over.
         """
         shown = stages < COURSE_STAGES
-        rows, numbers = (COURSE_STAGES * subjects + stages)[shown], numbers[shown]
+        rows, numbers = (COURSE_STAGES * entities + stages)[shown], numbers[shown]
         if not len(rows):
             return
         self._ensure(int(rows.max()) + 1)
@@ -65,20 +65,20 @@ class Courses:
             self._sums[row] = np.concatenate((pairs, np.zeros(BLOCKS // 2)))
             self._width[row] *= 2
 
-    def copy(self, subject: int, source: int, target: int) -> None:
-        """Let a subject's course in stage `target` be as in stage `source`, both by place."""
+    def copy(self, entity: int, source: int, target: int) -> None:
+        """Let an entity's course in stage `target` be as in stage `source`, both by place."""
         if max(source, target) < COURSE_STAGES:
-            row, other = (COURSE_STAGES * subject + stage for stage in (source, target))
+            row, other = (COURSE_STAGES * entity + stage for stage in (source, target))
             self._ensure(max(row, other) + 1)
             for column in (self._width, self._outcomes, self._sums):
                 column[other] = column[row]
 
-    def of(self, subject: int, stage: int) -> tuple[int, list[float]]:
+    def of(self, entity: int, stage: int) -> tuple[int, list[float]]:
         """Outcomes in a block, and the mean loss of each block, the last one maybe of fewer outcomes.
 
         (0, []) for a sequence without outcomes.
         """
-        row = COURSE_STAGES * subject + stage
+        row = COURSE_STAGES * entity + stage
         if row >= len(self._width) or not self._outcomes[row]:
             return 0, []
         width, outcomes = int(self._width[row]), int(self._outcomes[row])

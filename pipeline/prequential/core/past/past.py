@@ -9,7 +9,7 @@ import numpy as np
 from prequential.core.compiled.kernel import Ints, Ints32, as_records, taken
 from prequential.core.tables.outcomes import OUTCOME, Log
 
-#: Stages of a subject, at most: rows are sorted by subject and stage in one number.
+#: Stages of an entity, at most: rows are sorted by entity and stage in one number.
 _STAGES = 1 << 16
 
 
@@ -23,18 +23,18 @@ class Past:
         self._keys: list[Ints] = []
         self._rows: list[Log] = []
 
-    def add(self, log: Log, rows: Ints32, subjects: Ints, stages: Ints) -> None:
-        """Keep copies of the outcomes among `rows` of the log, of these subjects and places of stages.
+    def add(self, log: Log, rows: Ints32, entities: Ints, stages: Ints) -> None:
+        """Keep copies of the outcomes among `rows` of the log, of these entities and places of stages.
 
         All three are (n,).
         """
         kept = log.kind[rows] == OUTCOME
-        self._keys.append(subjects[kept] * _STAGES + stages[kept])
+        self._keys.append(entities[kept] * _STAGES + stages[kept])
         self._rows.append(taken(log, rows[kept].astype(np.int64)))
 
-    def copy(self, subject: int, source: int, target: int) -> None:
-        """Let a subject's past in stage `target` be as in stage `source`, both by place."""
-        of, to = (subject * _STAGES + stage for stage in (source, target))
+    def copy(self, entity: int, source: int, target: int) -> None:
+        """Let an entity's past in stage `target` be as in stage `source`, both by place."""
+        of, to = (entity * _STAGES + stage for stage in (source, target))
         for i, (keys, rows) in enumerate(zip(self._keys, self._rows)):
             own = np.flatnonzero(keys == of)
             places = np.append(np.flatnonzero(keys != to), own)
@@ -42,7 +42,7 @@ class Past:
             self._keys[i][len(places) - len(own) :] = to
 
     def sequences(self) -> Iterator[tuple[int, int, Log]]:
-        """Of each sequence its subject, the place of its stage, and its rows in order, as a `Log`."""
+        """Of each sequence its entity, the place of its stage, and its rows in order, as a `Log`."""
         if not self._keys:
             return
         keys = np.concatenate(self._keys)
@@ -52,5 +52,5 @@ class Past:
         self._keys, self._rows = [keys], [rows]
         starts = np.flatnonzero(np.diff(keys, prepend=-1))
         for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(keys)]):
-            subject, stage = divmod(int(keys[start]), _STAGES)
-            yield subject, stage, rows[start:stop]
+            entity, stage = divmod(int(keys[start]), _STAGES)
+            yield entity, stage, rows[start:stop]

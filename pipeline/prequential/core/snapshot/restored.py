@@ -50,7 +50,7 @@ def compared(
     both: dict[tuple[int, int, int, int], tuple[frozenset[Item], frozenset[Item]]] = {}
     names: dict[int, str] = {}
     shared: dict[str, frozenset[Item]] = {}
-    for row, code, kind, model, segment, age, was_evaluated in head["subjects"]:
+    for row, code, kind, model, segment, age, was_evaluated in head["entities"]:
         stream, saved = catalog.streams[code], head["streams"][code]
         name = names[row] = f"{stream.name}/{model}" + (f" {segment}" if segment else "")
         own = _own(kind, model, segment, age)
@@ -59,7 +59,7 @@ def compared(
         if row not in rows:
             ended.update(own)
             continue
-        key = plan_of[row], int(catalog.registry.subjects.plan[rows[row]]), code, kind
+        key = plan_of[row], int(catalog.registry.entities.plan[rows[row]]), code, kind
         if key not in both:
             then, plan, config = head["plans"][key[0]], catalog.plans[key[1]], stream.config
             before = _items(

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 from prequential.core.catalog.begun import Begun
-from prequential.core.catalog.catalog import NOTHING, Stream, Subject
+from prequential.core.catalog.catalog import NOTHING, Entity, Stream
 from prequential.core.catalog.plans import Plan
 from prequential.core.comparisons import saving
 from prequential.core.compiled.kernel import grown, taken
-from prequential.core.delay import coverage, periods
+from prequential.core.delay import coverage, expected, periods
 from prequential.core.details.label_dependence import LabelDependence
 from prequential.core.incidents import saving as saved_incidents
 from prequential.core.snapshot import waiting
@@ -71,8 +71,8 @@ class _Restoring:
         state.catalog.lost = list(head.get("lost", state.catalog.lost))
         for saved in self._saved:
             self._stream(saved)
-        self._subjects()
-        self._new_subjects()
+        self._entities()
+        self._new_entities()
         self._sequences()
         self._accounts()
         self._notes()
@@ -87,7 +87,7 @@ class _Restoring:
         self._incidents(stages)
         self._periods()
         rows = {row: row for row in self._rows.values()} | moved
-        plans = arrays["subjects.plan"].tolist()
+        plans = arrays["entities.plan"].tolist()
         return compared(head, plans, self._catalog, state.pairing, rows, self._missing)
 
     # ---- streams
@@ -138,14 +138,14 @@ class _Restoring:
 
     # ---- what is evaluated
 
-    def _subjects(self) -> None:
+    def _entities(self) -> None:
         """Rows keep their numbers; those of what isn't evaluated any more are of no use."""
         catalog, arrays = self._catalog, self._arrays
         catalog.ended.restore(self._head.get("ended", ()))
-        former = arrays["subjects.segments"], arrays["segment_rows"]
+        former = arrays["entities.segments"], arrays["segment_rows"]
         self._segments = SegmentMoves(catalog, self._saved, self._head["segment_origin"], *former)
-        for row, code, kind, model, segment, age, was_evaluated in self._head["subjects"]:
-            about = Subject(row, code, kind, model, segment, age)
+        for row, code, kind, model, segment, age, was_evaluated in self._head["entities"]:
+            about = Entity(row, code, kind, model, segment, age)
             stream = catalog.streams[code]
             kept = was_evaluated and self._is_evaluated(about, stream)
             if kept:
@@ -154,29 +154,29 @@ class _Restoring:
                 if kind == MODEL:
                     stream.models[model] = row
             elif was_evaluated and not self._is_adopted(about, stream):
-                counts = int(arrays["subjects.outcomes"][row]), int(arrays["subjects.revisions"][row])
+                counts = int(arrays["entities.outcomes"][row]), int(arrays["entities.revisions"][row])
                 catalog.ended.note(about[1:], *counts)
-        catalog.subjects += [None] * (self._head["rows"] - len(catalog.subjects))
+        catalog.entities += [None] * (self._head["rows"] - len(catalog.entities))
         registry = catalog.registry
-        catalog.registry = registry._replace(subjects=grown(registry.subjects, len(catalog.subjects)))
-        gone = [row for row, about in enumerate(catalog.subjects) if about is None]
-        catalog.registry.subjects.retired[gone] = 1
+        catalog.registry = registry._replace(entities=grown(registry.entities, len(catalog.entities)))
+        gone = [row for row, about in enumerate(catalog.entities) if about is None]
+        catalog.registry.entities.retired[gone] = 1
         # Predictions of theirs may still wait, and are their streams' all the same.
-        catalog.registry.subjects.stream[gone] = self._arrays["subjects.stream"][gone]
+        catalog.registry.entities.stream[gone] = self._arrays["entities.stream"][gone]
         rows = np.array(list(self._rows.values()), dtype=np.int64)
         for name in SUBJECT_STATE:
-            getattr(catalog.registry.subjects, name)[rows] = self._arrays[f"subjects.{name}"][rows]
-        for about in filter(None, catalog.subjects):
+            getattr(catalog.registry.entities, name)[rows] = self._arrays[f"entities.{name}"][rows]
+        for about in filter(None, catalog.entities):
             if self._rows.get(tuple(about[1:])) == about.row:
                 self._attach(about, catalog.streams[about.stream])
         self._segments.attach()
 
-    def _is_adopted(self, about: Subject, stream: Stream) -> bool:
+    def _is_adopted(self, about: Entity, stream: Stream) -> bool:
         """Whether it goes on in another row (see `_adopt_ages`)."""
         baseline = about.kind == BASELINE_AGE and about.model[1:] in stream.config.baselines
         return (about.kind == AGE or baseline) and about.age in stream.ages
 
-    def _is_evaluated(self, about: Subject, stream: Stream) -> bool:
+    def _is_evaluated(self, about: Entity, stream: Stream) -> bool:
         config, saved = stream.config, self._saved[stream.code]
         if about.kind == BASELINE:
             return about.model[1:] in config.baselines and config.task == "classification"
@@ -189,29 +189,29 @@ class _Restoring:
             return same and (about.kind == AGE or about.model[1:] in config.baselines)
         return True
 
-    def _attach(self, about: Subject, stream: Stream) -> None:
-        """Let what refers to a subject do so."""
+    def _attach(self, about: Entity, stream: Stream) -> None:
+        """Let what refers to an entity do so."""
         catalog = self._catalog
-        subjects, row = catalog.registry.subjects, about.row
+        entities, row = catalog.registry.entities, about.row
         if about.kind == MODEL:
-            subjects.model[row] = row
+            entities.model[row] = row
             self._segments.add_model(stream, row)
         elif about.kind == BASELINE:
             which = ("@persistent", "@majority").index(about.model)
             catalog.set_baseline(stream, which, row)
         elif about.kind == CORRECTION:
             model = stream.models[about.model.removesuffix("+temporal")]
-            subjects.model[row], subjects.corrected[model] = model, row
+            entities.model[row], entities.corrected[model] = model, row
         elif about.kind == SEGMENT:
-            subjects.model[row] = stream.models[about.model]
+            entities.model[row] = stream.models[about.model]
         else:
             owner = self._rows[stream.code, MODEL if about.kind == AGE else BASELINE, about.model, None, None]
-            subjects.model[row] = owner if about.kind == AGE else 0
-            if not subjects.after[owner]:
-                subjects.after[owner] = row
+            entities.model[row] = owner if about.kind == AGE else 0
+            if not entities.after[owner]:
+                entities.after[owner] = row
         catalog.note_single(row)
 
-    def _new_subjects(self) -> None:
+    def _new_entities(self) -> None:
         """What the configuration has and the snapshot hasn't: it starts empty."""
         catalog = self._catalog
         for stream in catalog.streams:
@@ -226,26 +226,26 @@ class _Restoring:
                             self._missing.append(Begun(f"{stream.name}/@{baseline}", "baseline", baseline))
                 if set(config.baselines) & {"persistent", "majority"}:
                     catalog.registry.streams.nothing[stream.code] = catalog.add_class(stream, NOTHING)
-            subjects = catalog.registry.subjects
+            entities = catalog.registry.entities
             for name, row in [*stream.models.items(), *catalog.baselines_of(stream)]:
-                if stream.ages and not subjects.after[row]:
+                if stream.ages and not entities.after[row]:
                     catalog.add_ages(stream, row)
                     self._adopt_ages(stream, name, row)
-                    subjects = catalog.registry.subjects
+                    entities = catalog.registry.entities
 
     def _adopt_ages(self, stream: Stream, name: str, row: int) -> None:
         """Stages at an age that the snapshot has, too, go on; with new rows where there are others beside."""
         catalog = self._catalog
-        subjects = catalog.registry.subjects
+        entities = catalog.registry.entities
         saved = {
-            age: old for old, code, kind, model, _, age, was_evaluated in self._head["subjects"]
+            age: old for old, code, kind, model, _, age, was_evaluated in self._head["entities"]
             if was_evaluated and (code, model) == (stream.code, name) and kind in (AGE, BASELINE_AGE)
         }  # fmt: skip
         for i, age in enumerate(stream.ages):
-            new = int(subjects.after[row]) + i
+            new = int(entities.after[row]) + i
             if age in saved:
                 for column in SUBJECT_STATE:
-                    getattr(subjects, column)[new] = self._arrays[f"subjects.{column}"][saved[age]]
+                    getattr(entities, column)[new] = self._arrays[f"entities.{column}"][saved[age]]
                 self._moved.append((saved[age], new))
             else:
                 self._state.notes.started_empty[new] = [f"stage {age}"]
@@ -260,15 +260,15 @@ class _Restoring:
         pairs = [(row, row) for row in self._rows.values()] + self._moved
         copies: dict[tuple[int, int], list[tuple[int, int, int, str]]] = {}
         for old_row, row in pairs:
-            about = catalog.subjects[row]
+            about = catalog.entities[row]
             assert about is not None
             stream = catalog.streams[about.stream]
-            old_plan = plans[int(arrays["subjects.plan"][old_row])]
-            subjects = catalog.registry.subjects
-            plan = catalog.plans[int(subjects.plan[row])]
-            first, start = int(arrays["subjects.first"][old_row]), int(subjects.first[row])
+            old_plan = plans[int(arrays["entities.plan"][old_row])]
+            entities = catalog.registry.entities
+            plan = catalog.plans[int(entities.plan[row])]
+            first, start = int(arrays["entities.first"][old_row]), int(entities.first[row])
             same_bins = self._saved[stream.code]["bins"] == stream.bins
-            single, twofold = bool(subjects.single[row]), catalog.is_twofold(row)
+            single, twofold = bool(entities.single[row]), catalog.is_twofold(row)
             for position, stage in enumerate(plan.stages):
                 if single and stage == INITIAL:
                     continue
@@ -278,14 +278,14 @@ class _Restoring:
                     found.append((first + old_plan.stages.index(former), start + position, row, stage))
                 else:
                     self._begins(row, f"stage {stage}", "stage", stage)
-                    outcomes = np.array([subjects.outcomes[row]])
+                    outcomes = np.array([entities.outcomes[row]])
                     for estimator in plan.estimators:
                         estimator.begin(np.array([start + position]), outcomes)
         for (old_number, number), found in copies.items():
             plan = catalog.plans[number]
-            old, new, of_subjects = (np.array([one[i] for one in found]) for i in range(3))
+            old, new, of_entities = (np.array([one[i] for one in found]) for i in range(3))
             missing = plan.adopt(plans[old_number], old, new)
-            outcomes = catalog.registry.subjects.outcomes[of_subjects]
+            outcomes = catalog.registry.entities.outcomes[of_entities]
             for estimator in plan.estimators:
                 if ("estimator", estimator.name) in missing:
                     estimator.begin(new, outcomes)
@@ -294,12 +294,12 @@ class _Restoring:
                     self._begins(row, f"{stage} {kind} {of}", kind, of, stage)
 
     def _note_empty(self, row: int, what: str) -> None:
-        if self._catalog.registry.subjects.outcomes[row]:  # else it has seen all that there was
+        if self._catalog.registry.entities.outcomes[row]:  # else it has seen all that there was
             self._state.notes.note_empty(row, what)
 
     def _begins(self, row: int, note: str, *what: str) -> None:
-        """Report that `what` of a subject starts empty, and note it for operators if there is a `note`."""
-        about = self._catalog.subjects[row]
+        """Report that `what` of an entity starts empty, and note it for operators if there is a `note`."""
+        about = self._catalog.entities[row]
         assert about is not None
         name = f"{self._catalog.streams[about.stream].name}/{about.model}"
         self._missing.append(Begun(f"{name} {about.segment}" if about.segment else name, *what))
@@ -328,7 +328,7 @@ class _Restoring:
         accounts.load(self._arrays)
         # A former version may have saved what was known of models that had given way.
         rows = len(accounts.coverage.models.horizon)
-        gone = [row for row, about in enumerate(catalog.subjects[:rows]) if row and about is None]
+        gone = [row for row, about in enumerate(catalog.entities[:rows]) if row and about is None]
         accounts.ensure(0, 0, len(self._arrays["segment_rows"]))
         if not self._segments.same:
             moved = taken(accounts.selection.segments, self._segments.former)
@@ -341,7 +341,7 @@ class _Restoring:
         notes, head, catalog, moved = self._state.notes, self._head, self._catalog, dict(self._moved)
         for row, what in head["started_empty"]:
             now = moved.get(row, row)
-            for one in what if catalog.subjects[now] is not None else ():
+            for one in what if catalog.entities[now] is not None else ():
                 self._note_empty(now, " ".join(self._stage_now(now, word) for word in one.split(" ")))
         for row, *counts in head["reported"]:
             notes.reported[moved.get(row, row)] = (counts[0], counts[1])
@@ -352,29 +352,29 @@ class _Restoring:
                 notes.worse.setdefault(now, {})[stage, estimator, baseline] = since
         # How labels depend on each other is known for the same order only.
         saved = {moved.get(row, row): state for row, state in head["labels"]}
-        for about in filter(None, catalog.subjects):
+        for about in filter(None, catalog.entities):
             stream = catalog.streams[about.stream]
             config, row = stream.config, about.row
             if "dependence" not in config.details or config.task != "classification":
                 continue
-            if not catalog.registry.subjects.stages[row]:
+            if not catalog.registry.entities.stages[row]:
                 continue
             if row in saved and self._saved[stream.code]["order"] == config.dependence_order:
                 notes.labels[row] = LabelDependence(config.dependence_order)
                 notes.labels[row].restore(saved[row])
-            elif catalog.registry.subjects.outcomes[row]:
+            elif catalog.registry.entities.outcomes[row]:
                 self._begins(row, "detail dependence", "detail", "dependence")
 
     def _stage_now(self, row: int, stage: str) -> str:
         """The stage that has the outcomes of one that the snapshot has."""
-        about = self._catalog.subjects[row]
+        about = self._catalog.entities[row]
         if about is None or self._catalog.is_twofold(row):
             return stage
         return standing_for(stage, self._catalog.streams[about.stream].evaluated)
 
     def _compares(self, row: int, stage: str, estimator: str) -> bool:
-        """Whether it is looked at whether a subject is worse: if not now, since when isn't known later."""
-        about = self._catalog.subjects[row]
+        """Whether it is looked at whether an entity is worse: if not now, since when isn't known later."""
+        about = self._catalog.entities[row]
         if about is None:
             return False
         stream = self._catalog.streams[about.stream]
@@ -384,10 +384,10 @@ class _Restoring:
     # ---- pairs and incidents
 
     def _stages(self) -> dict[int, Sequence[str]]:
-        """By row of a saved subject: its stages then."""
+        """By row of a saved entity: its stages then."""
         plans = self._head["plans"]
         return {
-            row: plans[number]["stages"] for row, number in enumerate(self._arrays["subjects.plan"].tolist())
+            row: plans[number]["stages"] for row, number in enumerate(self._arrays["entities.plan"].tolist())
             if number < len(plans)
         }  # fmt: skip
 
@@ -399,7 +399,7 @@ class _Restoring:
             for row, of in stages.items() if of and row in present
         }  # fmt: skip
         for row in saved_incidents.restore(self._state.incidents, self._head, self._arrays, own):
-            if self._catalog.registry.subjects.outcomes[row]:
+            if self._catalog.registry.entities.outcomes[row]:
                 self._begins(row, "", "incidents")
 
     # ---- periods
@@ -408,6 +408,7 @@ class _Restoring:
         """Periods that are new know what waits; those of another width begin anew."""
         accounts, catalog = self._state.accounts, self._catalog
         begun: list[int] = []
+        self._expected()
         for stream, saved in zip(catalog.streams, self._saved):
             for name, row in stream.models.items():
                 if stream.config.period is None:
@@ -419,6 +420,27 @@ class _Restoring:
                     self._note_empty(row, "periods")
         events, count = waiting.predictions_of(self._state.store, begun)
         accounts.periods = periods.update(accounts.periods, events, 0, count)
+
+    def _expected(self) -> None:
+        """What is expected of periods begins anew, with the first whole one, if its counters don't fit."""
+        catalog, models = self._catalog, self._state.accounts.expected.models
+        own = "width", *expected.FIXED
+        before = {name: self._arrays.get(f"expected|models.{name}", ()) for name in own}
+        for stream, saved in zip(catalog.streams, self._saved):
+            if stream.config.period is None or not stream.config.expected:
+                self._state.accounts.expected = expected.without(
+                    self._state.accounts.expected, np.array(list(stream.models.values()), dtype=np.int64)
+                )
+                continue
+            for name, row in stream.models.items():
+                if all(row < len(of) and of[row] == getattr(models, one)[row] for one, of in before.items()):
+                    continue
+                clock = int(catalog.registry.streams.clock[stream.code])
+                models.begin[row] = clock // stream.config.period + 1
+                if saved["period"] == stream.config.period:  # else periods themselves say so
+                    what = "from the next period on"
+                    self._missing.append(Begun(f"{stream.name}/{name}", "expected", what))
+                    self._note_empty(row, "expected")
 
     def _with_another_horizon(self) -> list[int]:
         """Models whose cohorts get another width: whole ones are moved, but not what waits in them."""

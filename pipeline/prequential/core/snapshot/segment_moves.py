@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from prequential.core.catalog.catalog import Catalog, Stream, Subject
+from prequential.core.catalog.catalog import Catalog, Entity, Stream
 from prequential.core.compiled.kernel import Bytes, Ints, Ints32, kernel
 from prequential.core.join.completing import first_with_segments, is_first_of_model
 from prequential.core.tables.store import Store
@@ -21,14 +21,14 @@ class SegmentMoves:
     """Moves segments to their present places; streams have their values already."""
 
     def __init__(
-        self, catalog: Catalog, saved: Sequence[dict[str, Any]], origin: Any, rows: Ints, subjects: Ints32
+        self, catalog: Catalog, saved: Sequence[dict[str, Any]], origin: Any, rows: Ints, entities: Ints32
     ) -> None:
-        """`rows` are the first ones of models, `subjects` those of segments, all as they were saved."""
-        self._catalog, self._saved, self._rows, self._subjects = catalog, saved, rows, subjects
+        """`rows` are the first ones of models, `entities` those of segments, all as they were saved."""
+        self._catalog, self._saved, self._rows, self._entities = catalog, saved, rows, entities
         self._offsets = [
             _offsets(stream, former) for stream, former in zip(catalog.streams, saved)
         ]
-        self._place = {row: place for place, row in enumerate(subjects.tolist()) if row}
+        self._place = {row: place for place, row in enumerate(entities.tolist()) if row}
         #: Whether all have the places that they had.
         self.same = all(map(self.is_same, catalog.streams))
         #: By present place the former one; 0: there was none.
@@ -42,19 +42,19 @@ class SegmentMoves:
         saved, config = self._saved[stream.code], stream.config
         return tuple(saved["segments"]) == config.segments and saved["slots"] == config.segments_per_key + 1
 
-    def goes_on(self, about: Subject) -> bool:
+    def goes_on(self, about: Entity) -> bool:
         """Whether a segment that was evaluated still is."""
         offset = self._place[about.row] - int(self._rows[self._model(about)])
         return bool((self._offsets[about.stream] == offset).any())
 
-    def _model(self, about: Subject) -> int:
+    def _model(self, about: Entity) -> int:
         return self._catalog.streams[about.stream].models[about.model]
 
     def add_model(self, stream: Stream, row: int) -> None:
         """A model has places for its segments."""
-        before, subjects = int(self._rows[row]), self._catalog.registry.subjects
+        before, entities = int(self._rows[row]), self._catalog.registry.entities
         if self.same:
-            subjects.segments[row] = before
+            entities.segments[row] = before
         elif stream.config.segments:
             self._catalog.add_segment_rows(stream, row)
             offsets = self._offsets[stream.code]
@@ -62,9 +62,9 @@ class SegmentMoves:
 
     def attach(self) -> None:
         """Segments that are evaluated are found in their places."""
-        rows = self._subjects[self.former]
-        evaluated = np.array([about is not None for about in self._catalog.subjects])
-        own = self._catalog.registry.segment_rows.subject
+        rows = self._entities[self.former]
+        evaluated = np.array([about is not None for about in self._catalog.entities])
+        own = self._catalog.registry.segment_rows.entity
         own[: len(rows)] = np.where(evaluated[rows], rows, 0)
 
     def move_columns(

@@ -84,7 +84,7 @@ def _parts(head: dict[str, Any], arrays: dict[str, Any]) -> Iterator[object]:
 
 def _head(state: State) -> dict[str, Any]:
     catalog = state.catalog
-    evaluated = {row for stream in catalog.streams for row in stream.subjects}
+    evaluated = {row for stream in catalog.streams for row in stream.entities}
     return {
         "merge": state.merge.snapshot(),
         "ticks": list(state.ticks.items()),
@@ -106,10 +106,10 @@ def _head(state: State) -> dict[str, Any]:
             }
             for stream in catalog.streams
         ],
-        "subjects": [
-            [*one, one.row in evaluated] for one in catalog.subjects[1:] if one is not None
+        "entities": [
+            [*one, one.row in evaluated] for one in catalog.entities[1:] if one is not None
         ],
-        "rows": len(catalog.subjects),
+        "rows": len(catalog.entities),
         "segment_origin": [list(one) for one in catalog.segment_origin],
         "ended": catalog.ended.snapshot(),
         "plans": [

@@ -26,7 +26,7 @@ from prequential.settings.model import Config
 from prequential.topics.partitioning import partition_of
 
 #: Parts of a snapshot's head whose entries begin with the row of what is evaluated.
-_BY_SUBJECT = ("labels", "reported", "worse", "started_empty", "pairs", "compared")
+_BY_SUBJECT = ("labels", "reported", "worse", "started_empty", "pairs")
 
 
 def split(parts: Iterator[Any], keep: Callable[[str], bool], *, moved: bool) -> Iterator[object]:
@@ -66,7 +66,7 @@ def streams_of(partition: int, before: int, after: int) -> Callable[[str], bool]
 class _Splitting:
     """Leaves other streams out of a snapshot's head and tables.
 
-    What tables have of subjects that are gone isn't looked at: whoever restores it has no use of their rows.
+    What tables have of entities that are gone isn't looked at: whoever restores it has no use of their rows.
     """
 
     def __init__(self, head: dict[str, Any], arrays: dict[str, Any], keep: Callable[[str], bool]) -> None:
@@ -74,20 +74,20 @@ class _Splitting:
         kept = np.array([code for code, one in enumerate(head["streams"]) if keep(one["name"])], np.int64)
         #: By key the rows that are kept, in their new order, and by former row the present one.
         self._rows, self._numbers = {Key.STREAM: kept}, {}
-        # Row 0 of subjects is nobody's and says stream 0, also where there is none.
+        # Row 0 of entities is nobody's and says stream 0, also where there is none.
         self._numbers[Key.STREAM] = _numbers(kept, max(1, len(head["streams"])), none=-1)
 
     def run(self) -> None:
         """Which rows are kept follows from the streams; then all tables are made of them alone."""
         head, arrays, codes = self._head, self._arrays, self._numbers[Key.STREAM].tolist()
         head["streams"] = [head["streams"][code] for code in self._rows[Key.STREAM].tolist()]
-        head["subjects"] = [
-            [row, codes[code], *rest] for row, code, *rest in head["subjects"] if codes[code] >= 0
+        head["entities"] = [
+            [row, codes[code], *rest] for row, code, *rest in head["entities"] if codes[code] >= 0
         ]
         head["ended"] = [
             [codes[code], *rest] for code, *rest in head.get("ended", ()) if codes[code] >= 0
         ]
-        own = {one[0] for one in head["subjects"]}
+        own = {one[0] for one in head["entities"]}
         for name in _BY_SUBJECT:
             head[name] = [one for one in head[name] if one[0] in own]
         origin = head["segment_origin"]

@@ -37,9 +37,9 @@ def _move_columns(
     of: Ints32,
 ) -> None:  # fmt: skip
     """Segments by key, and numbers by stage, stand in columns by their place in the configuration."""
-    subjects, models = catalog.registry.subjects, store.predictions.model
+    entities, models = catalog.registry.entities, store.predictions.model
     # What isn't evaluated any more has lost its stream.
-    of_prediction = np.where(subjects.retired[models] > 0, -1, subjects.stream[models])
+    of_prediction = np.where(entities.retired[models] > 0, -1, entities.stream[models])
     of_slot = np.full(len(store.instances.state), -1, dtype=np.int64)
     of_slot[slots] = of
     for stream, then in zip(catalog.streams, saved):

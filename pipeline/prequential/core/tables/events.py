@@ -20,6 +20,7 @@ class Events(NamedTuple):
     ts: Ints  # of the prediction, ms
     t1: Ints  # of its label (MET), ms; the stream's clock when it came (WAITS)
     prediction: Ints32  # class code
+    bin: Bytes  # of its confidence, where periods are estimated (`scores.confidence_bin`); 0: none is given
     label: Ints32  # class code (MET); of a revision the label before
     revised: Ints32  # of a revision: the label now
     before: Ints32  # rows of the outcome log that were written before it

@@ -22,17 +22,22 @@ class Key(Enum):
     STREAM = "stream"
     CLASS = "stream and class"
     TRANSITION = "stream, class and the class before"
-    SUBJECT = "subject: a model, or what is evaluated beside it"
+    SUBJECT = "entity: a model, or what is evaluated beside it"
     SEGMENT = "model, key of segments and value"
-    SEQUENCE = "subject and stage"
-    JOINT = "pair of subjects, stage and loss"
+    SEQUENCE = "entity and stage"
+    JOINT = "pair of entities, stage and loss"
     COHORT = "model and step of prediction time"
     PREDICTED = "model and predicted class"
     BINS = "stream and range of latencies"
     PERIOD = "model and period of prediction time"
     PERIOD_CELL = "period, label, prediction and baselines"
     PERIOD_SCORES = "period"
-    BLOCK = "subject and block of its outcomes, or predictions"
+    EXPECTED_PERIOD = "model and period that isn't final"
+    EXPECTED_OF_MODEL = "model and counter"
+    EXPECTED_OF_PERIOD = "period and counter"
+    EXPECTED_SAID = "period and measure"
+    EXPECTED_RECORD = "model and measure"
+    BLOCK = "entity and block of its outcomes, or predictions"
     BLOCK_CELL = "block and cell"
     SLOT = "stream and id of an instance"
     PREDICTION = "instance and number of its prediction"
@@ -82,7 +87,13 @@ class Table(NamedTuple):
                 column[: len(arrays[name])] = arrays[name]
 
     def copy(self, sources: Any, targets: Any) -> None:
-        """Let the target rows be as the source rows, in all columns; row numbers, or arrays of as many."""
+        """Let the target rows be as the source rows, in all columns; row numbers, or arrays of as many.
+
+        >>> column = np.array([1, 2, 3])
+        >>> Table("points|", Key.STREAM, {"x": column}).copy(0, 2)
+        >>> column
+        array([1, 2, 1])
+        """
         for column in self._columns().values():
             column[targets] = column[sources]
 

@@ -9,7 +9,7 @@ from prequential.core.compiled.kernel import Bytes, Ints, Ints32, inlined, inner
 from prequential.core.tables.events import Events, new_events
 from prequential.core.tables.outcomes import Log, new_log
 
-#: Positions in `Logs.used`: rows of each log, and subjects due; instances in the store; what stopped the
+#: Positions in `Logs.used`: rows of each log, and entities due; instances in the store; what stopped the
 #: join, see `prequential.core.join.join`.
 OUTCOMES, EVENTS, SEGMENT_EVENTS, LATENCIES, DUE, REMEMBERED = range(6)
 NEEDED, OVERDUE, WANTED, READ_AHEAD, REST = range(6, 11)
@@ -46,7 +46,7 @@ class Logs(NamedTuple):
     events: Events
     segment_events: SegmentEvents
     latencies: Latencies
-    due: Ints32  # subjects whose messages are due by count, in order
+    due: Ints32  # entities whose messages are due by count, in order
     used: Ints
     dropped: Ints  # by reason: 1 + row of the first record dropped for it; 0: none was; -1: it is known
 

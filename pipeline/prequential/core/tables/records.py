@@ -1,4 +1,4 @@
-"""A round's records as columns: names as codes, ids as bytes in one text."""
+"""A micro-batch's records as columns: names as codes, ids as bytes in one text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Rows(NamedTuple):
     time: Ints  # record time
     text: Bytes  # all ids, one after the other
     starts: Ints  # (records + 1,): where each id begins in `text`
-    model: Ints32  # of predictions: the model's subject
+    model: Ints32  # of predictions: the model's entity
     label: Ints32  # of predictions and labels: the class
     number: Floats  # … or the number
     version: Ints  # of instances; of predictions, the code of the model's version, 0: not given

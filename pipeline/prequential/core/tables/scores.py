@@ -16,6 +16,10 @@ CLIP = 1e-15
 #: Equal bins of the expected calibration error (`docs/semantics.md`).
 BINS = 15
 
+#: Bounds between the bins of confidence by which periods are estimated: narrow where most predictions are.
+CONFIDENCE_BOUNDS = (0.3, 0.5, 0.6, 0.7, 0.8, 0.875, 0.925, 0.96, 0.985)
+CONFIDENCE_BINS = len(CONFIDENCE_BOUNDS) + 1
+
 #: The largest Brier score: probabilities that sum to 1.001 are accepted, 1² + 1.001².
 LARGEST_BRIER = 2.002001
 
@@ -53,6 +57,20 @@ def bin_of(confidence: float) -> int:
     whole = int(scaled)
     place = whole if whole < scaled else whole - 1
     return min(BINS - 1, max(0, place))
+
+
+@inner
+def confidence_bin(confidence: float) -> int:
+    """The bin of a confidence by which periods are estimated, from 1; its lower bound belongs to it.
+
+    >>> confidence_bin(0.0), confidence_bin(0.5), confidence_bin(0.99)
+    (1, 3, 10)
+    """
+    place = 1
+    for bound in CONFIDENCE_BOUNDS:
+        if confidence >= bound:
+            place += 1
+    return place
 
 
 @inner

@@ -53,7 +53,7 @@ class Predictions(NamedTuple):
 
     ts: Ints
     next: Ints32  # of the same instance, in order of delivery; of free rows, the next free one
-    model: Ints32  # row of the model's subject
+    model: Ints32  # row of the model's entity
     #: While it waits: first row of its probabilities. Once settled, of a model's first prediction: number
     #: of the model's outcome, its low 32 bits.
     extra: Ints32
@@ -63,6 +63,7 @@ class Predictions(NamedTuple):
     judged: Codes  # 0, or 1 + the label's class when it met the label alone, after others had
     corrected: Codes  # 0, or 1 + the class by temporal correction
     version: Codes  # of the model, a code; 0: not given
+    bin: Bytes  # of its confidence, where periods are estimated; 0: none was given
 
 
 class Values(NamedTuple):

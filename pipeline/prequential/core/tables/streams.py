@@ -18,6 +18,7 @@ class Streams(NamedTuple):
     settle: Ints
     regression: Bytes
     probabilities: Bytes  # whether probabilities are scored
+    expects: Bytes  # whether periods are estimated, by the confidence of predictions
     weights: Bytes  # whether propensities are
     correction: Bytes  # whether predictions are corrected by the labels before
     initial: Bytes  # whether the stage is evaluated
@@ -47,8 +48,8 @@ class Streams(NamedTuple):
     positive_code: Ints32  # … its code; -1: it has none yet; -2: none is configured
     nothing: Ints32  # class of what baselines predict before the first label
     positive: Words  # configured positive class: hash of its name; 0: none is
-    persistent_subject: Ints32  # subjects of the evaluated baselines; 0: not evaluated
-    majority_subject: Ints32
+    persistent_entity: Ints32  # entities of the evaluated baselines; 0: not evaluated
+    majority_entity: Ints32
     completed: Ints  # labels that met a prediction
     waiting_labels: Ints
     late_label: Ints
@@ -102,6 +103,9 @@ def name_hash(name: str) -> int:
 
     Names in `y_proba` come from strangers and needn't be classes, so they are given no codes. Both forms of a
     name, `true` and `1`, `false` and `0`, have the same (BLAKE2b, the first 8 bytes, little-endian).
+
+    >>> name_hash("true") == name_hash("1"), name_hash("UP")
+    (True, 128599920667742867)
     """
     if name in ("0", "1"):
         name = OTHER_FORM[name]
@@ -111,7 +115,7 @@ def name_hash(name: str) -> int:
 _TRUE, ONE_HASH = np.uint64(name_hash("true")), np.uint64(name_hash("1"))
 
 
-class Subjects(NamedTuple):
+class Entities(NamedTuple):
     """What is evaluated: models first, and beside them baselines, corrections, segments, stages at an age."""
 
     stream: Ints32
@@ -131,9 +135,9 @@ class Subjects(NamedTuple):
     began: Ints  # of an evaluated baseline: labels that had met predictions when it came
     # Of models and evaluated baselines:
     twofold: Bytes  # whether an instance with an outcome had two predictions of it, of which one is initial
-    after: Ints32  # the first of its subjects for stages at an age, one after the other; 0: none
+    after: Ints32  # the first of its entities for stages at an age, one after the other; 0: none
     # Of models:
-    corrected: Ints32  # subject of its temporal correction; 0: none yet
+    corrected: Ints32  # entity of its temporal correction; 0: none yet
     segments: Ints32  # first of its keys·slots rows in `SegmentRows`
     late: Ints
     expired: Ints
@@ -151,14 +155,14 @@ SUBJECT_STATE = (
 )
 SUBJECT_PLACES = ("stream", "plan", "first", "segments")
 
-#: Kinds of subjects, in the order in which messages of a stream about them go.
+#: Kinds of entities, in the order in which messages of a stream about them go.
 MODEL, BASELINE, CORRECTION, SEGMENT, AGE, BASELINE_AGE = range(6)
 
 
 class SegmentRows(NamedTuple):
-    """By model, key and position of the value: the segment's subject, 0 for none yet."""
+    """By model, key and position of the value: the segment's entity, 0 for none yet."""
 
-    subject: Ints32
+    entity: Ints32
 
 
 @inner
@@ -242,7 +246,7 @@ class Registry(NamedTuple):
     streams: Streams
     classes: Classes
     pairs: Pairs
-    subjects: Subjects
+    entities: Entities
     segment_rows: SegmentRows
     ages: Ages
 

@@ -1,10 +1,10 @@
 """What a shard does after workers have died at its records: fewer at a time, until the one is known.
 
-A worker that dies of an unexpected error, or of a crash below Python, knows at most the round that it was in.
-So its successor takes the same records in small parts, each of them announced in the journal before it is
-processed (`prequential.worker.journal.Attempt`): a part that follows an announcement of which nothing came is
-the one that was died at, however the process ended. A part of a single record at which enough workers have
-died is passed over from then on (`Quarantine`).
+A worker that dies of an unexpected error, or of a crash below Python, knows at most the micro-batch that it
+was in. So its successor takes the same records in small parts, each of them announced in the journal before
+it is processed (`prequential.worker.journal.Attempt`): a part that follows an announcement of which nothing
+came is the one that was died at, however the process ended. A part of a single record at which enough workers
+have died is passed over from then on (`Quarantine`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from prequential.core.input.merge import Cut, Merge
-from prequential.worker.journal import Attempt, Quarantine, Standing, Suspicion
+from prequential.core.input.merge import Merge, OffsetVector
+from prequential.worker.journal import Attempt, PairStatus, Quarantine, Suspicion
 
 #: Records of a part at first: small enough that its records can be tried one by one in some seconds, large
-#: enough that a whole round of them takes only about that long.
+#: enough that a whole micro-batch of them takes only about that long.
 _PART = 250
 
 #: Where it isn't known at which records a worker died, so many are taken in parts: more than a shard
@@ -27,14 +27,14 @@ _DOUBTFUL = 200_000
 _LONGEST_ERROR = 300
 
 
-class Caution:
+class Isolation:
     """The records that are to be taken in small parts.
 
-    First those of `planned`, cuts whose order is settled; then, if it isn't known where the worker died,
-    those that come.
+    First those of `planned`, offset vectors whose order is settled; then, if it isn't known where the worker
+    died, those that come.
     """
 
-    def __init__(self, found: Standing) -> None:
+    def __init__(self, found: PairStatus) -> None:
         suspicion = found.suspicion or Suspicion()
         self.deaths = suspicion.deaths
         self.planned = deque(found.open)
@@ -46,12 +46,12 @@ class Caution:
         """Whether the shard may go on as ever."""
         return not self.planned and self._left <= 0
 
-    def next(self, merge: Merge, watermarks: Sequence[int | None]) -> tuple[Cut, Attempt] | None:
-        """The next part, as the cut behind it; None while there is none, or it isn't known yet."""
+    def next(self, merge: Merge, watermarks: Sequence[int | None]) -> tuple[OffsetVector, Attempt] | None:
+        """The next part, as the offset vector behind it; None while there is none, or it isn't known yet."""
         until = self.planned[0] if self.planned else None
         if until is not None and not merge.covers(until):
             return None
-        cut, records = merge.ahead(watermarks, self.most, until)
+        vector, records = merge.ahead(watermarks, self.most, until)
         if not records:
             if until is None:
                 return None
@@ -60,15 +60,15 @@ class Caution:
             return self.next(merge, watermarks)
         record = None
         if records == 1:
-            [kind] = [kind for kind, before in enumerate(merge.cut) if cut[kind] > before]
-            record = kind, cut[kind] - 1
-        return cut, Attempt(self.deaths, records, record)
+            [kind] = [kind for kind, before in enumerate(merge.vector) if vector[kind] > before]
+            record = kind, vector[kind] - 1
+        return vector, Attempt(self.deaths, records, record)
 
-    def taken(self, cut: Cut, records: int) -> None:
-        """The shard has processed these records and stands at a cut."""
+    def taken(self, vector: OffsetVector, records: int) -> None:
+        """The shard has processed these records and stands at an offset vector."""
         if not self.planned:
             self._left -= records
-        while self.planned and all(at >= end for at, end in zip(cut, self.planned[0])):
+        while self.planned and all(at >= end for at, end in zip(vector, self.planned[0])):
             self.planned.popleft()
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from prequential.core.catalog.catalog import Subject
+from prequential.core.catalog.catalog import Entity
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.reporting import ComparisonReporter, Known, Place, by_name, read
 from prequential.core.comparisons.tables import Side
 from prequential.core.compiled.kernel import Ints, taken
 from prequential.settings.stages import parse as parse_stage
+
+#: Whether a stage of a stream, by its code, is asked for.
+Shows: TypeAlias = Callable[[str, int], bool]
 
 #: What else a pair costs, in bytes that could be copied meanwhile.
 _PAIR = 4_000
@@ -24,11 +27,11 @@ class Copies(NamedTuple):
     sides: dict[tuple[int, int], Side]
 
 
-class Standing(NamedTuple):
+class PairStatus(NamedTuple):
     """How A and B stand in a stage, by one loss; `interval` is of the mean loss of A less that of B."""
 
-    a: Subject
-    b: Subject
+    a: Entity
+    b: Entity
     stage: str
     loss: str
     statistics: dict[str, dict[str, float]]  # by estimator: those that have a value
@@ -42,9 +45,9 @@ class Standing(NamedTuple):
     same: list[str]  # stages that are the same up to now
 
 
-def costs(pairing: Pairing, subjects: int) -> Ints:
-    """By subject (row), (subjects,) int64: bytes that `take` copies of the pairs whose A it is."""
-    found = np.zeros(subjects, dtype=np.int64)
+def costs(pairing: Pairing, entities: int) -> Ints:
+    """By entity (row), (entities,) int64: bytes that `take` copies of the pairs whose A it is."""
+    found = np.zeros(entities, dtype=np.int64)
     numbers = np.fromiter(pairing.ends, dtype=np.int64, count=len(pairing.ends))
     pairs = taken(pairing.pairs, numbers)
     counted = np.array([one.counted.row_bytes for one in pairing.tables] or [0], dtype=np.int64)
@@ -55,21 +58,25 @@ def costs(pairing: Pairing, subjects: int) -> Ints:
     return found
 
 
-def take(reporter: ComparisonReporter, pairing: Pairing, subjects: Iterable[int]) -> Copies:
-    """Copy the pairs whose A is one of these subjects.
+def take(
+    reporter: ComparisonReporter, pairing: Pairing, entities: Iterable[int], shows: Shows | None = None
+) -> Copies:
+    """Copy the pairs whose A is one of these entities, in stages that `shows` (None: all).
 
     Age bins are left out: they are many, and say much the same as their neighbours. A model's stages that are
     compared with each other are asked for one by one.
     """
     rows: dict[tuple[int, int], list[int]] = {}
     places: list[tuple[Known, list[Place]]] = []
-    for subject in subjects:
-        for pair in pairing.of.get(subject, ()):
-            if pairing.ends[pair][0] != subject:
+    for entity in entities:
+        for pair in pairing.of.get(entity, ()):
+            if pairing.ends[pair][0] != entity:
                 continue
             known = reporter.known(pair)
             own = []
             for place in known.places:
+                if shows is not None and not shows(place.stage, known.a.stream):
+                    continue
                 if known.a is known.b or not parse_stage(place.stage).is_bin:
                     of_side = rows.setdefault((known.number, place.side), [])
                     own.append(place._replace(row=len(of_side)))
@@ -82,8 +89,11 @@ def take(reporter: ComparisonReporter, pairing: Pairing, subjects: Iterable[int]
     return Copies(places, sides)
 
 
-def standings(copies: Copies) -> Iterator[Standing]:
-    """How the copied pairs with joint outcomes stand, stage by stage: what messages would say now."""
+def pair_statuses(copies: Copies, shows: Callable[[str, Entity], bool] | None = None) -> Iterator[PairStatus]:
+    """How the copied pairs with joint outcomes stand, stage by stage: what messages would say now.
+
+    `shows` says which estimators of A's stream have statistics (None: all).
+    """
     found = {key: read(side, list(range(side.rows))) for key, side in copies.sides.items()}
     for known, places in copies.places:
         for place in places:
@@ -91,11 +101,12 @@ def standings(copies: Copies) -> Iterator[Standing]:
             side, i = found[known.number, place.side], place.row
             if not side.n[i]:
                 continue
-            statistics = {estimator: by_name(side, number, i) for number, estimator in enumerate(names)}
-            n = {name: float(of.n[i]) for name, of in zip(names, side.estimators)}
+            shown = [at for at, name in enumerate(names) if shows is None or shows(name, known.a)]
+            statistics = {names[place]: by_name(side, place, i) for place in shown}
+            n = {names[place]: float(side.estimators[place].n[i]) for place in shown}
             bounded, low, high = side.intervals[i]
             verdict = side.verdicts[i]
-            yield Standing(
+            yield PairStatus(
                 known.a, known.b, place.stage, place.loss, statistics, n, (low, high) if bounded else None,
                 verdict, side.since[i] if verdict else None, side.n[i], side.newest[i],
                 side.recent[i], place.same,

@@ -1,0 +1,401 @@
+"""Counters from which the values of periods are estimated before their labels are there.
+
+By model, faded by outcomes: `classes[j, b, k]`, labels k of predictions of class j with confidence bin b;
+`expired[j, b]`, predictions that never got one; `delays[j, k, a]`, after which share a of the horizon the
+labels came; losses by stratum (j, b). By open period: what was predicted, has met its label and has
+expired, by stratum, and again by class and slot (an eighth of the period), from which ages follow. What is
+made of them stands in `expecting`, what became of it in `records`; `following` fills them.
+
+Counters of a model lie in one block of floats, those of a period in one of whole numbers; their sizes depend
+on how many classes there are. A model with more than eight is looked at by right and wrong alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, kernel
+from prequential.core.compiled.pool import Pool, insert, new_pool, remove, remove_all, with_free_row
+from prequential.core.delay.records import NEVER, Records, Said, new_records, new_said, record_tables
+from prequential.core.tables.keys import Key, Table, of_pool
+from prequential.core.tables.scores import CONFIDENCE_BINS
+
+#: Buckets of delays, as shares of the horizon: the upper bound of each is 3/4 of the next one's. The first
+#: ends at 1.3e-4 of the horizon (2½ minutes of 14 days).
+BUCKETS, _RATIO = 32, 0.75
+
+#: Parts of a period by which ages are known.
+SLOTS = 8
+
+#: Most classes that are told apart.
+MOST_CLASSES = 8
+
+#: How classes are told apart: of numbers there are none; right and wrong; up to 2, 4 and 8 classes.
+NUMBERS, RIGHT_WRONG, _TWO, _FOUR, EIGHT = range(5)
+
+#: By layout: predicted classes, and labels, that are told apart.
+PREDICTED, LABELS = (1, 1, 2, 4, 8), (1, 2, 2, 4, 8)
+
+#: Losses by stratum: log loss and Brier score, or |e|, e², e.
+_LOSSES_OF_CLASSES, _LOSSES_OF_NUMBERS = 2, 3
+
+#: Of the level of a cell's correction: mean, variance, noise, and the correction of the last final period.
+LEVEL = 4
+
+#: The level's variance and its noise by period at first.
+_VARIANCE, _NOISE = 1e-4, 1e-5
+
+#: Sizes of blocks, by layout, whether there are bins, and losses.
+_SIZES = 20
+
+#: Columns of a model by which its counters lie, beside the width of its periods.
+FIXED = ("horizon", "bins", "losses")
+
+
+def _edges() -> Floats:
+    """(BUCKETS + 1,): bounds of the buckets as shares of the horizon, 0 and 1 the outer ones."""
+    edges = np.ones(BUCKETS + 1)
+    for place in range(BUCKETS - 1, 0, -1):
+        edges[place] = edges[place + 1] * _RATIO
+    edges[0] = 0.0
+    return edges
+
+
+EDGES = _edges()
+
+
+class Models(NamedTuple):
+    """By model (row)."""
+
+    width: Ints  # of a period, ms; 0: nothing is estimated
+    horizon: Ints  # of labels, ms
+    settle: Ints  # how long revisions are recognised, ms
+    bins: Ints32  # of confidence
+    losses: Ints32  # that are added up by stratum
+    layout: Ints32
+    size: Ints32  # of its blocks: which of the sizes
+    block: Ints  # first place of its counters; 0: it has none yet
+    codes: Ints32  # (models, MOST_CLASSES): the classes' codes, in the order in which they came
+    classes: Ints32  # how many
+    outcomes: Ints
+    first: Ints32  # row of its newest period, 0: none
+    periods: Ints32  # that are open
+    since: Ints  # time of its first prediction, ms
+    begin: Ints  # number of the first period that is followed
+    next: Ints  # the clock from which on time makes a look at its periods necessary
+    first_record: Ints32  # see `prequential.core.delay.records`
+
+
+class Periods(NamedTuple):
+    """By period: rows of a pool, whose owners are models and whose keys are ts // width."""
+
+    block: Ints  # first place of its counters; 0: it is closed
+    asked: Bytes  # what was said of it: 0 nothing, 1 before its end, 2 + maturity (see `expecting`)
+    first_said: Ints32  # see `prequential.core.delay.records`
+
+
+class Floating(NamedTuple):
+    """Counters of models."""
+
+    counts: Floats
+
+
+class Whole(NamedTuple):
+    """Counters of periods."""
+
+    counts: Ints32
+
+
+class Expected(NamedTuple):
+    """The tables of a shard. `used`: by kind of block the first place never used; `free`: see `_take`."""
+
+    models: Models
+    pool: Pool
+    periods: Periods
+    of_models: Floating
+    of_periods: Whole
+    used: Ints  # (2,)
+    free: Ints  # (2, _SIZES): first place of the first free block of a size; 0: none
+    wants: Ints  # (1,): why following the log stopped (see `prequential.core.delay.following`)
+    said_pool: Pool
+    said: Said
+    record_pool: Pool
+    records: Records
+
+
+class Shape(NamedTuple):
+    """How a model's counters lie in its block, and those of its periods in theirs."""
+
+    predicted: int
+    labels: int
+    bins: int
+    losses: int
+
+    @property
+    def of_model(self) -> int:
+        """Places of a model's block."""
+        j, k, b = self.predicted, self.labels, self.bins
+        return j * b * (k + 1) + j * k * (BUCKETS + LEVEL) + (j * b * (1 + self.losses) if self.losses else 0)
+
+    @property
+    def of_period(self) -> int:
+        """Places of a period's block."""
+        return self.predicted * (self.bins + SLOTS) * (self.labels + 2)
+
+
+def new_expected() -> Expected:
+    """Empty tables."""
+    pool = new_pool()
+    types: dict[str, Any] = dict.fromkeys(
+        ("bins", "losses", "layout", "size", "codes", "classes", "first", "periods", "first_record"), np.int32
+    )
+    models = {name: np.zeros(0, dtype=types.get(name, np.int64)) for name in Models._fields}
+    models["codes"] = np.zeros((0, MOST_CLASSES), dtype=np.int32)
+    rows = len(pool.owner)
+    periods = Periods(np.zeros(rows, np.int64), np.zeros(rows, np.uint8), np.zeros(rows, np.int32))
+    return Expected(
+        Models(**models), pool, periods, Floating(np.zeros(16)), Whole(np.zeros(16, dtype=np.int32)),
+        np.ones(2, dtype=np.int64), np.zeros((2, _SIZES), dtype=np.int64), np.zeros(1, dtype=np.int64),
+        new_pool(), new_said(0), new_pool(), new_records(0),
+    )  # fmt: skip
+
+
+def tables(expected: Expected) -> Iterator[Table]:
+    """What their rows stand for."""
+    links = {
+        "first": Key.EXPECTED_PERIOD, "first_record": Key.EXPECTED_RECORD, "block": Key.EXPECTED_OF_MODEL
+    }  # fmt: skip
+    yield Table("expected|models.", Key.SUBJECT, expected.models, links=links)
+    yield from of_pool("expected|pool", Key.EXPECTED_PERIOD, Key.SUBJECT, expected.pool)
+    links = {"block": Key.EXPECTED_OF_PERIOD, "first_said": Key.EXPECTED_SAID}
+    yield Table("expected|periods.", Key.EXPECTED_PERIOD, expected.periods, links=links)
+    yield Table("expected|of_models.", Key.EXPECTED_OF_MODEL, expected.of_models)
+    yield Table("expected|of_periods.", Key.EXPECTED_OF_PERIOD, expected.of_periods)
+    counters = {"used": expected.used, "free": expected.free, "wants": expected.wants}
+    yield Table("expected|", Key.NONE, counters)
+    yield from record_tables(expected.said_pool, expected.said, expected.record_pool, expected.records)
+
+
+# ---- models
+
+
+def with_models(expected: Expected, models: int) -> Expected:
+    """The tables with at least so many models; of new ones nothing is estimated."""
+    return expected._replace(models=grown(expected.models, models))
+
+
+def with_model(
+    expected: Expected, model: int, width: int, *, horizon: int, settle: int, numbers: bool, binned: bool,
+    scored: bool,
+) -> tuple[Expected, bool]:  # fmt: skip
+    """The tables with a model (row) that has periods of `width` ms; and whether what it had was kept.
+
+    They are unless they had another width, horizon, bins or losses.
+    """
+    expected = with_models(expected, model + 1)
+    models = expected.models
+    bins = 1 + CONFIDENCE_BINS if binned and not numbers else 1
+    losses = _LOSSES_OF_NUMBERS if numbers else _LOSSES_OF_CLASSES if scored else 0
+    same = (width, horizon, bins, losses) == (
+        models.width[model], models.horizon[model], models.bins[model], models.losses[model]
+    )  # fmt: skip
+    if not same:
+        _forget_all(expected, model)
+        for column in models:
+            column[model] = 0
+        models.layout[model] = NUMBERS if numbers else _TWO
+        models.begin[model], same = -NEVER, False
+    models.width[model], models.horizon[model], models.settle[model] = width, horizon, settle
+    models.bins[model], models.losses[model], models.next[model] = bins, losses, -NEVER
+    return expected, same
+
+
+def shape_of(models: Models, model: int, layout: int | None = None) -> Shape:
+    """How its counters lie."""
+    layout = int(models.layout[model]) if layout is None else layout
+    return Shape(PREDICTED[layout], LABELS[layout], int(models.bins[model]), int(models.losses[model]))
+
+
+def without(expected: Expected, models: Ints) -> Expected:
+    """The tables without what is known of these models."""
+    for model in models[models < len(expected.models.first)].tolist():
+        if expected.models.width[model]:
+            _forget_all(expected, model)
+            for column in expected.models:
+                column[model] = 0
+    return expected
+
+
+def _forget_all(expected: Expected, model: int) -> None:
+    """Free a model's block, periods and records."""
+    models = expected.models
+    for row in rows_of(expected, model).tolist():
+        close(expected, model, row)
+    remove_all(expected.pool, int(models.first[model]))
+    remove_all(expected.record_pool, int(models.first_record[model]))
+    models.first[model] = models.first_record[model] = 0
+    if models.block[model]:
+        give_block(expected, 0, int(models.size[model]), int(models.block[model]))
+        models.block[model] = 0
+
+
+# ---- blocks
+
+
+def take_block(expected: Expected, which: int, size: int, places: int) -> tuple[Expected, int]:
+    """A block of counters, all 0, of a model (0) or of a period (1); free ones are linked by their first."""
+    at = int(expected.free[which, size])
+    if at:
+        counts = expected.of_periods.counts if which else expected.of_models.counts
+        expected.free[which, size] = int(counts[at])
+    else:
+        at = int(expected.used[which])
+        expected.used[which] = at + places
+        if which:
+            expected = expected._replace(of_periods=grown(expected.of_periods, at + places))
+        else:
+            expected = expected._replace(of_models=grown(expected.of_models, at + places))
+        counts = expected.of_periods.counts if which else expected.of_models.counts
+    counts[at : at + places] = 0
+    return expected, at
+
+
+def give_block(expected: Expected, which: int, size: int, at: int) -> None:
+    """A block is free again."""
+    counts = expected.of_periods.counts if which else expected.of_models.counts
+    counts[at] = expected.free[which, size]
+    expected.free[which, size] = at
+
+
+def _size_of(models: Models, model: int) -> int:
+    many = int(models.bins[model] > 1) + 2 * int(models.losses[model] > 0)
+    return 4 * int(models.layout[model]) + many
+
+
+def begin(expected: Expected, model: int) -> Expected:
+    """A model gets its block."""
+    models, shape = expected.models, shape_of(expected.models, model)
+    models.size[model] = _size_of(models, model)
+    expected, at = take_block(expected, 0, int(models.size[model]), shape.of_model)
+    models.block[model] = at
+    levels_of(expected, model)[:] = (0.0, _VARIANCE, _NOISE, np.nan)
+    return expected
+
+
+class Counters(NamedTuple):
+    """A model's counters, as views."""
+
+    classes: Floats  # (J, B, K)
+    expired: Floats  # (J, B)
+    delays: Floats  # (J, K, BUCKETS)
+    levels: Floats  # (J, K, LEVEL)
+    losses: Floats  # (J, B, 1 + losses): how many, and sums; without losses (0,)
+
+
+def counters_of(expected: Expected, model: int) -> Counters:
+    """What is known of a model that has a block."""
+    shape, at = shape_of(expected.models, model), int(expected.models.block[model])
+    j, k, b, losses = shape
+    found, count = [], expected.of_models.counts
+    last = (j, b, 1 + losses) if losses else (0,)
+    for dimensions in ((j, b, k), (j, b), (j, k, BUCKETS), (j, k, LEVEL), last):
+        end = at + int(np.prod(dimensions))
+        found.append(count[at:end].reshape(dimensions))
+        at = end
+    return Counters(*found)
+
+
+def levels_of(expected: Expected, model: int) -> Floats:
+    """(J, K, LEVEL): a view."""
+    return counters_of(expected, model).levels
+
+
+def parts_of(shape: Shape, count: Any, at: int) -> list[Any]:
+    """A period's counters as views: by stratum, then by slot, predicted, labelled and expired."""
+    j, k = shape.predicted, shape.labels
+    found = []
+    for by in (shape.bins, SLOTS):
+        for dimensions in ((j, by), (j, by, k), (j, by)):
+            end = at + int(np.prod(dimensions))
+            found.append(count[at:end].reshape(dimensions))
+            at = end
+    return found
+
+
+# ---- periods
+
+
+@kernel
+def _rows(key: Ints, following: Ints32, row: int, rows: Ints32) -> None:
+    """Put a list's rows into `rows`, in order of their keys (by insertion: they come nearly sorted)."""
+    count = 0
+    while row:
+        at = count
+        while at and key[rows[at - 1]] > key[row]:
+            rows[at] = rows[at - 1]
+            at -= 1
+        rows[at] = row
+        count += 1
+        row = np.int64(following[row])
+
+
+@kernel
+def _length(following: Ints32, row: int) -> int:
+    """Rows of a list."""
+    count = 0
+    while row:
+        count += 1
+        row = np.int64(following[row])
+    return count
+
+
+def rows_of(expected: Expected, model: int) -> Ints32:
+    """The rows of a model's periods in order of time."""
+    first, pool = int(expected.models.first[model]), expected.pool
+    rows = np.empty(_length(pool.next, first), dtype=np.int32)
+    _rows(pool.key, pool.next, first, rows)
+    return rows
+
+
+def open_rows(expected: Expected, model: int) -> Ints32:
+    """… of those that aren't closed."""
+    rows = rows_of(expected, model)
+    return rows[expected.periods.block[rows] > 0]
+
+
+def close(expected: Expected, model: int, row: int) -> None:
+    """A period is final, or given up: its counters are of no use any more, but it is known that it was."""
+    if expected.periods.block[row]:
+        give_block(expected, 1, int(expected.models.size[model]), int(expected.periods.block[row]))
+        remove_all(expected.said_pool, int(expected.periods.first_said[row]))
+        expected.periods.block[row] = expected.periods.first_said[row] = 0
+        expected.models.periods[model] -= 1
+
+
+def forget_before(expected: Expected, model: int, number: int) -> None:
+    """Periods before this one are forgotten, those that aren't closed are closed."""
+    models, pool = expected.models, expected.pool
+    row, previous = int(models.first[model]), 0
+    while row:
+        if pool.key[row] < number:
+            close(expected, model, row)
+            row = remove(pool, models.first, model, previous, row)
+        else:
+            previous, row = row, int(pool.next[row])
+    models.begin[model] = max(int(models.begin[model]), number)
+
+
+def open_period(expected: Expected, model: int, number: int) -> Expected:
+    """A period gets a row and its counters."""
+    models, shape = expected.models, shape_of(expected.models, model)
+    pool = with_free_row(expected.pool)
+    expected = expected._replace(pool=pool, periods=grown(expected.periods, len(pool.owner)))
+    expected, at = take_block(expected, 1, int(models.size[model]), shape.of_period)
+    row = insert(pool, models.first, model, number)
+    periods = expected.periods
+    periods.block[row], periods.asked[row], periods.first_said[row] = at, 0, 0
+    models.periods[model] += 1
+    models.next[model] = -NEVER
+    return expected

@@ -1,0 +1,262 @@
+"""The log of events, as the counters follow it from which periods are estimated (see `expected`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from prequential.core.compiled.kernel import Floats, inner, kernel
+from prequential.core.compiled.pool import find
+from prequential.core.delay.expected import (
+    BUCKETS,
+    EDGES,
+    EIGHT,
+    LABELS,
+    LEVEL,
+    NUMBERS,
+    PREDICTED,
+    RIGHT_WRONG,
+    SLOTS,
+    Expected,
+    Models,
+    begin,
+    counters_of,
+    give_block,
+    open_period,
+    parts_of,
+    rows_of,
+    shape_of,
+    take_block,
+)
+from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events
+from prequential.core.tables.outcomes import SCORED as HAS_SCORE
+
+#: What the update of tables waits for: a model's block, more classes, a period.
+_BLOCK, _CLASSES, _PERIOD = range(1, 4)
+
+#: After so many outcomes of a model all of its counts are faded at once, so that the last 20,000 or so count.
+FADE_EVERY = 256
+_MEMORY = 20_000
+
+
+def _fading() -> float:
+    """(1 - 1/20,000)^256, by multiplication: the same on every machine."""
+    factor = 1.0
+    for _ in range(FADE_EVERY):
+        factor *= 1.0 - 1.0 / _MEMORY
+    return factor
+
+
+FADING = _fading()
+
+
+def update(expected: Expected, events: Events, start: int, stop: int) -> Expected:
+    """Follow what became of predictions in rows `start` to `stop` of the log.
+
+    Returns the tables, maybe wider.
+
+    >>> from prequential.core.delay.expected import new_expected, with_model
+    >>> from prequential.core.tables.events import new_events
+    >>> tables, _ = with_model(
+    ...     new_expected(), 0, 1_000, horizon=8_000, settle=0, numbers=False, binned=False, scored=False
+    ... )
+    >>> events = new_events(4)
+    >>> events.kind[:], events.ts[:] = [WAITS, WAITS, MET, EXPIRED], [10, 20, 10, 20]
+    >>> events.t1[2], events.label[2] = 1_010, 1
+    >>> tables = update(tables, events, 0, 4)
+    >>> own = counters_of(tables, 0)
+    >>> own.classes[0, 0].tolist(), own.expired.tolist(), int(own.delays[0, 1].argmax())
+    ([0.0, 1.0], [[1.0], [0.0]], 24)
+    """
+    while (start := _update(expected, EDGES, events, start, stop)) < stop:
+        model, wants = int(events.model[start]), int(expected.wants[0])
+        if wants == _BLOCK:
+            expected = begin(expected, model)
+            expected.models.since[model] = events.ts[start]
+        elif wants == _CLASSES:
+            expected = _widen(expected, model)
+        else:
+            number = int(events.ts[start]) // int(expected.models.width[model])
+            expected = open_period(expected, model, number)
+    return expected
+
+
+@inner
+def _place_of(models: Models, model: int, code: int, capacity: int) -> int:
+    """Place of a class among those of a model, the next one for a new one; -1: there is none left."""
+    count = np.int64(models.classes[model])
+    for place in range(count):
+        if models.codes[model, place] == code:
+            return place
+    if count == capacity:
+        return -1
+    models.codes[model, count] = code
+    models.classes[model] = count + 1
+    return count
+
+
+@inner
+def bucket_of(edges: Floats, share: float) -> int:
+    """The bucket of a delay, as a share of the horizon: edges[a] <= share < edges[a + 1]."""
+    low, high = 0, len(edges) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if share >= edges[middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _update(expected: Expected, edges: Floats, events: Events, start: int, stop: int) -> int:
+    """Follow the log; returns the row before which something is wanted, or `stop`."""
+    models, pool, periods, wants = expected.models, expected.pool, expected.periods, expected.wants
+    faded, whole = expected.of_models.counts, expected.of_periods.counts
+    for i in range(start, stop):
+        model, kind = np.int64(events.model[i]), np.int64(events.kind[i])
+        width = models.width[model]
+        if width == 0:
+            continue
+        at = models.block[model]
+        if at == 0:
+            wants[0] = _BLOCK
+            return i
+        layout = np.int64(models.layout[model])
+        bins, losses = np.int64(models.bins[model]), np.int64(models.losses[model])
+        judged = kind in (MET, REVISED)
+        predicted, labels = PREDICTED[layout], LABELS[layout]
+        j = k = revised = 0
+        if layout == RIGHT_WRONG:
+            k = 1 if judged and events.label[i] == events.prediction[i] else 0
+            revised = 1 if kind == REVISED and events.revised[i] == events.prediction[i] else 0
+        elif layout != NUMBERS:
+            j = _place_of(models, model, np.int64(events.prediction[i]), predicted)
+            if judged:
+                k = _place_of(models, model, np.int64(events.label[i]), predicted)
+            if kind == REVISED:
+                revised = _place_of(models, model, np.int64(events.revised[i]), predicted)
+            if min(j, k, revised) < 0:
+                wants[0] = _CLASSES
+                return i
+        b = np.int64(events.bin[i]) if bins > 1 else 0
+        stratum = j * bins + b
+        expired = at + predicted * bins * labels
+        if kind == MET:
+            faded[at + stratum * labels + k] += 1.0
+            delays = expired + predicted * bins
+            delay = float(events.t1[i] - events.ts[i]) / float(models.horizon[model])
+            faded[delays + (j * labels + k) * BUCKETS + bucket_of(edges, delay)] += 1.0
+            if losses and events.scored[i] & HAS_SCORE:
+                own = delays + predicted * labels * (BUCKETS + LEVEL) + stratum * (1 + losses)
+                faded[own] += 1.0
+                if layout == NUMBERS:
+                    faded[own + 1] += abs(events.error[i])
+                    faded[own + 2] += events.error[i] * events.error[i]
+                    faded[own + 3] += events.error[i]
+                else:
+                    faded[own + 1] += events.log_loss[i]
+                    faded[own + 2] += events.brier[i]
+            models.outcomes[model] += 1
+            if models.outcomes[model] % FADE_EVERY == 0:
+                _fade(faded, at, predicted, labels, bins, losses)
+        elif kind == EXPIRED:
+            faded[expired + stratum] += 1.0
+        elif kind == REVISED:
+            moved = min(1.0, faded[at + stratum * labels + k])
+            faded[at + stratum * labels + k] -= moved
+            faded[at + stratum * labels + revised] += moved
+        number = events.ts[i] // width
+        if number < models.begin[model]:
+            continue
+        row = find(pool, model, number)
+        if row == 0:
+            if kind == WAITS:
+                # What this event has added is all 0: it comes once more.
+                wants[0] = _PERIOD
+                return i
+            continue
+        own = periods.block[row]
+        if own == 0:
+            continue
+        slot = (events.ts[i] - number * width) * SLOTS // width
+        for part in range(2):
+            by = bins if part == 0 else SLOTS
+            place = j * (bins if part == 0 else SLOTS) + (b if part == 0 else slot)
+            if kind == WAITS:
+                whole[own + place] += 1
+            elif kind == LATE:
+                whole[own + place] -= 1
+            elif kind == EXPIRED:
+                whole[own + predicted * by * (1 + labels) + place] += 1
+            else:
+                cell = own + predicted * by + place * labels
+                if kind == MET:
+                    whole[cell + k] += 1
+                elif whole[cell + k]:  # else it met its label when nothing was followed yet
+                    whole[cell + k] -= 1
+                    whole[cell + revised] += 1
+            own += predicted * by * (labels + 2)
+    return stop
+
+
+@inner
+def _fade(faded: Floats, at: int, predicted: int, labels: int, bins: int, losses: int) -> None:
+    """All of a model's counts become less; the levels between them stay."""
+    levels = at + predicted * bins * (labels + 1) + predicted * labels * BUCKETS
+    for place in range(at, levels):
+        faded[place] *= FADING
+    if losses:
+        first = levels + predicted * labels * LEVEL
+        for place in range(first, first + predicted * bins * (1 + losses)):
+            faded[place] *= FADING
+
+
+# ---- more classes
+
+
+def _widen(expected: Expected, model: int) -> Expected:
+    """There are more classes than the blocks have places for; above the most, right and wrong are left."""
+    models = expected.models
+    before, old_size, old = shape_of(models, model), int(models.size[model]), int(models.block[model])
+    counters = [part.copy() for part in counters_of(expected, model)]
+    give_block(expected, 0, old_size, old)
+    merged = models.layout[model] == EIGHT
+    models.layout[model] = RIGHT_WRONG if merged else models.layout[model] + 1
+    expected = begin(expected, model)
+    shape, own = shape_of(models, model), counters_of(expected, model)
+    _move(own.classes, counters[0], 2, merged)
+    _move(own.expired, counters[1], None, merged)
+    _move(own.delays, counters[2], 1, merged)
+    if not merged:
+        own.levels[: before.predicted, : before.labels] = counters[3]
+    if shape.losses:
+        _move(own.losses, counters[4], None, merged)
+    size = int(models.size[model])
+    for row in rows_of(expected, model).tolist():
+        at = int(expected.periods.block[row])
+        if not at:
+            continue
+        parts = [part.copy() for part in parts_of(before, expected.of_periods.counts, at)]
+        give_block(expected, 1, old_size, at)
+        expected, at = take_block(expected, 1, size, shape.of_period)
+        expected.periods.block[row] = at
+        for place, (to, part) in enumerate(zip(parts_of(shape, expected.of_periods.counts, at), parts)):
+            _move(to, part, 2 if place % 3 == 1 else None, merged)
+    if merged:
+        models.classes[model] = 0
+    return expected
+
+
+def _move(to: Any, counts: Any, labels: int | None, merged: bool) -> None:
+    """Counts go to a wider table; where classes are `merged` to its one row. `labels`: their axis, if any."""
+    if not merged:
+        to[tuple(slice(length) for length in counts.shape)] = counts
+        return
+    for j in range(len(counts)):
+        if labels is None:
+            to[0] += counts[j]
+            continue
+        own, target = np.moveaxis(counts[j], labels - 1, 0), np.moveaxis(to[0], labels - 1, 0)
+        for k in range(len(own)):
+            target[int(k == j)] += own[k]

@@ -1,0 +1,184 @@
+"""What was said of periods before their labels were there, and how it turned out.
+
+A value that is said for the first time at a *maturity* (how long after the period's end, as a share of the
+horizon) is kept until the period is final. Then it is graded, and of the last 50 grades an interval is
+made: the quantile of |estimate - final|/scale, times the scale. The quantile's level follows the coverage
+(Gibbs and Candès 2021, adaptive conformal inference): intervals hold in the long run whatever drifts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.core.compiled.kernel import Floats, Ints
+from prequential.core.compiled.pool import Pool
+from prequential.core.tables.keys import Key, Table, of_pool
+
+#: Lower bounds of maturities in 28ths of the horizon after the period's end.
+MATURITIES = (0, 1, 2, 6, 14)
+_PARTS = 28
+
+#: What is kept of a value that was said: it, its scale, half its interval's width, and the naive answers.
+_ESTIMATE, _SCALE, _HALF, _LABELLED_SO_FAR, _LAST_FINAL = range(5)
+
+#: Finals that intervals are made of, and the fewest that give one.
+FINALS, LEAST = 50, 20
+
+#: Coverage of intervals, the step by which their level follows, and the level's bounds.
+LEVEL = 0.9
+_STEP, _LOWEST, _HIGHEST = 0.05, 0.5, 1.0
+
+#: No clock is as late.
+NEVER = 1 << 62
+
+#: As long as there are few finals, half the width of intervals that are graded but not said, in scales: that
+#: of a normal distribution, and 0.3 of it more.
+_FIRST_HALF = 1.645 * 1.3
+
+
+class Said(NamedTuple):
+    """By period and measure: rows of a pool, whose owners are periods and whose keys are measures."""
+
+    what: Any  # (rows, maturities, 5), of four bytes; NaN: nothing was said
+
+
+class Records(NamedTuple):
+    """By model and measure: rows of a pool, whose owners are models and whose keys are measures."""
+
+    scores: Any  # (rows, maturities, FINALS), of four bytes: |estimate - final|/scale, negative: not covered
+    finals: Ints  # (rows, maturities): that have been graded
+    level: Floats  # (rows, maturities): of the quantile
+    errors: Floats  # (rows, maturities, 3): means of |x - final| of estimate, labelled so far and last final
+    counts: Ints  # … of so many
+    last: Floats  # the value of the last final period; NaN: there is none
+
+
+class Record(NamedTuple):
+    """What has become of what was said at a maturity; errors are means, NaN without any."""
+
+    finals: int
+    coverage: float
+    mean_error: float
+    labelled_so_far: float
+    last_final: float
+
+
+class Grade(NamedTuple):
+    """What is said of a value: half the width of its interval, the record; None: too few finals."""
+
+    half: float
+    record: Record | None
+
+
+#: Nothing was said of a value at any maturity.
+NOTHING: Any = np.full((len(MATURITIES), 5), np.nan, dtype=np.float32)
+
+
+def new_said(rows: int) -> Said:
+    """Nothing was said."""
+    return Said(np.zeros((rows, len(MATURITIES), 5), dtype=np.float32))
+
+
+def new_records(rows: int) -> Records:
+    """Nothing was graded."""
+    of = (rows, len(MATURITIES))
+    return Records(
+        np.zeros((*of, FINALS), dtype=np.float32), np.zeros(of, dtype=np.int64), np.zeros(of),
+        np.zeros((*of, 3)), np.zeros((*of, 3), dtype=np.int64), np.zeros(rows),
+    )  # fmt: skip
+
+
+def record_tables(said_pool: Pool, said: Said, record_pool: Pool, records: Records) -> Iterator[Table]:
+    """What their rows stand for."""
+    yield from of_pool("expected|said_pool", Key.EXPECTED_SAID, Key.EXPECTED_PERIOD, said_pool)
+    yield Table("expected|said.", Key.EXPECTED_SAID, said)
+    yield from of_pool("expected|record_pool", Key.EXPECTED_RECORD, Key.SUBJECT, record_pool)
+    yield Table("expected|records.", Key.EXPECTED_RECORD, records)
+
+
+def maturity_of(clock: int, end: int, horizon: int) -> int:
+    """Which of the maturities a period has that ends there; -1: its time isn't over.
+
+    >>> [maturity_of(clock, 1_000, 2_800) for clock in (999, 1_000, 1_150, 9_999)]
+    [-1, 0, 1, 4]
+    """
+    age = (clock - end) * _PARTS
+    return sum(age >= part * horizon for part in MATURITIES) - 1
+
+
+def next_maturity(clock: int, end: int, horizon: int) -> int:
+    """The clock at which a period has its next maturity; `NEVER`: it has the last one."""
+    for part in MATURITIES:
+        begin = end + -(-part * horizon // _PARTS)
+        if clock < begin:
+            return begin
+    return NEVER
+
+
+# ---- one value
+
+
+def begin(records: Records, row: int) -> None:
+    """A row is a new one."""
+    records.scores[row] = 0.0
+    records.finals[row] = records.counts[row] = 0
+    records.errors[row], records.level[row], records.last[row] = 0.0, LEVEL, np.nan
+
+
+def graded(records: Records, row: int, maturity: int, scale: float) -> Grade:
+    """The interval of an estimate, and what it rests on."""
+    finals = int(records.finals[row, maturity])
+    if finals < LEAST:
+        return Grade(_FIRST_HALF * scale, None)
+    scores = records.scores[row, maturity, : min(finals, FINALS)].tolist()
+    half = _quantile(sorted(map(abs, scores)), min(1.0, float(records.level[row, maturity]))) * scale
+    covered = sum(np.copysign(1.0, score) > 0 for score in scores)
+    errors = [
+        error if count else np.nan
+        for error, count in zip(records.errors[row, maturity].tolist(), records.counts[row, maturity])
+    ]
+    return Grade(half, Record(len(scores), covered / len(scores), *errors))
+
+
+def say(
+    said: Said, row: int, maturity: int, estimate: float, scale: float, half: float, labelled_so_far: float,
+    last_final: float,
+) -> None:  # fmt: skip
+    """Keep what is said of a period at a maturity for the first time."""
+    said.what[row, maturity] = (estimate, scale, half, labelled_so_far, last_final)
+
+
+def grade(records: Records, row: int, said: Any, final: float) -> None:
+    """A period's value is final: what was `said` (maturities, 5) at each maturity is graded by it."""
+    for maturity, one in enumerate(said.tolist()):
+        estimate, scale, half = one[:_LABELLED_SO_FAR]
+        if estimate != estimate:
+            continue
+        error = abs(estimate - final)
+        covered = error <= half
+        finals = int(records.finals[row, maturity])
+        records.scores[row, maturity, finals % FINALS] = (error if covered else -error) / scale
+        records.finals[row, maturity] = finals + 1
+        level = float(records.level[row, maturity]) + _STEP * (LEVEL - covered)
+        records.level[row, maturity] = min(_HIGHEST, max(_LOWEST, level))
+        for place, value in enumerate((estimate, *one[_LABELLED_SO_FAR:])):
+            if value == value:
+                count = int(records.counts[row, maturity, place]) + 1
+                records.counts[row, maturity, place] = count
+                mean = float(records.errors[row, maturity, place])
+                records.errors[row, maturity, place] = mean + (abs(value - final) - mean) / min(count, FINALS)
+    records.last[row] = final
+
+
+def _quantile(values: list[float], level: float) -> float:
+    """Of sorted values, linear between them.
+
+    >>> _quantile([0.0, 1.0, 4.0], 0.75)
+    2.5
+    """
+    place = level * (len(values) - 1)
+    low = int(place)
+    high = min(low + 1, len(values) - 1)
+    return values[low] + (place - low) * (values[high] - values[low])

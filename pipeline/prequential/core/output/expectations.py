@@ -1,0 +1,313 @@
+"""What messages about periods say of their final values, and how it turned out (`docs/semantics.md`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.core.catalog.catalog import Catalog, Stream
+from prequential.core.compiled.kernel import Floats, grown
+from prequential.core.compiled.pool import find, insert, with_free_row
+from prequential.core.delay import expected as counters
+from prequential.core.delay import periods, records
+from prequential.core.delay.accounts import Accounts
+from prequential.core.delay.expected import NUMBERS, RIGHT_WRONG, Expected, counters_of
+from prequential.core.delay.expecting import EXPECTED, LABELLED, SCALE, WEIGHT, Look, look
+from prequential.core.delay.periods import PeriodState
+from prequential.core.measures.declaration import CLASSES, MATRIX, POSITIVE, PROBABILITIES, REASONS
+from prequential.core.measures.declaration import NUMBERS as OF_NUMBERS
+from prequential.core.measures.per_class import new_classes
+from prequential.core.measures.registry import INDEX, MEASURES, NAMES
+from prequential.core.measures.table import measure_cells, measure_numbers
+from prequential.core.tables.outcomes import cell_of
+from prequential.core.tables.scores import ABSOLUTE, BIAS, BRIER, LOG_LOSS, SCORED, SIZE, SQUARED
+
+#: Measures of a matrix that are expected: those that say how good a model is, baselines aside.
+_OF_MATRIX = frozenset(
+    one.name for one in MEASURES.values()
+    if one.of in (MATRIX, CLASSES, POSITIVE) and one.quality and not one.needs_label
+)  # fmt: skip
+
+#: Of these, those that right and wrong alone say.
+_OF_RIGHT = frozenset({"accuracy", "error"})
+
+#: Measures of mean losses, and where their sums stand; `ece` is none.
+_LOSSES = {"log_loss": LOG_LOSS, "brier": BRIER}
+_OF_LOSSES = frozenset(
+    one.name for one in MEASURES.values()
+    if one.of == OF_NUMBERS or (one.of == PROBABILITIES and one.name in _LOSSES)
+)  # fmt: skip
+_PLACES = {False: (LOG_LOSS, BRIER), True: (ABSOLUTE, SQUARED, BIAS)}
+
+#: Why a measure has no expected value: none is made; the classes are too many for all but right and wrong.
+NOT_ESTIMATED, TOO_MANY_CLASSES = "not_estimated", "too_many_classes"
+
+#: An interval's least scale, as a share of an expected loss.
+_LEAST_SCALE = 1e-3
+
+#: With so many times as many open periods as the horizon has, clocks have been very wrong.
+_MANY = 8
+
+#: Gives the measures of what is labelled of a period (row), and why others have none.
+Measured = Callable[[int], tuple[dict[str, float], dict[str, str]]]
+
+
+class Saying(NamedTuple):
+    """What is said of a period: `expected` in its message, and at which maturity (-1: before its end)."""
+
+    maturity: int
+    message: dict[str, Any]
+
+
+class Newest(NamedTuple):
+    """What was said last of the newest whole period."""
+
+    start: int
+    measures: dict[str, dict[str, Any]]
+
+
+class Expectations:
+    """Says what is expected of the periods of a catalog's models."""
+
+    def __init__(self, catalog: Catalog, accounts: Accounts) -> None:
+        self._catalog, self._accounts = catalog, accounts
+        #: By model what was said last of its newest period whose time is over, in this life of the process.
+        self.newest: dict[int, Newest] = {}
+
+    @property
+    def _tables(self) -> Expected:
+        return self._accounts.expected
+
+    def of_model(
+        self, stream: Stream, model: int, clock: int, due: list[PeriodState], share: float | None,
+        measured: Measured,
+    ) -> tuple[list[PeriodState], dict[int, Saying]]:  # fmt: skip
+        """The periods of a model to report, in order of time, and by row of these what is expected of them.
+
+        Beside those that are due, the ones of which nothing was said at their present maturity. Those that
+        are final are graded.
+        """
+        models = self._tables.models
+        if not models.width[model] or not (due or clock >= models.next[model]):
+            return due, {}
+        width, horizon = int(models.width[model]), int(models.horizon[model])
+        self._drop_some(model, clock)
+        final = {state.start // width: state for state in due if state.status == "final"}
+        self._close(stream, model, final, clock, measured)
+        provisional = {state.start // width: state for state in due if state.status == "provisional"}
+        rows = counters.open_rows(self._tables, model)
+        numbers = self._tables.pool.key[rows].tolist()
+        ends = [(number + 1) * width for number in numbers]
+        maturities = [records.maturity_of(clock, end, horizon) for end in ends]
+        models.next[model] = min(
+            (records.next_maturity(clock, end, horizon) for end in ends), default=records.NEVER
+        )
+        wanted = [
+            place for place, number in enumerate(numbers)
+            if number in provisional or self._tables.periods.asked[rows[place]] < 2 + maturities[place]
+        ]  # fmt: skip
+        if not wanted:
+            return due, {}
+        found, said = look(self._tables, model, rows, clock), {}
+        for place in wanted:
+            if not found.about[place, EXPECTED] > 0:
+                continue
+            state = provisional.get(numbers[place])
+            if state is None:
+                state = periods.asked(self._accounts.periods, model, numbers[place], share)
+                if state is None:
+                    continue
+                due.append(state)
+            said[state.row] = self._say(
+                stream, model, int(rows[place]), maturities[place], state, found, place, measured
+            )
+        due.sort(key=lambda state: state.start)
+        return due, said
+
+    def _drop_some(self, model: int, clock: int) -> None:
+        """Periods that no label in time can reach any more; of times to come, where there are too many."""
+        expected, models = self._tables, self._tables.models
+        width, horizon = int(models.width[model]), int(models.horizon[model])
+        counters.forget_before(expected, model, (clock - 2 * horizon - int(models.settle[model])) // width)
+        if models.periods[model] > _MANY * (2 + horizon // width):
+            for row in counters.open_rows(expected, model).tolist():
+                if expected.pool.key[row] * width > clock:
+                    counters.close(expected, model, row)
+
+    # ---- finals
+
+    def _close(
+        self, stream: Stream, model: int, final: dict[int, PeriodState], clock: int, measured: Measured
+    ) -> None:
+        """Periods that are final now: the correction's level learns from them, what was said is graded."""
+        expected = self._tables
+        own = {number: find(expected.pool, model, number) for number in sorted(final)}
+        rows = [row for row in own.values() if row and expected.periods.block[row]]
+        if not rows:
+            return
+        look(expected, model, np.array(rows, dtype=np.int32), clock, closing=True)
+        for row in rows:
+            state = final[int(expected.pool.key[row])]
+            values, _ = measured(state.row)
+            for name in stream.config.measures:
+                if name in values and name in _OF_MATRIX | _OF_LOSSES:
+                    said = find(self._tables.said_pool, row, INDEX[name])
+                    kept = self._tables.said.what[said] if said else records.NOTHING
+                    record = self._record(model, INDEX[name])
+                    records.grade(self._tables.records, record, kept, values[name])
+            counters.close(self._tables, model, row)
+
+    def _record(self, model: int, measure: int) -> int:
+        """The row of a measure's record, which begins if there is none."""
+        expected = self._tables
+        row = find(expected.record_pool, model, measure)
+        if not row:
+            pool = with_free_row(expected.record_pool)
+            self._accounts.expected = expected = expected._replace(
+                record_pool=pool, records=grown(expected.records, len(pool.owner))
+            )
+            row = insert(pool, expected.models.first_record, model, measure)
+            records.begin(expected.records, row)
+        return row
+
+    # ---- what is said
+
+    def _say(
+        self, stream: Stream, model: int, row: int, maturity: int, state: PeriodState, found: Look,
+        place: int, measured: Measured,
+    ) -> Saying:  # fmt: skip
+        """`expected` of a period; what is said at a maturity for the first time is kept."""
+        about = found.about[place]
+        values, undefined = self._values(stream, model, state.row, found, place)
+        so_far, _ = measured(state.row)
+        first = self._tables.periods.asked[row] < 2 + maturity
+        self._tables.periods.asked[row] = 2 + maturity
+        said: dict[str, Any] = {}
+        for name, value in values.items():
+            scale = float(about[SCALE])
+            if name in _OF_LOSSES:
+                unknown = 1.0 - float(about[LABELLED]) / float(about[EXPECTED])
+                scale = abs(value) * (_LEAST_SCALE + max(0.0, unknown)) + _LEAST_SCALE**4
+            said[name] = self._graded(
+                model, row, INDEX[name], maturity, first, value, scale,
+                so_far.get(name, np.nan),
+            )  # fmt: skip
+        predictions = state.predictions
+        if maturity >= 0 and (model not in self.newest or state.start >= self.newest[model].start):
+            self.newest[model] = Newest(state.start, said)
+        return Saying(maturity, {
+            "labelled_share": state.labelled / predictions if predictions else 0.0,
+            "predictions": predictions,
+            "measures": said, "undefined": undefined, "correction": float(about[WEIGHT]),
+        })  # fmt: skip
+
+    def _graded(
+        self, model: int, row: int, measure: int, maturity: int, first: bool, value: float, scale: float,
+        so_far: float,
+    ) -> dict[str, Any]:  # fmt: skip
+        """A value with its interval and record, if there are enough finals at this maturity."""
+        if maturity < 0:
+            return {"value": value, "record": None}
+        record = self._record(model, measure)
+        half, of = records.graded(self._tables.records, record, maturity, scale)
+        learned = self._tables.models.since[model] + self._tables.models.horizon[model]
+        said = self._said(row, measure)
+        if first and self._tables.pool.key[row] * self._tables.models.width[model] >= learned:
+            last = float(self._tables.records.last[record])
+            records.say(self._tables.said, said, maturity, value, scale, half, so_far, last)
+        if of is None:
+            return {"value": value, "record": None}
+        one = MEASURES[NAMES[measure]]
+        errors = {name: None if error != error else error for name, error in of._asdict().items()}
+        return {
+            "value": value, "interval": [max(one.low, value - half), min(one.high, value + half)],
+            "level": records.LEVEL, "record": errors,
+        }  # fmt: skip
+
+    def _said(self, period: int, measure: int) -> int:
+        """The row of what was said of a period's measure."""
+        expected = self._tables
+        row = find(expected.said_pool, period, measure)
+        if not row:
+            pool = with_free_row(expected.said_pool)
+            self._accounts.expected = expected = expected._replace(
+                said_pool=pool, said=grown(expected.said, len(pool.owner))
+            )
+            row = insert(pool, expected.periods.first_said, period, measure)
+            expected.said.what[row] = np.nan
+        return row
+
+    def _values(
+        self, stream: Stream, model: int, period: int, found: Look, place: int
+    ) -> tuple[dict[str, float], dict[str, str]]:
+        """The expected measures of a period, and why others have none."""
+        layout = int(self._tables.models.layout[model])
+        values, undefined = self._of_losses(model, period, found.coming[place])
+        cells = found.cells[place]
+        if layout == RIGHT_WRONG:
+            right = float(cells[0, 1] / (cells[0, 0] + cells[0, 1]))
+            values |= {"accuracy": right, "error": 1.0 - right}
+            undefined |= dict.fromkeys(_OF_MATRIX - _OF_RIGHT, TOO_MANY_CLASSES)
+        elif layout != NUMBERS:
+            of_matrix = self._of_matrix(stream, model, cells)
+            values |= of_matrix[0]
+            undefined |= of_matrix[1]
+        names = stream.config.measures
+        return (
+            {name: values[name] for name in names if name in values},
+            {name: undefined.get(name, NOT_ESTIMATED) for name in names if name not in values},
+        )
+
+    def _of_matrix(
+        self, stream: Stream, model: int, cells: Floats
+    ) -> tuple[dict[str, float], dict[str, str]]:
+        """Measures of an expected confusion matrix (J, K) by places of classes."""
+        plan = self._catalog.plans[self._catalog.columns.entities.plan[model]]
+        models = self._tables.models
+        codes = models.codes[model, : models.classes[model]].tolist()
+        joint = np.zeros(4 * plan.capacity * plan.capacity)
+        for j, prediction in enumerate(codes):
+            for k, label in enumerate(codes):
+                joint[cell_of(label, prediction, 0, plan.capacity)] = cells[j, k]
+        values, reasons = np.zeros(len(NAMES)), np.zeros(len(NAMES), dtype=np.int64)
+        measure_cells(
+            joint, new_classes(plan.capacity), self._catalog.positives_of(stream), 0, False, True,
+            np.zeros(SIZE), False, values, reasons,
+        )  # fmt: skip
+        return _by_name(_OF_MATRIX, values, reasons)
+
+    def _of_losses(self, model: int, period: int, coming: Floats) -> tuple[dict[str, float], dict[str, str]]:
+        """Measures of mean losses: of the labels that have come, and of those to come by their strata."""
+        models = self._tables.models
+        count = int(models.losses[model])
+        if not count:
+            return {}, {}
+        numbers = int(models.layout[model]) == NUMBERS
+        by_stratum = counters_of(self._tables, model).losses
+        given = periods.sums_of(self._accounts.periods, period)
+        sums = np.zeros(SIZE) if given is None else given
+        start = 0 if numbers else 1  # the first bin is that of predictions without probabilities
+        for j in range(len(coming)):
+            for b in range(start, coming.shape[1]):
+                n = float(by_stratum[j, b, 0])
+                if n > 0.0 and coming[j, b] > 0.0:
+                    sums[SCORED] += coming[j, b]
+                    for one, at in enumerate(_PLACES[numbers]):
+                        sums[at] += coming[j, b] * (by_stratum[j, b, 1 + one] / n)
+        values, reasons = np.zeros(len(NAMES)), np.zeros(len(NAMES), dtype=np.int64)
+        if numbers:
+            measure_numbers(sums, True, 0.0, values, reasons)
+            return _by_name(_OF_LOSSES, values, reasons)
+        if sums[SCORED] <= 0.0:
+            return {}, dict.fromkeys(_LOSSES, "no_probabilities")
+        return {name: float(sums[at] / sums[SCORED]) for name, at in _LOSSES.items()}, {}
+
+
+def _by_name(names: frozenset[str], values: Floats, reasons: Any) -> tuple[dict[str, float], dict[str, str]]:
+    """Values, and reasons why there are none."""
+    own = [(name, INDEX[name]) for name in sorted(names)]
+    return (
+        {name: float(values[at]) for name, at in own if not reasons[at]},
+        {name: REASONS[reasons[at]] for name, at in own if reasons[at]},
+    )

@@ -1,0 +1,37 @@
+"""Series about what the newest whole period is expected to be, as its last message said it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prequential.core.catalog.catalog import Catalog
+from prequential.core.output.messages import Reporter
+from prequential.http.exposition import GAUGE, Family, labels
+
+FAMILIES = (
+    (
+        "expected",
+        GAUGE,
+        "What a measure of the newest whole period is expected to be in the end",
+    ),
+    ("expected_low", GAUGE, "Lower end of its interval, which holds in nine of ten periods"),
+    ("expected_high", GAUGE, "Its upper end"),
+    ("expected_coverage", GAUGE, "Share of former periods whose final value was within their interval"),
+)
+
+
+def add(families: dict[str, Family], catalog: Catalog, reporter: Reporter, streams: Iterable[int]) -> None:
+    """Add the samples of these streams' models."""
+    newest = reporter.expectations.newest
+    for stream in map(catalog.streams.__getitem__, streams):
+        for model, row in stream.models.items():
+            if row not in newest:
+                continue
+            where = labels(stream=stream.name, partition=catalog.partition, model=model)
+            for name, own in newest[row].measures.items():
+                of = f'{where},measure="{name}"'
+                families["expected"].add(of, own["value"])
+                if own["record"] is not None:
+                    families["expected_low"].add(of, own["interval"][0])
+                    families["expected_high"].add(of, own["interval"][1])
+                    families["expected_coverage"].add(of, own["record"]["coverage"])

@@ -1,0 +1,25 @@
+"""Expected values in simulated worlds: a small part of what `before_labels.py` shows, from a seed."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+
+from tests.evidence.before_labels import WORLDS, run
+from tests.nightly import few
+
+pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes too long without the compiler")
+
+
+@pytest.mark.parametrize("world", few(["right", *(one for one in WORLDS if one != "right")]))
+def test_expected_values_are_far_better_than_labels_so_far(world: str) -> None:
+    said = [one for one in run(world, 1, days=80, each=200) if one.half == one.half]
+    for maturity in (0, 2, 3):
+        own = [one for one in said if one.maturity == maturity]
+        assert len(own) >= 15
+        error = np.mean([abs(one.value - one.final) for one in own])
+        naive = np.nanmean([abs(one.labelled_so_far - one.final) for one in own])
+        assert error <= naive / (1 if world.startswith("iid") else 2)
+    assert 0.7 <= np.mean([one.covered for one in said]) <= 1
+    assert np.mean([one.half for one in said]) <= 0.1
