@@ -45,8 +45,8 @@ class Result:
     >>> result = evaluate(table, table, estimators=["all"])
     >>> result.metrics.column("accuracy").to_pylist()
     [0.75]
-    >>> result.metrics.column("stage").to_pylist()
-    ['initial', 'final']
+    >>> result.metrics.column("stage").to_pylist()  # and `initial`, which is the same here
+    ['final']
     >>> result.dead_letters
     []
     """
