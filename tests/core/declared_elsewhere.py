@@ -25,7 +25,7 @@ from prequential.core.measures.declaration import (
     measure,
 )
 from prequential.core.tables.outcomes import Log
-from prequential.core.tables.scores import SCORED, SQUARED
+from prequential.core.tables.scores import SCORED, SQUARED_ERRORS
 
 
 @measure(
@@ -51,7 +51,7 @@ def own_half_square(log: Log, row: int) -> tuple[float, bool]:
 @inner
 def half_mse(sums: Floats) -> Result:
     """Half of the mean squared error."""
-    return 0.5 * sums[SQUARED] / sums[SCORED], DEFINED
+    return 0.5 * sums[SQUARED_ERRORS] / sums[SCORED], DEFINED
 
 
 from helpers import ENDED, Feed, alarms_of, metrics_of

@@ -16,7 +16,7 @@ import pytest
 from helpers import World, alarms_of, assert_cuts_change_no_bit, catch_up, decoded, snapshot_of
 from prequential.config.reader import load_config
 from prequential.core.detectors.run_lengths import RATIO, SPREADS
-from prequential.core.detectors.signals import ABSOLUTE, WRONG
+from prequential.core.detectors.signals import ABSOLUTE_LOSS, WRONG
 from prequential.core.detectors.watch import Watch, watches_of
 from prequential.core.shard import Shard
 from prequential.settings.model import Config, ConfigError, DetectorConfig, StreamConfig
@@ -245,7 +245,7 @@ def test_the_budget_is_divided_over_the_detectors_that_it_sets(tmp_path: Path) -
     day = 86_400_000.0
     assert aparts("alarm_budget: 2 per 1d") == [day, day]
     # The ratio of numbers' errors, whose tails may be of any weight, keeps its own.
-    assert aparts("task: regression, alarm_budget: 2 per 1d", ABSOLUTE) == [day / 2, 0.0]
+    assert aparts("task: regression, alarm_budget: 2 per 1d", ABSOLUTE_LOSS) == [day / 2, 0.0]
     assert aparts("") == [0.0, 0.0]
     one = "detectors: [{detector: page-hinkley, lambda: 50}, {detector: cusum}, {detector: ddm}]"
     assert aparts(f"alarm_budget: 1 per 1d, {one}") == [0.0, day, 0.0]

@@ -14,7 +14,7 @@ from helpers import ENDED, alarms_of, batch_of, vector
 from prequential.config.reader import load_config
 from prequential.core.catalog.plans import Plan
 from prequential.core.compiled.kernel import Floats
-from prequential.core.detectors.signals import ABSOLUTE, REFERENCE
+from prequential.core.detectors.signals import ABSOLUTE_LOSS, SCALE_OUTCOMES
 from prequential.core.detectors.watch import Signal
 from prequential.core.shard import Shard
 from prequential.core.tables.outcomes import SCORED, new_log
@@ -111,20 +111,21 @@ def test_the_unit_of_numbers_changes_no_alarm(seed: int) -> None:
 
 def plain(losses: list[float]) -> list[float | None]:
     """x/(x + s), with s the median of what is above 0 among the first hundred."""
-    above = [x for x in losses[:REFERENCE] if x > 0]
+    above = [x for x in losses[:SCALE_OUTCOMES] if x > 0]
     s = statistics.median(above) if above else 0.0
-    return [None] * min(REFERENCE, len(losses)) + [x / (x + s) if x else 0.0 for x in losses[REFERENCE:]]
+    fed = [x / (x + s) if x else 0.0 for x in losses[SCALE_OUTCOMES:]]
+    return [None] * min(SCALE_OUTCOMES, len(losses)) + fed
 
 
 @pytest.mark.parametrize("share_of_zeros", [0.0, 0.5, 0.97, 1.0])
 @pytest.mark.parametrize("seed", range(3))
 def test_values_are_as_defined_whatever_the_batches(seed: int, share_of_zeros: float) -> None:
-    assert REFERENCE == 100
+    assert SCALE_OUTCOMES == 100
     rng, some = random.Random(seed), np.random.default_rng(seed)
     errors = some.standard_cauchy(300) * (some.random(300) >= share_of_zeros)
     errors[200] = 7.0
     expected = plain(abs(errors).tolist())
-    signal = Signal("scaled_error", 1, 1, 2, ABSOLUTE)
+    signal = Signal("scaled_error", 1, 1, 2, ABSOLUTE_LOSS)
     log, found = log_of(errors), []
     for piece in vector(rng, len(errors), (1, 10, 100)):
         rows = np.arange(piece.start, piece.stop, dtype=np.int32)

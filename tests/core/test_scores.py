@@ -25,7 +25,7 @@ from prequential.core.measures.probabilistic import brier, ece, log_loss
 from prequential.core.shard import Shard
 from prequential.core.tables.outcomes import Log
 from prequential.core.tables.scores import (
-    ABSOLUTE,
+    ABSOLUTE_ERRORS,
     BIAS,
     BINS,
     BRIER,
@@ -36,7 +36,7 @@ from prequential.core.tables.scores import (
     RIGHT,
     SCORED,
     SIZE,
-    SQUARED,
+    SQUARED_ERRORS,
 )
 from prequential.settings.model import Config, StreamConfig
 from sequences import NO_CLASS, Score, log_of, score_number, score_probabilities
@@ -307,7 +307,7 @@ def test_score_of_a_number(y: float, prediction: float) -> None:
     one = of_number(y, prediction)
     sums = dict(enumerate(sums_of(one, numbers=True).tolist()))
     e = prediction - y
-    expected = {SCORED: 1.0, ABSOLUTE: abs(e), SQUARED: e * e, BIAS: e}
+    expected = {SCORED: 1.0, ABSOLUTE_ERRORS: abs(e), SQUARED_ERRORS: e * e, BIAS: e}
     assert expected.items() <= sums.items()
     assert one.columns["value"] == y
     assert all(sums[place] == 0 for place in sums.keys() - expected.keys())
@@ -324,7 +324,7 @@ class TestScores:
     def test_losses_of_numbers(self) -> None:
         log = log_with([None, of_number(1.0, 4.0), None, of_number(2.0, 0.0)])
         losses, fed = np.full(4, np.nan), np.zeros(4, dtype=np.uint8)
-        signals.error(log, np.arange(4, dtype=np.int32), signals.ABSOLUTE, losses, fed)
+        signals.error(log, np.arange(4, dtype=np.int32), signals.ABSOLUTE_LOSS, losses, fed)
         assert losses.tolist() == [0, 3, 0, 2]
 
 
@@ -338,7 +338,7 @@ def additions(one: Scored) -> Iterator[tuple[int, float]]:
         yield from ((CONFIDENCE + place, score["confidence"]), (RIGHT + place, one.label == one.prediction))
     else:
         e = score["error"]
-        yield from ((ABSOLUTE, abs(e)), (SQUARED, e * e), (BIAS, e))
+        yield from ((ABSOLUTE_ERRORS, abs(e)), (SQUARED_ERRORS, e * e), (BIAS, e))
 
 
 def plain_sums(estimator: str, outcomes: Sequence_) -> list[float]:

@@ -103,7 +103,7 @@ class Consumers:
 
     def __init__(self, sequences: int, *, numbers: bool = False) -> None:
         self.numbers = numbers
-        self.loss = signals.SQUARED if numbers else signals.WRONG
+        self.loss = signals.SQUARED_LOSS if numbers else signals.WRONG
         self.sequences = sequences
         self.positives = positives_of(sequences, 1)
         self.capacity = CAPACITIES[0]

@@ -68,8 +68,8 @@ def additions(one: dict[str, float], *, numbers: bool) -> Iterator[tuple[int, fl
     """(place, value) of what an outcome adds to sums, from docs/measures.md."""
     if numbers:
         error = one["error"]
-        yield from ((scores.SCORED, 1.0), (scores.ABSOLUTE, abs(error)))
-        yield from ((scores.SQUARED, error * error), (scores.BIAS, error))
+        yield from ((scores.SCORED, 1.0), (scores.ABSOLUTE_ERRORS, abs(error)))
+        yield from ((scores.SQUARED_ERRORS, error * error), (scores.BIAS, error))
         return
     right = one["first"] == one["prediction"]
     if int(one["scored"]) & 1:

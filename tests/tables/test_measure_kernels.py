@@ -144,7 +144,7 @@ def test_measures_of_numbers_are_never_infinite(
     for y, prediction in outcomes:
         with np.errstate(over="ignore"):
             error = np.float64(prediction - y)
-            places = [scores.SCORED, scores.ABSOLUTE, scores.SQUARED, scores.BIAS]
+            places = [scores.SCORED, scores.ABSOLUTE_ERRORS, scores.SQUARED_ERRORS, scores.BIAS]
             sums[places] += [1, abs(error), error**2, error]
     mean = sum(labels) / max(1, len(labels))
     spread = sum((y - mean) ** 2 for y in labels)

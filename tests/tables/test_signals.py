@@ -102,7 +102,7 @@ def test_errors_and_their_ratio(numbers: bool) -> None:
 def test_the_absolute_error_of_numbers() -> None:
     log = random_log(2, 50, numbers=True)
     values, fed = np.zeros(50), np.zeros(50, np.uint8)
-    signals.error(log, np.arange(50, dtype=np.int32), signals.ABSOLUTE, values, fed)
+    signals.error(log, np.arange(50, dtype=np.int32), signals.ABSOLUTE_LOSS, values, fed)
     assert fed.tolist() == (log.kind == OUTCOME).tolist()
     assert values.tolist() == np.where(fed, np.abs(log.error), 0.0).tolist()
 
@@ -111,8 +111,8 @@ def test_a_window_of_numbers_is_a_function_of_what_is_in_it() -> None:
     log = random_log(2, 300, sequences=1, numbers=True)
     log.kind[:], log.error[:] = OUTCOME, 1e8
     log.error[-SIZE:] = 1e-3
-    rows = WatchedRows(log, np.arange(300, dtype=np.int32), 2, signals.ABSOLUTE, positives_of(1, 1))
-    values, fed = Signal(f"window:{SIZE}", 1, 1, 2, signals.ABSOLUTE).update(rows)
+    rows = WatchedRows(log, np.arange(300, dtype=np.int32), 2, signals.ABSOLUTE_LOSS, positives_of(1, 1))
+    values, fed = Signal(f"window:{SIZE}", 1, 1, 2, signals.ABSOLUTE_LOSS).update(rows)
     assert fed.all()
     assert values[-1] == pytest.approx(1e-3, rel=1e-15)
 

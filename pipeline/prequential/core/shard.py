@@ -72,7 +72,7 @@ class Shard:
         #: Records that are to be passed over: by kind and offset, the reason.
         self.quarantine: dict[tuple[int, int], str] = {}
         #: Dead letters and other outputs since the last flush.
-        self.letters: list[DeadLetter] = []
+        self.dead_letters: list[DeadLetter] = []
         self.outputs: list[Output] = []
         #: Records here of streams that are another partition's, by kind, and by stream; of this process.
         self.misplaced = [0, 0, 0]
@@ -139,8 +139,8 @@ class Shard:
     def flush(self) -> tuple[list[Output], list[OffsetVector]]:
         """Outputs and offsets since the last flush: dead letters by topic and offset, then messages."""
         # However the records went, dead letters lie in the order of their topic.
-        outputs = sorted(self.letters, key=lambda letter: (letter.kind, letter.offset)) + self.outputs
-        self.letters, self.outputs = [], []
+        outputs = sorted(self.dead_letters, key=lambda letter: (letter.kind, letter.offset)) + self.outputs
+        self.dead_letters, self.outputs = [], []
         vectors, self.vectors = self.vectors, []
         return outputs, vectors
 
@@ -329,7 +329,7 @@ class Shard:
         why = batch.reasons[index] if reason is None else reason
         self.refusals.add(batch.kind, why, batch.offsets[index])
         if not self.replaying:
-            self.letters.append(DeadLetter(batch.kind, batch.offsets[index], why))
+            self.dead_letters.append(DeadLetter(batch.kind, batch.offsets[index], why))
 
     # ---- snapshot
 
@@ -344,7 +344,7 @@ class Shard:
         All outputs must have been flushed: they are no part of it.
         """
         assert not self.outputs, "flush before taking a snapshot"
-        assert not self.letters, "flush before taking a snapshot"
+        assert not self.dead_letters, "flush before taking a snapshot"
         return snapshot.take(self.state, space or Space())
 
     def restore(self, parts: Iterator[Any]) -> Restored:

@@ -44,9 +44,9 @@ class Result:
     >>> table = {"y_pred": ["UP", "UP", "DOWN", "UP"], "y_true": ["UP", "DOWN", "DOWN", "UP"]}
     >>> result = evaluate(table, table, estimators=["all"])
     >>> result.metrics.column("accuracy").to_pylist()
-    [0.75, 0.75]
-    >>> result.metrics.column("stage").to_pylist()
-    ['initial', 'final']
+    [0.75]
+    >>> result.metrics.column("stage").to_pylist()  # and `initial`, which is the same here
+    ['final']
     >>> result.dead_letters
     []
     """

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.core.compiled.kernel import Floats, Ints, taken
-from prequential.core.detectors.signals import SQUARED
+from prequential.core.detectors.signals import SQUARED_LOSS
 from prequential.core.detectors.watch import LOSSES
 from prequential.core.tables.outcomes import Log
 from prequential.past.sequences import Sequence
@@ -87,7 +87,7 @@ def risen(random: np.random.Generator, past: Sequence, places: Ints, rise: Float
         if mean == 0.0:
             raise ValueError("no prediction was wrong, so there is no error to be multiplied")
         factors = 1.0 + rise / mean
-        return Run(places, np.sqrt(factors) if LOSSES[past.config.loss] == SQUARED else factors)
+        return Run(places, np.sqrt(factors) if LOSSES[past.config.loss] == SQUARED_LOSS else factors)
     if mean == 0.0:
         raise ValueError("no prediction was wrong, so there is none to take for those that become wrong")
     if mean + most > 1.0:

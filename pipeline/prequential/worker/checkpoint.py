@@ -136,7 +136,7 @@ class Checkpoint:
     def published(self) -> bool:
         """Whether all that was processed has been published."""
         shard = self._shard
-        return self._is_committed and not (shard.vectors or shard.outputs or shard.letters)
+        return self._is_committed and not (shard.vectors or shard.outputs or shard.dead_letters)
 
     @property
     def _is_committed(self) -> bool:
@@ -160,7 +160,7 @@ class Checkpoint:
         self._timely |= timely
         self._uncommitted += records
         self._backlog |= self._uncommitted >= _BACKLOG
-        self._originals.keep(self._shard.letters)
+        self._originals.keep(self._shard.dead_letters)
         self._originals.drop(self._shard.merge.vector)
 
     # ---- when
@@ -217,7 +217,7 @@ class Checkpoint:
     @property
     def many_outputs(self) -> bool:
         """Whether so many outputs wait that no more should be made."""
-        return len(self._shard.outputs) + len(self._shard.letters) > _MOST_OUTPUTS
+        return len(self._shard.outputs) + len(self._shard.dead_letters) > _MOST_OUTPUTS
 
     async def committed(self) -> None:
         """Wait for the commit that is under way."""

@@ -35,8 +35,8 @@ class Manifest(msgspec.Struct):
     chunks: int
     size: int
     checksum: int
-    #: Next input offsets, by kind.
-    vector: OffsetVector
+    #: Next input offsets, by kind; on the wire by the name that all formats have.
+    vector: OffsetVector = msgspec.field(name="cut")
     #: Number of the last journal entry that the state contains, and the journal's offset after it.
     journal_number: int
     journal_offset: int

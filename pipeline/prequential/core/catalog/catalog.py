@@ -52,7 +52,7 @@ from prequential.settings.stages import FINAL, INITIAL
 from prequential.settings.stages import parse as parse_stage
 
 #: What baselines predict before the first label: a class of its own, never a label's.
-NOTHING = "@none"
+NO_CLASS_NAME = "@none"
 
 #: The value that all values of a key beyond the bound share, and all versions of models beyond theirs.
 OTHER = "other"
@@ -244,7 +244,7 @@ class Catalog:
         if config.task == "classification" and baselines:
             for which, baseline in enumerate(BASELINES[:2]):
                 if baseline in config.baselines:
-                    self.registry.streams.nothing[stream.code] = self.add_class(stream, NOTHING)
+                    self.registry.streams.nothing[stream.code] = self.add_class(stream, NO_CLASS_NAME)
                     self.add_ages(stream, self.add_baseline(stream, which))
         return stream
 

@@ -41,7 +41,7 @@ _JOINT_ROWS = 1 << 12
 _WHOLE = (MODEL, BASELINE, CORRECTION)
 
 
-class Told(NamedTuple):
+class DueReport(NamedTuple):
     """A sequence of a pair that has messages due, as it is now."""
 
     number: int  # of its tables
@@ -361,7 +361,7 @@ class Pairing:
 
     # ---- joint outcomes
 
-    def consume(self, logs: Logs) -> Iterator[list[Told]]:
+    def consume(self, logs: Logs) -> Iterator[list[DueReport]]:
         """Take over what the outcome log has; yields sequences that have messages due.
 
         These are as they were when it made them due, until the next ones are asked for. Those of an instance
@@ -384,7 +384,7 @@ class Pairing:
             if used[NEEDED] and not written:
                 self._joint = new_joint(capacity_for(int(used[NEEDED])))
 
-    def _take(self, written: int) -> Iterator[list[Told]]:
+    def _take(self, written: int) -> Iterator[list[DueReport]]:
         """Take over the log of joint outcomes; yields as `consume` does."""
         joint, due = self._joint, []
         of_losses = joint.code[:written] == OF_LOSSES
@@ -395,7 +395,7 @@ class Pairing:
                 while len(rows):
                     done, found = side.consume(joint, rows)
                     due += [
-                        Told(number, place, *of) for of in zip(
+                        DueReport(number, place, *of) for of in zip(
                             joint.sequence[found].tolist(), joint.group[found].tolist(),
                             zip(joint.a_revised[found].tolist(), joint.b_revised[found].tolist()),
                         )
@@ -407,11 +407,11 @@ class Pairing:
         if due:
             yield due
 
-    def with_news(self) -> Iterator[Told]:
+    def with_news(self) -> Iterator[DueReport]:
         """Sequences that have joint outcomes since their last messages."""
         revisions = self._catalog.columns.entities.revisions
         for tables in self.tables:
             for place, side in enumerate(tables.sides):
                 for row in side.has_news().tolist():
                     a, b = self.ends[int(side.due.pair[row])]
-                    yield Told(tables.number, place, row, 0, (int(revisions[a]), int(revisions[b])))
+                    yield DueReport(tables.number, place, row, 0, (int(revisions[a]), int(revisions[b])))

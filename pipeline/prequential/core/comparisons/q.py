@@ -8,7 +8,7 @@ from prequential.core.comparisons import DEFINED, ZERO_LOSS
 from prequential.core.compiled.kernel import inner
 from prequential.core.compiled.mathematics import log
 from prequential.core.measures.declaration import Result
-from prequential.core.tables.scores import NOTHING
+from prequential.core.tables.scores import NO_WEIGHT
 
 
 @inner
@@ -22,7 +22,7 @@ def q(loss_a: float, loss_b: float) -> Result:
     ((0.6931471805599453, 0), (-0.6931471805599453, 0), (0.0, 1))
     """
     larger, smaller = max(loss_a, loss_b), min(loss_a, loss_b)
-    if smaller <= 0.0 or smaller < NOTHING * larger:
+    if smaller <= 0.0 or smaller < NO_WEIGHT * larger:
         return 0.0, ZERO_LOSS
     ratio = larger / smaller
     size = log(ratio) if ratio < math.inf else log(larger) - log(smaller)

@@ -11,7 +11,7 @@ import numpy as np
 from prequential.core.catalog.catalog import Catalog, Entity, Stream
 from prequential.core.comparisons import DEFINED, REASONS, VERDICTS, mcnemar
 from prequential.core.comparisons.measuring import MCNEMAR, N01, N10, NAMES, P_VALUE, intervals
-from prequential.core.comparisons.pairing import Pairing, Told
+from prequential.core.comparisons.pairing import DueReport, Pairing
 from prequential.core.comparisons.tables import Side
 from prequential.core.compiled.kernel import Floats, Ints
 from prequential.core.output.texts import Draft, Values, Who, Writer, joined, vocabulary
@@ -102,38 +102,38 @@ class ComparisonReporter:
 
         `times` are the values of `emit.comparisons` of which record time has passed a multiple.
         """
-        told = [
+        reports = [
             one for one in self._pairing.with_news()
             if self._stream_of(self._pair_of(one)).config.emit_comparisons in times
         ]  # fmt: skip
-        return _in_order(self._report(told, replaying=replaying))
+        return _in_order(self._report(reports, replaying=replaying))
 
     def of_all(self, stream: Stream, *, replaying: bool = False) -> list[Encoded]:
         """Messages about all pairs of a stream that have joint outcomes, at the end of a replay."""
-        pairing, told = self._pairing, []
+        pairing, reports = self._pairing, []
         revisions = self._catalog.columns.entities.revisions
         for pair in {pair for row in stream.entities for pair in pairing.of.get(row, ())}:
             known = self.known(pair)
             revised = int(revisions[known.a.row]), int(revisions[known.b.row])
             sides = pairing.tables[known.number].sides
-            told += [
-                Told(known.number, side, row, 0, revised)
+            reports += [
+                DueReport(known.number, side, row, 0, revised)
                 for side, row in known.at if sides[side].columns.n[row]
             ]  # fmt: skip
-        return _in_order(self._report(told, replaying=replaying))
+        return _in_order(self._report(reports, replaying=replaying))
 
-    def _pair_of(self, told: Told) -> Known:
+    def _pair_of(self, reports: DueReport) -> Known:
         """The pair that a sequence is of."""
-        return self.known(int(self._pairing.tables[told.number].sides[told.side].due.pair[told.row]))
+        return self.known(int(self._pairing.tables[reports.number].sides[reports.side].due.pair[reports.row]))
 
     def _stream_of(self, known: Known) -> Stream:
         return self._catalog.streams[known.a.stream]
 
-    def _report(self, told: list[Told], *, replaying: bool) -> list[Ordered]:
+    def _report(self, reports: list[DueReport], *, replaying: bool) -> list[Ordered]:
         """Messages about these sequences as they are now, and where these belong."""
-        for one in told:
+        for one in reports:
             self._pairing.tables[one.number].sides[one.side].report(one.row)
-        return [] if replaying or not told else self._messages(told)
+        return [] if replaying or not reports else self._messages(reports)
 
     def known(self, pair: int) -> Known:
         """What doesn't change of a pair: of the present one with this number."""
@@ -174,10 +174,10 @@ class ComparisonReporter:
 
     # ---- what is said
 
-    def _messages(self, told: list[Told]) -> list[Ordered]:
+    def _messages(self, reports: list[DueReport]) -> list[Ordered]:
         """About these sequences, each with where it belongs among others."""
         catalog, pairing = self._catalog, self._pairing
-        pairs = [(one, self._pair_of(one)) for one in told]
+        pairs = [(one, self._pair_of(one)) for one in reports]
         places = [(one, known, place) for one, known in pairs for place in known.at[one.side, one.row]]
         found, levels = self._find(places)
         values, first = self._values(found, levels)
@@ -241,14 +241,14 @@ class ComparisonReporter:
         return self._thresholds[level]
 
     def _find(
-        self, places: list[tuple[Told, Known, int]]
+        self, places: list[tuple[DueReport, Known, int]]
     ) -> tuple[dict[tuple[int, int], Found], dict[tuple[int, int], list[float]]]:
         """By tables and side: everything that is to be said of their sequences, and the levels of tests."""
         rows: dict[tuple[int, int], list[int]] = {}
         levels: dict[tuple[int, int], list[float]] = {}
-        for told, known, _ in places:
-            key = told.number, told.side
-            rows.setdefault(key, []).append(told.row)
+        for reports, known, _ in places:
+            key = reports.number, reports.side
+            rows.setdefault(key, []).append(reports.row)
             levels.setdefault(key, []).append(self._stream_of(known).config.mcnemar_level)
         return {key: read(self._pairing.tables[key[0]].sides[key[1]], of) for key, of in rows.items()}, levels
 

@@ -31,7 +31,7 @@ from prequential.core.tables.outcomes import SCORED as HAS_SCORE
 from prequential.core.tables.outcomes import WEIGHTED as HAS_WEIGHT
 from prequential.core.tables.outcomes import cell_of
 from prequential.core.tables.scores import (
-    ABSOLUTE,
+    ABSOLUTE_ERRORS,
     BIAS,
     BRIER,
     CONFIDENCE,
@@ -40,7 +40,7 @@ from prequential.core.tables.scores import (
     RIGHT,
     SCORED,
     SIZE,
-    SQUARED,
+    SQUARED_ERRORS,
     WEIGHT,
     WEIGHT_RIGHT,
     WEIGHT_SQUARED,
@@ -459,8 +459,8 @@ def _add_number(sums: Floats, spread: Floats, row: int, error: float, y: float) 
     from 0.
     """
     sums[row, SCORED] += 1.0
-    sums[row, ABSOLUTE] += abs(error)
-    sums[row, SQUARED] += error * error
+    sums[row, ABSOLUTE_ERRORS] += abs(error)
+    sums[row, SQUARED_ERRORS] += error * error
     sums[row, BIAS] += error
     spread[row, _N] += 1.0
     apart = y - spread[row, _MEAN] - spread[row, _REST]

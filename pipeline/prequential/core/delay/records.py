@@ -73,7 +73,7 @@ class Grade(NamedTuple):
 
 
 #: Nothing was said of a value at any maturity.
-NOTHING: Any = np.full((len(MATURITIES), 5), np.nan, dtype=np.float32)
+NO_GRADES: Any = np.full((len(MATURITIES), 5), np.nan, dtype=np.float32)
 
 
 def new_said(rows: int) -> Said:

@@ -26,7 +26,7 @@ WIDTH = 2 * SUMS
 
 #: What a detector watches, so that its threshold can be set: an outcome's own loss, of 0 and 1 or another;
 #: the ratio of two errors of classes.
-NOTHING, BINARY, BOUNDED, RATIO = range(4)
+NO_LOSS, BINARY, BOUNDED, RATIO = range(4)
 
 #: Pairs since an alarm that say something of what comes after it.
 _SOME = 1000.0

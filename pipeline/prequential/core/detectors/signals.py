@@ -25,10 +25,10 @@ from prequential.core.tables.outcomes import OUTCOME, SCORED, Log
 
 #: Losses of an outcome: of classes 0 or 1, whether it was wrong; of numbers |e| or e², e = prediction -
 #: label.
-WRONG, ABSOLUTE, SQUARED = range(3)
+WRONG, ABSOLUTE_LOSS, SQUARED_LOSS = range(3)
 
 #: First outcomes of a sequence that say how large its losses are: their median is then known to some 12 %.
-REFERENCE = 100
+SCALE_OUTCOMES = 100
 
 #: A ratio beyond it is taken for this: detectors add values up.
 LARGEST = 1e200
@@ -48,7 +48,7 @@ def error(log: Log, rows: Ints32, loss: int, values: Floats, fed: Bytes) -> None
             values[i] = 0.0
         elif loss == WRONG:
             values[i] = 1.0 if log.label[row] != log.prediction[row] else 0.0
-        elif loss == ABSOLUTE:
+        elif loss == ABSOLUTE_LOSS:
             values[i] = abs(log.error[row])
         else:
             values[i] = log.error[row] * log.error[row]
@@ -115,7 +115,7 @@ class Ratio(NamedTuple):
 
 def new_scaled_error(rows: int) -> ScaledError:
     """No losses."""
-    return zeros(ScaledError, rows, reference=REFERENCE)
+    return zeros(ScaledError, rows, reference=SCALE_OUTCOMES)
 
 
 def new_ratio(rows: int) -> Ratio:
@@ -136,7 +136,7 @@ def _note(table: ScaledError, q: int, loss: float) -> None:
         reference[place] = loss
         count += 1
         table.above[q] = count
-    if table.n[q] == REFERENCE and count > 0:
+    if table.n[q] == SCALE_OUTCOMES and count > 0:
         table.scale[q] = 0.5 * (reference[(count - 1) // 2] + reference[count // 2])
 
 
@@ -153,7 +153,7 @@ def scaled_error(
         fed[i] = 0
         if outcome[i]:
             q = log.sequence[rows[i]]
-            if table.n[q] < REFERENCE:
+            if table.n[q] < SCALE_OUTCOMES:
                 _note(table, q, losses[i])
             else:
                 table.n[q] += 1

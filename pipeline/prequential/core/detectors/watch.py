@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, viewed
 from prequential.core.detectors import DETECTORS, signals
-from prequential.core.detectors.budgets import BINARY, BOUNDED, NOTHING, RATIO
+from prequential.core.detectors.budgets import BINARY, BOUNDED, NO_LOSS, RATIO
 from prequential.core.detectors.declaration import MIN_OUTCOMES
 from prequential.core.detectors.objectives import every_detector
-from prequential.core.detectors.signals import ABSOLUTE, SQUARED, WRONG, is_of_sums
+from prequential.core.detectors.signals import ABSOLUTE_LOSS, SQUARED_LOSS, WRONG, is_of_sums
 from prequential.core.estimators.accumulator import Accumulator
 from prequential.core.estimators.declaration import NO_CELL, Additions, Counted, Payload
 from prequential.core.estimators.estimator import Estimator
@@ -34,7 +34,7 @@ from prequential.topics.outputs import identity
 _SEED_DIGITS = 15
 
 #: Losses of numbers by their name in the configuration.
-LOSSES = {"absolute": ABSOLUTE, "squared": SQUARED}
+LOSSES = {"absolute": ABSOLUTE_LOSS, "squared": SQUARED_LOSS}
 
 #: The ratio whose excursions are known, `fading:0.997/fading:0.9994`, and its δ.
 _RATIO, _DELTA = "fading:0.997/fading:0.9994", 0.1
@@ -241,7 +241,8 @@ class Watch:
 
         Of numbers, what is fed with the configured loss is another one with another loss.
         """
-        squared = " squared" if self._loss == SQUARED and not parse_signal(self.config.signal).measure else ""
+        of_losses = not parse_signal(self.config.signal).measure
+        squared = " squared" if self._loss == SQUARED_LOSS and of_losses else ""
         return f"{self.config.detector} {self.config.signal} {self.changed}{squared}"
 
     @property
@@ -280,7 +281,7 @@ def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> lis
         Also such without a budget.
     """
     detectors, apart = every_detector(config), 0.0
-    own = [not one.fixed and kind_of(one, loss) != NOTHING for one in detectors]
+    own = [not one.fixed and kind_of(one, loss) != NO_LOSS for one in detectors]
     if config.alarm_budget:
         apart = sum(own) / parse_budget(config.alarm_budget).rate
     return [Watch(one, rows, capacity, loss, apart * is_own) for one, is_own in zip(detectors, own)]
@@ -295,7 +296,7 @@ def kind_of(config: DetectorConfig, loss: int) -> int:
     declared = DETECTORS[config.detector]
     drift = float(declared.complete(config.params)[declared.drift]) if declared.drift else 0.0
     if drift <= 0.0:
-        return NOTHING
+        return NO_LOSS
     if config.signal in _BINARY or (config.signal == "error" and loss == WRONG):
         return BINARY
     if config.signal in _BOUNDED:
@@ -303,4 +304,4 @@ def kind_of(config: DetectorConfig, loss: int) -> int:
     upwards = declared.complete(config.params)["direction"] == "increase"
     is_ratio = canonical(config.signal) == _RATIO
     known = config.detector == "page-hinkley" and is_ratio and drift == _DELTA and upwards
-    return RATIO if known and loss == WRONG else NOTHING
+    return RATIO if known and loss == WRONG else NO_LOSS

@@ -15,7 +15,7 @@ from prequential.core.compiled.mathematics import halved
 from prequential.core.estimators.declaration import Loops, Memory, Payload
 from prequential.core.estimators.lazy import Clock, steps_of
 from prequential.core.estimators.loops import count_loops, sum_loops
-from prequential.core.tables.scores import NOTHING
+from prequential.core.tables.scores import NO_WEIGHT
 from prequential.settings.durations import duration, exact_duration
 
 #: Longest half-life, 100 years (ms).
@@ -94,7 +94,7 @@ def note(table: DecayCounts, q: int) -> None:
 @inner
 def knows(table: DecayCounts, q: int, parameter: float) -> bool:
     """Whether baselines had a label to predict by at any outcome of a weight that is left."""
-    return table.known[q] > 0 and left(table.latest[q] - table.known_at[q], parameter) >= NOTHING
+    return table.known[q] > 0 and left(table.latest[q] - table.known_at[q], parameter) >= NO_WEIGHT
 
 
 def effective(table: DecayCounts, q: int, parameter: float, n: float) -> float:

@@ -13,7 +13,7 @@ from prequential.core.compiled.mathematics import power
 from prequential.core.estimators.declaration import Loops, Memory, Payload
 from prequential.core.estimators.lazy import Clock, steps_of
 from prequential.core.estimators.loops import count_loops, sum_loops
-from prequential.core.tables.scores import NOTHING
+from prequential.core.tables.scores import NO_WEIGHT
 
 #: Fading factors below it forget everything at once.
 _SMALLEST = 1e-30
@@ -77,7 +77,7 @@ def note(table: FadingCounts, q: int) -> None:
 @inner
 def knows(table: FadingCounts, q: int, parameter: float) -> bool:
     """Whether baselines had a label to predict by at any outcome of a weight that is left."""
-    return table.known[q] > 0 and power(parameter, table.n[q] - table.known[q]) >= NOTHING
+    return table.known[q] > 0 and power(parameter, table.n[q] - table.known[q]) >= NO_WEIGHT
 
 
 def effective(n: float, factor: float) -> float:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from prequential.core.compiled.kernel import Floats, Function, inlined, inner, named
 from prequential.core.estimators.loops import CountSteps, SumSteps
 from prequential.core.estimators.sums import copied, finish, fold
-from prequential.core.tables.scores import NOTHING
+from prequential.core.tables.scores import NO_WEIGHT
 
 
 class Clock(NamedTuple):
@@ -56,7 +56,7 @@ def steps_of(
         if found == 0.0:
             return 0.0
         found *= left(now(table, q) - table.touched[q, cell], parameter)
-        return found if found >= NOTHING else 0.0
+        return found if found >= NO_WEIGHT else 0.0
 
     @own
     def add(table: Any, q: int, cell: int, t1: int, parameter: float) -> None:

@@ -111,8 +111,8 @@ def _add_class(sums: Floats, flags: int, values: Floats) -> None:
 def _add_number(sums: Floats, error: float) -> None:
     """A predicted number."""
     sums[scores.SCORED] += 1.0
-    sums[scores.ABSOLUTE] += abs(error)
-    sums[scores.SQUARED] += error * error
+    sums[scores.ABSOLUTE_ERRORS] += abs(error)
+    sums[scores.SQUARED_ERRORS] += error * error
     sums[scores.BIAS] += error
 
 
@@ -143,7 +143,7 @@ def _spread_of(sums: Floats) -> float:
 @inner
 def is_any(sums: Floats) -> bool:
     """Whether sums of scores are of anything."""
-    return max(sums[scores.SCORED], sums[scores.WEIGHT]) >= scores.NOTHING
+    return max(sums[scores.SCORED], sums[scores.WEIGHT]) >= scores.NO_WEIGHT
 
 
 @inner

@@ -24,7 +24,7 @@ from prequential.core.compiled.kernel import (
     kernel,
     records,
 )
-from prequential.core.detectors.signals import SQUARED, WRONG
+from prequential.core.detectors.signals import SQUARED_LOSS, WRONG
 from prequential.core.incidents.blocks import (
     FEW_BLOCKS,
     MOST_BLOCKS,
@@ -84,7 +84,7 @@ MADE, MET_LABEL = range(2)
 PER_PREDICTED = 2
 
 #: Why `follow` stops: all was read; an owner needs more columns or places; it is time to look at owners.
-DONE, ROOM, DUE = range(3)
+FOLLOWED, NEEDS_ROOM, LOOK_DUE = range(3)
 
 #: A loss beyond it counts as it: sums of so large ones, and of their squares, stay finite.
 LARGEST_LOSS = 1e30
@@ -286,10 +286,10 @@ def follow(
     i, e = start, first
     while i < stop:
         if notes[DUE_COUNT] and log.record[i] != notes[DUE_RECORD]:
-            return i, e, DUE
+            return i, e, LOOK_DUE
         while e < last and events.before[e] <= i:
             if not _event(history, events, e):
-                return i, e, ROOM
+                return i, e, NEEDS_ROOM
             e += 1
         entity = log.entity[i]
         place = owners.position[entity]
@@ -297,11 +297,11 @@ def follow(
             owner = owners.owner[entity]
             if owner == entity:
                 if not _outcome(history, log, i, owner):
-                    return i, e, ROOM
+                    return i, e, NEEDS_ROOM
             elif not _in_segment(history, log, i, owner, entity):
-                return i, e, ROOM
+                return i, e, NEEDS_ROOM
         i += 1
-    return i, e, DUE if notes[DUE_COUNT] else DONE
+    return i, e, LOOK_DUE if notes[DUE_COUNT] else FOLLOWED
 
 
 @kernel
@@ -312,8 +312,8 @@ def follow_events(history: History, events: Events, first: int, last: int) -> tu
     """
     for e in range(first, last):
         if not _event(history, events, e):
-            return e, ROOM
-    return last, DONE
+            return e, NEEDS_ROOM
+    return last, FOLLOWED
 
 
 @inlined
@@ -321,7 +321,7 @@ def _loss(log: Log, i: int, kind: int) -> float:
     if kind == WRONG:
         return 1.0 if log.label[i] != log.prediction[i] else 0.0
     error = min(abs(log.error[i]), LARGEST_LOSS)
-    return min(error * error, LARGEST_LOSS) if kind == SQUARED else error
+    return min(error * error, LARGEST_LOSS) if kind == SQUARED_LOSS else error
 
 
 @inlined

@@ -21,7 +21,7 @@ from prequential.core.incidents import change_point, history
 from prequential.core.incidents.analysis import Fixed, View, details, examine, has_relapsed
 from prequential.core.incidents.attribution import Names
 from prequential.core.incidents.change_point import CLEAR, SURE, Now
-from prequential.core.incidents.history import DONE, DUE, MOST_CLASSES, NEVER, ROOM, read
+from prequential.core.incidents.history import FOLLOWED, LOOK_DUE, MOST_CLASSES, NEEDS_ROOM, NEVER, read
 from prequential.core.incidents.levels import Level, phase, widening
 from prequential.core.incidents.steps import Step
 from prequential.core.input.plain import instance_ids
@@ -273,10 +273,10 @@ class Incidents:
 
     def follow_events(self, logs: Logs, event: int = 0) -> None:
         """Take over the events from row `event` on: what became of predictions after all outcomes."""
-        why = ROOM
-        while why == ROOM:
+        why = NEEDS_ROOM
+        while why == NEEDS_ROOM:
             event, why = history.follow_events(self.history, logs.events, event, int(logs.used[EVENTS]))
-            if why == ROOM:
+            if why == NEEDS_ROOM:
                 self.history = history.with_room(self.history)
 
     def _follow(
@@ -285,15 +285,15 @@ class Incidents:
     ) -> tuple[int, int]:
         """Take over outcomes up to `stop`; incidents that are due on the way are looked at."""
         entities = self._catalog.registry.entities
-        why = ROOM
-        while why != DONE:
+        why = NEEDS_ROOM
+        while why != FOLLOWED:
             row, event, why = history.follow(
                 self.history, logs.outcomes, row, stop, logs.events, event, int(logs.used[EVENTS]), entities
             )
             self._note_examples(logs, records)
-            if why == ROOM:
+            if why == NEEDS_ROOM:
                 self.history = history.with_room(self.history)
-            elif why == DUE:
+            elif why == LOOK_DUE:
                 notes = self.history.notes
                 due = self.history.due[: notes[history.DUE_COUNT]].tolist()
                 notes[history.DUE_COUNT] = 0

@@ -28,7 +28,7 @@ from prequential.core.measures.declaration import (
     Result,
     measure,
 )
-from prequential.core.tables.scores import NOTHING
+from prequential.core.tables.scores import NO_WEIGHT
 
 #: Where what the covariance is made of is less than this share of 1 - p, digits of 1 - p hold little of it.
 _RARE = 1e-3
@@ -66,7 +66,7 @@ def vanishes(part: float, whole: float) -> bool:
     >>> vanishes(1e-13, 1.0), vanishes(0.0, 1.0), vanishes(1e-201, 1.0)
     (False, True, True)
     """
-    return part <= NOTHING * whole
+    return part <= NO_WEIGHT * whole
 
 
 @measure(

@@ -21,7 +21,7 @@ from prequential.core.tables.scores import (
     IN_BIN,
     LARGEST_BRIER,
     LOG_LOSS,
-    NOTHING,
+    NO_WEIGHT,
     RIGHT,
     SCORED,
 )
@@ -53,7 +53,7 @@ def log_loss(sums: Floats) -> Result:
     >>> log_loss(sums_of({SCORED: 4, LOG_LOSS: 3}))
     (0.75, 0)
     """
-    if sums[SCORED] < NOTHING:
+    if sums[SCORED] < NO_WEIGHT:
         return 0.0, NO_PROBABILITIES
     return sums[LOG_LOSS] / sums[SCORED], DEFINED
 
@@ -71,7 +71,7 @@ def brier(sums: Floats) -> Result:
     >>> brier(sums_of({SCORED: 4, BRIER: 0.5}))
     (0.125, 0)
     """
-    if sums[SCORED] < NOTHING:
+    if sums[SCORED] < NO_WEIGHT:
         return 0.0, NO_PROBABILITIES
     return sums[BRIER] / sums[SCORED], DEFINED
 
@@ -90,7 +90,7 @@ def ece(sums: Floats) -> Result:
     >>> ece(sums_of({SCORED: 4, IN_BIN + 11: 4, CONFIDENCE + 11: 3, RIGHT + 11: 2}))  # |2/4 - 3/4|
     (0.25, 0)
     """
-    if sums[SCORED] < NOTHING:
+    if sums[SCORED] < NO_WEIGHT:
         return 0.0, NO_PROBABILITIES
     gaps = 0.0
     for b in range(BINS):

@@ -20,7 +20,7 @@ from prequential.core.measures.declaration import (
     measure,
 )
 from prequential.core.tables.outcomes import Log
-from prequential.core.tables.scores import ABSOLUTE, BIAS, SCORED, SQUARED
+from prequential.core.tables.scores import ABSOLUTE_ERRORS, BIAS, SCORED, SQUARED_ERRORS
 
 
 @inner
@@ -44,10 +44,10 @@ def mae(sums: Floats) -> Result:
     """Mean absolute error, of e = prediction - label.
 
     >>> from prequential.core.tables.scores import sums_of
-    >>> mae(sums_of({SCORED: 2, ABSOLUTE: 3}))
+    >>> mae(sums_of({SCORED: 2, ABSOLUTE_ERRORS: 3}))
     (1.5, 0)
     """
-    return sums[ABSOLUTE] / sums[SCORED], DEFINED
+    return sums[ABSOLUTE_ERRORS] / sums[SCORED], DEFINED
 
 
 @measure(
@@ -58,10 +58,10 @@ def mse(sums: Floats) -> Result:
     """Mean squared error.
 
     >>> from prequential.core.tables.scores import sums_of
-    >>> mse(sums_of({SCORED: 2, SQUARED: 5}))
+    >>> mse(sums_of({SCORED: 2, SQUARED_ERRORS: 5}))
     (2.5, 0)
     """
-    return sums[SQUARED] / sums[SCORED], DEFINED
+    return sums[SQUARED_ERRORS] / sums[SCORED], DEFINED
 
 
 @measure(
@@ -73,10 +73,10 @@ def rmse(sums: Floats) -> Result:
     """Root of the mean squared error.
 
     >>> from prequential.core.tables.scores import sums_of
-    >>> rmse(sums_of({SCORED: 2, SQUARED: 8}))
+    >>> rmse(sums_of({SCORED: 2, SQUARED_ERRORS: 8}))
     (2.0, 0)
     """
-    return math.sqrt(sums[SQUARED] / sums[SCORED]), DEFINED
+    return math.sqrt(sums[SQUARED_ERRORS] / sums[SCORED]), DEFINED
 
 
 @measure(
@@ -88,12 +88,12 @@ def r2(sums: Floats, spread: float) -> Result:
     """1 - Σe²/Σ(y - ȳ)², with ȳ the mean of the labels in memory; `spread` is Σ(y - ȳ)².
 
     >>> from prequential.core.tables.scores import sums_of
-    >>> r2(sums_of({SCORED: 2, SQUARED: 1}), 2.0), r2(sums_of({SCORED: 2, SQUARED: 1}), 0.0)
+    >>> r2(sums_of({SCORED: 2, SQUARED_ERRORS: 1}), 2.0), r2(sums_of({SCORED: 2, SQUARED_ERRORS: 1}), 0.0)
     ((0.5, 0), (0.0, 8))
     """
     if not spread > 0.0:
         return 0.0, ZERO_DENOMINATOR
-    value = 1.0 - sums[SQUARED] / spread
+    value = 1.0 - sums[SQUARED_ERRORS] / spread
     if not math.isfinite(value):  # the spread is nothing beside the errors
         return 0.0, ZERO_DENOMINATOR
     return value, DEFINED

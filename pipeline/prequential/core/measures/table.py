@@ -35,7 +35,7 @@ from prequential.core.measures.declaration import (
 from prequential.core.measures.per_class import Classes, binary, new_classes
 from prequential.core.measures.positive import Positives, positive_of
 from prequential.core.measures.registry import INDEX, MEASURES, made_of
-from prequential.core.tables.scores import NOTHING, SCORED
+from prequential.core.tables.scores import NO_WEIGHT, SCORED
 
 # ---- a line for each measure
 
@@ -60,7 +60,7 @@ def _loop(name: str, parameters: str, *lines: str) -> Any:
     given |= {
         "NO_LABEL_KNOWN": NO_LABEL_KNOWN, "NO_POSITIVE": NO_POSITIVE, "NO_POSITIVE_CLASS": NO_POSITIVE_CLASS,
         "NO_PROBABILITIES": NO_PROBABILITIES, "NO_PROPENSITY": NO_PROPENSITY, "NOT_A_WINDOW": NOT_A_WINDOW,
-        "NOTHING": NOTHING, "SCORED": SCORED, "binary": binary,
+        "NOTHING": NO_WEIGHT, "SCORED": SCORED, "binary": binary,
     }  # fmt: skip
     return inner(written(name, parameters, lines, given, __name__, __file__))
 
@@ -294,7 +294,7 @@ def measure_numbers(sums: Floats, scored: bool, spread: float, values: Floats, r
         (measures,) float64 and int64, columns as `NAMES`: written. A value counts where its reason is
         `DEFINED`.
     """
-    some = scored and sums[SCORED] >= NOTHING
+    some = scored and sums[SCORED] >= NO_WEIGHT
     _fill(values, reasons, NOT_CLASSIFICATION if some else EMPTY)
     if some:
         _put_numbers(sums, spread, values, reasons)

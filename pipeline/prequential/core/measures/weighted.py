@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from prequential.core.compiled.kernel import Floats, inner
 from prequential.core.measures.declaration import DEFINED, NO_PROPENSITY, PROPENSITIES, Result, measure
-from prequential.core.tables.scores import NOTHING, WEIGHT, WEIGHT_RIGHT, WEIGHT_SQUARED
+from prequential.core.tables.scores import NO_WEIGHT, WEIGHT, WEIGHT_RIGHT, WEIGHT_SQUARED
 
 
 @measure(
@@ -25,7 +25,7 @@ def ipw_accuracy(sums: Floats) -> Result:
     >>> ipw_accuracy(sums_of({WEIGHT: 8, WEIGHT_RIGHT: 2}))
     (0.25, 0)
     """
-    if sums[WEIGHT] < NOTHING:
+    if sums[WEIGHT] < NO_WEIGHT:
         return 0.0, NO_PROPENSITY
     return sums[WEIGHT_RIGHT] / sums[WEIGHT], DEFINED
 
@@ -44,7 +44,7 @@ def ipw_n(sums: Floats) -> Result:
     >>> ipw_n(sums_of({WEIGHT: 4, WEIGHT_SQUARED: 8}))  # π = 0.5, twice
     (2.0, 0)
     """
-    if sums[WEIGHT] < NOTHING:
+    if sums[WEIGHT] < NO_WEIGHT:
         return 0.0, NO_PROPENSITY
     # Not by the square of a faded sum, which may be too small for one; w >= 1, so Σ w² >= Σ w.
     return sums[WEIGHT] * (sums[WEIGHT] / sums[WEIGHT_SQUARED]), DEFINED

@@ -21,7 +21,15 @@ from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.registry import INDEX, MEASURES, NAMES
 from prequential.core.measures.table import measure_cells, measure_numbers
 from prequential.core.tables.outcomes import cell_of
-from prequential.core.tables.scores import ABSOLUTE, BIAS, BRIER, LOG_LOSS, SCORED, SIZE, SQUARED
+from prequential.core.tables.scores import (
+    ABSOLUTE_ERRORS,
+    BIAS,
+    BRIER,
+    LOG_LOSS,
+    SCORED,
+    SIZE,
+    SQUARED_ERRORS,
+)
 
 #: Measures of a matrix that are expected: those that say how good a model is, baselines aside.
 _OF_MATRIX = frozenset(
@@ -38,7 +46,7 @@ _OF_LOSSES = frozenset(
     one.name for one in MEASURES.values()
     if one.of == OF_NUMBERS or (one.of == PROBABILITIES and one.name in _LOSSES)
 )  # fmt: skip
-_PLACES = {False: (LOG_LOSS, BRIER), True: (ABSOLUTE, SQUARED, BIAS)}
+_PLACES = {False: (LOG_LOSS, BRIER), True: (ABSOLUTE_ERRORS, SQUARED_ERRORS, BIAS)}
 
 #: Why a measure has no expected value: none is made; the classes are too many for all but right and wrong.
 NOT_ESTIMATED, TOO_MANY_CLASSES = "not_estimated", "too_many_classes"
@@ -153,7 +161,7 @@ class Expectations:
             for name in stream.config.measures:
                 if name in values and name in _OF_MATRIX | _OF_LOSSES:
                     said = find(self._tables.said_pool, row, INDEX[name])
-                    kept = self._tables.said.what[said] if said else records.NOTHING
+                    kept = self._tables.said.what[said] if said else records.NO_GRADES
                     record = self._record(model, INDEX[name])
                     records.grade(self._tables.records, record, kept, values[name])
             counters.close(self._tables, model, row)

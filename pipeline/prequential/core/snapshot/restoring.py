@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from prequential.core.catalog.begun import Begun
-from prequential.core.catalog.catalog import NOTHING, Entity, Stream
+from prequential.core.catalog.catalog import NO_CLASS_NAME, Entity, Stream
 from prequential.core.catalog.plans import Plan
 from prequential.core.comparisons import saving
 from prequential.core.compiled.kernel import grown, taken
@@ -220,12 +220,12 @@ class _Restoring:
                 for which, baseline in enumerate(("persistent", "majority")):
                     present = catalog.baseline_of(stream, which)
                     if baseline in config.baselines and not present:
-                        catalog.add_class(stream, NOTHING)
+                        catalog.add_class(stream, NO_CLASS_NAME)
                         catalog.add_baseline(stream, which)
                         if stream.models:
                             self._missing.append(Begun(f"{stream.name}/@{baseline}", "baseline", baseline))
                 if set(config.baselines) & {"persistent", "majority"}:
-                    catalog.registry.streams.nothing[stream.code] = catalog.add_class(stream, NOTHING)
+                    catalog.registry.streams.nothing[stream.code] = catalog.add_class(stream, NO_CLASS_NAME)
             entities = catalog.registry.entities
             for name, row in [*stream.models.items(), *catalog.baselines_of(stream)]:
                 if stream.ages and not entities.after[row]:

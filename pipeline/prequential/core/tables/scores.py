@@ -24,7 +24,7 @@ CONFIDENCE_BINS = len(CONFIDENCE_BOUNDS) + 1
 LARGEST_BRIER = 2.002001
 
 #: A faded sum below it is none: its digits would soon be gone.
-NOTHING = 1e-200
+NO_WEIGHT = 1e-200
 
 #: Outcomes that have a score; with probabilities their -ln p(label) and their Brier scores, …
 SCORED, LOG_LOSS, BRIER = range(3)
@@ -33,7 +33,7 @@ IN_BIN, CONFIDENCE, RIGHT = (3 + part * BINS for part in range(3))
 #: Weights 1/π of labels with propensity π, those of right predictions, and their squares.
 WEIGHT, WEIGHT_RIGHT, WEIGHT_SQUARED = (3 + 3 * BINS + part for part in range(3))
 #: With numbers: |e|, e², e for the error e = prediction - label.
-ABSOLUTE, SQUARED, BIAS = (6 + 3 * BINS + part for part in range(3))
+ABSOLUTE_ERRORS, SQUARED_ERRORS, BIAS = (6 + 3 * BINS + part for part in range(3))
 
 #: Places in a vector of sums.
 SIZE = 9 + 3 * BINS
