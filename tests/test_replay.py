@@ -117,7 +117,6 @@ def last_of(outputs: list[Message]) -> dict[tuple[str, str, str], Metrics]:
     return {(m.model, m.stage, m.estimator): m for m in outputs if isinstance(m, Metrics)}
 
 
-BOTH_STAGES = pytest.mark.parametrize("stage", ["initial", "final"])
 BOTH_MODELS = pytest.mark.parametrize("model", ["persistent", "majority"])
 
 
@@ -129,16 +128,15 @@ class TestElec2:
         assert sum(a == b for a, b in pairwise(labels)) == REPEATS
         assert Counter(labels) == {"DOWN": DOWN, "UP": ROWS - DOWN}
 
-    @BOTH_STAGES
     def test_the_persistent_model_is_as_good_as_the_persistent_baseline(
-        self, outputs: list[Message], stage: str
+        self, outputs: list[Message]
     ) -> None:
         """The kappa against it is exactly 0: both are right at the very same outcomes.
 
         Both miss the first one: the model because it says DOWN, the baseline because it has no label
         yet. From then on both say the label before.
         """
-        last = last_of(outputs)["persistent", stage, "all"]
+        last = last_of(outputs)["persistent", "final", "all"]
         assert (last.n, last.outcomes) == (ROWS, ROWS)
         assert last.measures["accuracy"] == REPEATS / ROWS
         assert round(last.measures["accuracy"], 4) == 0.8533
@@ -148,20 +146,18 @@ class TestElec2:
         assert not last.undefined.keys() & {"accuracy", "kappa", "kappa_per", "kappa_plus", "mcc"}
         assert last.ts == START + (ROWS - 1) * HALF_HOUR
 
-    @BOTH_STAGES
     def test_the_constant_model_is_right_as_often_as_its_class_comes(
-        self, outputs: list[Message], stage: str
+        self, outputs: list[Message]
     ) -> None:
         """P(DOWN); no better than chance, and nothing that a constant says can be."""
-        last = last_of(outputs)["majority", stage, "all"]
+        last = last_of(outputs)["majority", "final", "all"]
         assert last.measures["accuracy"] == DOWN / ROWS
         assert round(last.measures["accuracy"], 4) == 0.5755
         assert last.measures["kappa"] == 0.0
 
-    @BOTH_STAGES
     @BOTH_MODELS
     def test_all_measures_of_all_estimators(
-        self, outputs: list[Message], model: str, stage: str
+        self, outputs: list[Message], model: str
     ) -> None:
         truth = Truth.of(model)
         last = last_of(outputs)
@@ -178,7 +174,7 @@ class TestElec2:
             "fading:0.999": faded,
         }
         for estimator, share in shares.items():
-            found = last[model, stage, estimator].measures
+            found = last[model, "final", estimator].measures
             p, p_per, p_maj = map(share, (truth.right, truth.persistent, truth.majority))
             wanted = {
                 "accuracy": p, "error": 1 - p, "p_per": p_per, "p_maj": p_maj,
@@ -194,10 +190,9 @@ class TestElec2:
         assert p_maj == sum(Truth.of("persistent").majority) / ROWS
         assert 0.55 < p_maj < DOWN / ROWS
 
-    @BOTH_STAGES
     @BOTH_MODELS
     def test_alarms_are_at_their_places(
-        self, outputs: list[Message], model: str, stage: str
+        self, outputs: list[Message], model: str
     ) -> None:
         right = Truth.of(model).right
         for config in StreamConfig().detectors:
@@ -212,7 +207,7 @@ class TestElec2:
             found = [
                 alarm for alarm in outputs
                 if isinstance(alarm, Alarm) and alarm.signal == config.signal
-                and (alarm.model, alarm.stage) == (model, stage)
+                and (alarm.model, alarm.stage) == (model, "final")
             ]  # fmt: skip
             assert [alarm.outcome for alarm in found] == [place for place, _ in wanted]
             assert [alarm.statistic for alarm in found] == pytest.approx([s for _, s in wanted])
@@ -226,10 +221,10 @@ class TestElec2:
     def test_messages_come_after_every_thousandth_outcome_and_at_the_end(
         self, outputs: list[Message]
     ) -> None:
-        """Both models, both stages, three estimators; nothing else is put out but alarms."""
+        """Both models, two stages that are one, three estimators; nothing else is put out but alarms."""
         metrics = [m for m in outputs if isinstance(m, Metrics)]
         places = [*range(1000, ROWS, 1000), ROWS]
-        assert len(metrics) == 12 * len(places) == 552
+        assert len(metrics) == 6 * len(places) == 276
         for key in last_of(outputs):
             mine = [m.outcomes for m in metrics if (m.model, m.stage, m.estimator) == key]
             assert mine == places
@@ -447,7 +442,7 @@ class TestCommand:
         assert run(folder) == 0
         assert list(rows(folder / "metrics")[0]) == [
             "id", "stream", "partition", "model", "segment", "stage", "estimator", "n", "outcomes", "ts",
-            "measures", "undefined", "counts", "config",
+            "measures", "undefined", "counts", "config", "same",
         ]  # fmt: skip
 
     def test_instances_may_be_missing(self, folder: Path) -> None:
@@ -567,7 +562,7 @@ class TestEmission:
     def test_by_default_a_sequence_has_at_most_a_thousand_points(self, files: Lines) -> None:
         outputs = outputs_of(Config(), files)
         found = self.counts(outputs)
-        assert len(found) == 12
+        assert len(found) == 6
         # 2,000 hours: every three hours, every thousandth outcome (6 of which coincide), and the last set.
         assert set(found.values()) == {666 + 20 - 6 + 1}
         assert max(found.values()) <= 1000

@@ -142,7 +142,7 @@ class Result:
                     raise ValueError(f"no estimator {name!r}: expected one of {', '.join(one.measures)}")
                 found[one.model] = one.measures[name].get(measure)
         if not found:
-            known = ", ".join(dict.fromkeys(one.stage for one in rows))
+            known = ", ".join(dict.fromkeys(stage for one in rows for stage in (one.stage, *one.same)))
             expected = f"expected one of {known}" if known else "there are none at all"
             raise ValueError(f"no outcomes of stage {stage!r}: {expected}")
         if all(value is None for value in found.values()):
