@@ -50,18 +50,17 @@ def dashboard(kafka: KafkaConfig, *options: str) -> Iterator[str]:
         sys.executable, "-m", "prequential.cli.main", "dashboard", "--port", "0", "--bootstrap-servers",
         kafka.bootstrap_servers, "--prefix", kafka.prefix, *options,
     ]  # fmt: skip
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        match = re.match(r"the page is at (http://127\.0\.0\.1:\d+/) ", line)
-        assert match, line
-        yield match[1]
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
-    finally:
-        process.kill()
-        process.wait()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            match = re.match(r"the page is at (http://127\.0\.0\.1:\d+/) ", line)
+            assert match, line
+            yield match[1]
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
 
 
 def test_what_comes_is_on_the_open_page_within_moments(cluster: KafkaConfig, page: Page) -> None:
@@ -80,6 +79,7 @@ def test_what_comes_is_on_the_open_page_within_moments(cluster: KafkaConfig, pag
         page.wait_for_selector("h2:has-text('Alarms')")
         page.click("nav a:has-text('Models')")
         page.wait_for_selector("td:has-text('▲ 1 alarm')")
+        page.goto("about:blank")  # a page whose program ends complains
 
 
 def test_it_looks_back_as_far_as_it_is_told(cluster: KafkaConfig, page: Page) -> None:
@@ -94,6 +94,7 @@ def test_it_looks_back_as_far_as_it_is_told(cluster: KafkaConfig, page: Page) ->
         ready(page, address)
         page.wait_for_selector("text=1 to 1 of 1 model")
         assert page.locator("table.models td a").all_inner_texts() == ["new"]
+        page.goto("about:blank")  # a page whose program ends complains
 
 
 def test_beside_something_else_it_takes_a_free_port_and_ends_with_it(cluster: KafkaConfig) -> None:
