@@ -27,8 +27,8 @@ from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS
 from prequential.core.comparisons import confidence_sequence as sequence
 from prequential.core.comparisons import recent as forgetting
 from prequential.core.comparisons.joint import new_joint
-from prequential.core.comparisons.updating import step_losses
-from prequential.core.compiled.kernel import Floats
+from prequential.core.comparisons.updating import Due, Times, step_losses
+from prequential.core.compiled.kernel import Floats, zeros
 from prequential.core.detectors.confidence_sequence import RHO, needed_for
 from prequential.core.detectors.confidence_sequence import radius as bound_radius
 from prequential.topics.outputs import Comparison, decoded
@@ -45,6 +45,8 @@ class Tables(NamedTuple):
     blocks: Blocks
     recent: forgetting.Recent
     recent_blocks: Blocks
+    times: Times
+    due: Due
     closed: cohorts.Closed
 
 
@@ -54,7 +56,7 @@ def begun(loss: str = "error", level: float = 0.05, rows: int = 1) -> Tables:
         sequence.declare(table, row, sequence.LARGEST.get(loss, 0.0), level, loss == "error")
     return Tables(
         table, cohorts.new_pending(rows), new_blocks(rows), forgetting.new_recent(rows), new_blocks(rows),
-        cohorts.new_closed(),
+        zeros(Times, rows), zeros(Due, rows)._replace(every=np.full(rows, -1)), cohorts.new_closed(),
     )  # fmt: skip
 
 
@@ -69,7 +71,10 @@ def run(
     joint.sequence[:], joint.a[:], joint.epoch[:] = row, d, epoch
     joint.cohort[:] = np.arange(first, first + n) if cohorts is None else cohorts
     joint.frontier[:] = joint.cohort + 1 if frontiers is None else frontiers
-    step_losses(*tables[:5], joint, np.arange(n, dtype=np.int32), tables.closed)
+    taken, due = step_losses(
+        *tables[:-1], joint, np.arange(n, dtype=np.int32), tables.closed, np.zeros(n, dtype=np.int32)
+    )
+    assert (taken, due) == (n, 0)
 
 
 def differences(seed: int, n: int, loss: str = "error") -> Floats:

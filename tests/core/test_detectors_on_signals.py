@@ -114,9 +114,13 @@ def test_a_successor_raises_the_same_alarms(name: str) -> None:
 
 
 def test_sequences_draw_their_own_random_numbers() -> None:
-    """The seed is a function of stream, model, segment, stage and signal, whatever comes first."""
+    """The seed is a function of stream, model, segment, stage and signal, whatever comes first.
+
+    `initial`, which is `final` up to now, goes on with the numbers of `final`.
+    """
     detector = DetectorConfig("kswin", "error")
-    config = Config(defaults=StreamConfig(detectors=(detector,), emit_every=None))
+    stages = ("initial", "final", "bins")
+    config = Config(defaults=StreamConfig(detectors=(detector,), emit_every=None, stages=stages, bins=1))
     seeds = []
     for models in (("a", "b"), ("b", "a")):
         shard = Shard(config)
@@ -136,7 +140,9 @@ def test_sequences_draw_their_own_random_numbers() -> None:
                 found[about.model, plan.stages[row - first]] = seed
         seeds.append(found)
     assert seeds[0] == seeds[1]
-    assert len(set(seeds[0].values())) == len(seeds[0]) == 4
+    assert len(seeds[0]) == 6
+    assert len(set(seeds[0].values())) == 4
+    assert all(seeds[0][model, "initial"] == seeds[0][model, "final"] for model in "ab")
 
 
 def load(folder: Path, text: str) -> Config:
