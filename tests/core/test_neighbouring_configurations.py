@@ -44,7 +44,7 @@ FULL = StreamConfig(
     segments=("arm", "site"), segments_per_key=3, period=500, details=DETAILS, label_horizon=3_000,
     settle=1_000, detectors=tuple(DetectorConfig("page-hinkley", signal) for signal in _SIGNALS),
     compare_losses=("error", "log_loss", "brier"), compare_stages=("initial/final",),
-    objective=Objective({"accuracy": 0.6}), emit_outcomes=None, emit_every=None, emit_comparisons=None,
+    objective=Objective({"accuracy": 0.6}), emit_outcomes=None, emit_every=None,
 )  # fmt: skip
 
 #: What each key is as well: less, more, something else.
@@ -55,8 +55,7 @@ NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     "stages": (("initial",), ("final",), ("after:20ms", "final"), ("initial", "final", "bins"), ("bins",)),
     "temporal_correction": (False,), "baselines": ((), ("majority",), ("persistent", "random")),
     "segments": ((), ("site",), ("site", "arm"), ("arm", "site", "more")), "segments_per_key": (1, 2, 9),
-    "period": (None, 200), "period_final_at": (0.5,), "expected": (False,), "coverage": (False,),
-    "details": ((), ("dependence",)),
+    "period": (None, 200), "period_final_at": (0.5,), "details": ((), ("dependence",)), "coverage": (False,),
     "dependence_order": (2, 4), "bins": (2,), "alpha": (3.0,), "label_horizon": (100, 100_000),
     "settle": (1, 100_000),
     "detectors": ((), FULL.detectors[:1], (*FULL.detectors, DetectorConfig("adwin", "all:ipw_accuracy"))),
@@ -64,11 +63,7 @@ NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     "champion": ("m",), "compare_losses": (("error",), ("brier",)), "compare_stages": ((),),
     "compare_level": (0.1,), "mcnemar_level": (0.1,), "objective": (None, Objective({"recall": 0.5})),
     "alarm_budget": ("1 per 30d",), "alarm_change": (0.1,), "versions": ("separate",),
-<<<<<<< HEAD
-    "emit_outcomes": (5,), "emit_every": (100,), "emit_comparisons": (100,),
-=======
     "emit_outcomes": (5,), "emit_every": (100,), "emit_comparisons": (200,), "expected": (False,),
->>>>>>> main
 }  # fmt: skip
 
 #: Keys that say how many outcomes there are, and of which models.
