@@ -45,8 +45,6 @@ class Tables(NamedTuple):
     blocks: Blocks
     recent: forgetting.Recent
     recent_blocks: Blocks
-    times: Times
-    due: Due
     closed: cohorts.Closed
 
 
@@ -56,7 +54,7 @@ def begun(loss: str = "error", level: float = 0.05, rows: int = 1) -> Tables:
         sequence.declare(table, row, sequence.LARGEST.get(loss, 0.0), level, loss == "error")
     return Tables(
         table, cohorts.new_pending(rows), new_blocks(rows), forgetting.new_recent(rows), new_blocks(rows),
-        zeros(Times, rows), zeros(Due, rows)._replace(every=np.full(rows, -1)), cohorts.new_closed(),
+        cohorts.new_closed(),
     )  # fmt: skip
 
 
@@ -71,10 +69,11 @@ def run(
     joint.sequence[:], joint.a[:], joint.epoch[:] = row, d, epoch
     joint.cohort[:] = np.arange(first, first + n) if cohorts is None else cohorts
     joint.frontier[:] = joint.cohort + 1 if frontiers is None else frontiers
-    taken, due = step_losses(
-        *tables[:-1], joint, np.arange(n, dtype=np.int32), tables.closed, np.zeros(n, dtype=np.int32)
-    )
-    assert (taken, due) == (n, 0)
+    rows = len(tables.sequences)
+    nobody = Due(np.full(rows, -1), np.zeros(rows, np.int32), np.zeros(rows, np.uint8))  # is told anything
+    places, found = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
+    done = step_losses(*tables[:5], zeros(Times, rows), nobody, joint, places, tables.closed, found)
+    assert done == (n, 0)
 
 
 def differences(seed: int, n: int, loss: str = "error") -> Floats:

@@ -116,11 +116,10 @@ def test_a_successor_raises_the_same_alarms(name: str) -> None:
 def test_sequences_draw_their_own_random_numbers() -> None:
     """The seed is a function of stream, model, segment, stage and signal, whatever comes first.
 
-    `initial`, which is `final` up to now, goes on with the numbers of `final`.
+    `initial` has that of `final`, as it may be the same.
     """
     detector = DetectorConfig("kswin", "error")
-    stages = ("initial", "final", "bins")
-    config = Config(defaults=StreamConfig(detectors=(detector,), emit_every=None, stages=stages, bins=1))
+    config = Config(defaults=StreamConfig(detectors=(detector,), emit_every=None))
     seeds = []
     for models in (("a", "b"), ("b", "a")):
         shard = Shard(config)
@@ -140,9 +139,9 @@ def test_sequences_draw_their_own_random_numbers() -> None:
                 found[about.model, plan.stages[row - first]] = seed
         seeds.append(found)
     assert seeds[0] == seeds[1]
-    assert len(seeds[0]) == 6
-    assert len(set(seeds[0].values())) == 4
-    assert all(seeds[0][model, "initial"] == seeds[0][model, "final"] for model in "ab")
+    assert len(seeds[0]) == 4
+    assert [seeds[0][model, "initial"] == seeds[0][model, "final"] for model in "ab"] == [True, True]
+    assert seeds[0]["a", "final"] != seeds[0]["b", "final"]
 
 
 def load(folder: Path, text: str) -> Config:
