@@ -27,8 +27,8 @@ from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS
 from prequential.core.comparisons import confidence_sequence as sequence
 from prequential.core.comparisons import recent as forgetting
 from prequential.core.comparisons.joint import new_joint
-from prequential.core.comparisons.updating import step_losses
-from prequential.core.compiled.kernel import Floats
+from prequential.core.comparisons.updating import Due, Times, step_losses
+from prequential.core.compiled.kernel import Floats, zeros
 from prequential.core.detectors.confidence_sequence import RHO, needed_for
 from prequential.core.detectors.confidence_sequence import radius as bound_radius
 from prequential.topics.outputs import Comparison, decoded
@@ -69,7 +69,11 @@ def run(
     joint.sequence[:], joint.a[:], joint.epoch[:] = row, d, epoch
     joint.cohort[:] = np.arange(first, first + n) if cohorts is None else cohorts
     joint.frontier[:] = joint.cohort + 1 if frontiers is None else frontiers
-    step_losses(*tables[:5], joint, np.arange(n, dtype=np.int32), tables.closed)
+    rows = len(tables.sequences)
+    nobody = Due(np.full(rows, -1), np.zeros(rows, np.int32), np.zeros(rows, np.uint8))  # is told anything
+    places, found = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
+    done = step_losses(*tables[:5], zeros(Times, rows), nobody, joint, places, tables.closed, found)
+    assert done == (n, 0)
 
 
 def differences(seed: int, n: int, loss: str = "error") -> Floats:

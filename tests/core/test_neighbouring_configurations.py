@@ -63,7 +63,7 @@ NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     "champion": ("m",), "compare_losses": (("error",), ("brier",)), "compare_stages": ((),),
     "compare_level": (0.1,), "mcnemar_level": (0.1,), "objective": (None, Objective({"recall": 0.5})),
     "alarm_budget": ("1 per 30d",), "alarm_change": (0.1,), "versions": ("separate",),
-    "emit_outcomes": (5,), "emit_every": (100,),
+    "emit_outcomes": (5,), "emit_every": (100,), "emit_comparisons": (200,), "expected": (False,),
 }  # fmt: skip
 
 #: Keys that say how many outcomes there are, and of which models.

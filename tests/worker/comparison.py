@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import accumulate, chain, groupby
+from itertools import accumulate, chain, groupby, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +14,8 @@ import pytest
 import yaml
 from confluent_kafka import Message
 from prequential.config.reader import load_config
+from prequential.settings.model import Config
+from prequential.settings.stages import reported
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import KINDS
 from prequential.topics.specs import COMPARISONS, DEAD_LETTERS, DRIFT_ALARMS, INCIDENTS, METRICS
@@ -67,6 +69,7 @@ class Replay(NamedTuple):
     incidents: Sequences
     last: list[dict[str, Any]]  # the metrics' last set
     letters: dict[Origin, Letter]
+    settings: Config
 
 
 def replayed(config: Path, seconds: float = 3 * HANGS) -> Replay:
@@ -80,33 +83,42 @@ def replayed(config: Path, seconds: float = 3 * HANGS) -> Replay:
     )
     assert done.returncode == 0, done.stderr
     metrics, comparisons, alarms, incidents, letters = (path.read_bytes().splitlines() for path in paths)
-    found = sequences(metrics)
+    found, last = _without_last_set(sequences(metrics), ("segment", "stage", "estimator"))
+    pairs, _ = _without_last_set(sequences(comparisons), ("against", "segment", "stage", "estimator", "loss"))
     settings = load_config(str(config))
-    last: list[dict[str, Any]] = []
-    for (stream, _), messages in found.items():
+    told: dict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
+    for message in last:
+        for stage in (message["stage"], *message.get("same", ())):
+            told[message["stream"], message["model"]].add((stage, message["estimator"]))
+    for (stream, model), both in told.items():
         own = settings.stream(stream)
-        count = len(own.stages) * len(own.estimators)
-        last += map(json.loads, messages[-count:])
-        del messages[-count:]
+        assert both == set(product(reported(own.stages, own.bins), own.estimators)), (stream, model)
     return Replay(
-        {about: messages for about, messages in found.items() if messages},
-        _without_last_set(sequences(comparisons)),
+        found,
+        pairs,
         sequences(alarms),
         sequences(incidents),
         last,
         dict(_as_letter(json.loads(line)) for line in letters),
+        settings,
     )
 
 
-def _without_last_set(comparisons: Sequences) -> Sequences:
-    """The last set has each pair once more, in each stage, by each estimator and loss."""
-    found = {}
-    keys = ("against", "segment", "stage", "estimator", "loss")
-    for about, messages in comparisons.items():
-        each = {tuple(map(json.loads(message).__getitem__, keys)) for message in messages}
+def _without_last_set(said: Sequences, keys: tuple[str, ...]) -> tuple[Sequences, list[dict[str, Any]]]:
+    """What was said before the last set, and that set: each of the `keys` that there are, once more.
+
+    A stage that is the same as another one has none of its own; from its first message on it is in every set.
+    """
+    found, last = {}, []
+    for about, messages in said.items():
+        read = [json.loads(message) for message in messages]
+        each = {tuple(map(message.get, keys)) for message in read}
+        own = read[-len(each) :]
+        assert {tuple(map(message.get, keys)) for message in own} == each, about
+        last += own
         if before := messages[: -len(each)]:
             found[about] = before
-    return found
+    return found, last
 
 
 def assert_as_replayed(kafka: KafkaConfig, config: Path, seconds: float = 3 * HANGS) -> Replay:
@@ -218,18 +230,24 @@ def _duplicates(found: Samples, models: Iterable[tuple[str, str]]) -> float:
 def _expected(replay: Replay, kafka: KafkaConfig) -> dict[str, Counter[Labels]]:
     """Counters by name and labels, of what the replay has put out."""
     found: dict[str, Counter[Labels]] = defaultdict(Counter)
+
+    def is_shown(message: dict[str, Any]) -> bool:
+        own = replay.settings.stream(message["stream"])
+        return replay.settings.http.shows_stage(message["stage"], own, message.get("same", ()))
+
     for last in replay.last:
         stream, model, counts = last["stream"], last["model"], last["counts"]
         where = about(stream=stream, partition=str(last["partition"]))
         one = where | about(model=model)
-        found["outcomes"][one | about(stage=last["stage"])] = last["outcomes"]
+        if is_shown(last):
+            found["outcomes"][one | about(stage=last["stage"])] = last["outcomes"]
         found["late_predictions"][one] = counts["late"]
         found["expired_predictions"][one] = counts["expired"]
         found["late_labels"][where] = counts["late_label"]
         found["unmatched_labels"][where] = counts["unmatched_label"]
         found["revisions"][where] = counts["revisions"]
     for (stream, model), messages in replay.alarms.items():
-        for alarm in map(json.loads, messages):
+        for alarm in filter(is_shown, map(json.loads, messages)):
             rest = {name: str(alarm[name]) for name in ("partition", "stage", "detector", "signal")}
             if alarm["segment"] is not None:
                 rest["segment"] = alarm["segment"]
