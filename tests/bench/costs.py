@@ -36,8 +36,8 @@ MODELS = 2
 
 STREAMS = (1, 100, 1_000)
 
-#: Records of a run. At the benchmark's rate of instances they span ten seconds of event time: as often do
-#: messages of each second become due.
+#: Records of a run. At the benchmark's rate of instances they span ten seconds of event time, the default of
+#: `emit.every`: messages by time become due once.
 RECORDS = 400_000
 
 _STEPS = ("decoding", "joining", "reporting", "encoding")

@@ -128,7 +128,8 @@ def test_each_case_makes_the_product_evaluate_what_it_is_about() -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_costs_are_those_of_all_steps(case: str) -> None:
-    result = costs.measure(case, streams=3, records=20_000)
+    # Of each case a stream has more than the 1,000 outcomes after which a message is due.
+    result = costs.measure(case, streams=2, records=20_000)
     steps = [result[f"{step}_us"] for step in ("decoding", "joining", "reporting", "encoding")]
     assert min(steps) > 0
     assert result["us"] == pytest.approx(sum(steps))

@@ -27,7 +27,7 @@ from prometheus_client.parser import text_string_to_metric_families
 #: Outcomes of each model, where it becomes worse, and ms from one to the next.
 COUNT, CHANGE, STEP = 2_600, 1_900, 1_000
 
-#: So many alarms for each detector in an hour of its two models and two stages.
+#: So many alarms for each detector in an hour of its two models, whose two stages are one sequence.
 BUDGET = "40 per 1h"
 
 DETECTORS: list[dict[str, Any]] = [
@@ -164,8 +164,8 @@ def test_thresholds_and_alarms_are_those_of_plain_loops(world: World) -> None:
             expected.append((number, threshold))
             seen, total, m, lowest, since = 0, 0.0, 0.0, 0.0, place
         if number in (256, 512) or number % 1024 == 0:
-            # Rows so far: of two models with two stages, up to the model's last one.
-            apart = 3 * 3_600_000 / 40 / (STEP * place / (4 * place + 2))
+            # Rows so far: of two models, whose stages are one, up to the model's last one.
+            apart = 3 * 3_600_000 / 40 / (STEP * place / (2 * place + 1))
             new = threshold_by_definition(wrong[:number], 0.02, apart, False, False)
             recent = wrong[since:number]
             if new is not None and since and len(recent) - 1 >= 1000:
@@ -179,7 +179,7 @@ def test_thresholds_and_alarms_are_those_of_plain_loops(world: World) -> None:
 def test_those_of_cusum_for_both_directions_too(shard: Shard) -> None:
     watch, sequence = watch_of(shard, 2)
     wrong, number = list(wrong_of("m")), 2048
-    apart = 3 * 3_600_000 / 40 / (STEP * (number - 1) / (4 * number - 2))
+    apart = 3 * 3_600_000 / 40 / (STEP * (number - 1) / (2 * number - 1))
     of_all = threshold_by_definition(wrong[:number], 0.3, apart, True, True)
     assert of_all is not None
     assert watch.threshold(sequence) == pytest.approx(of_all, rel=1e-6)
@@ -197,23 +197,30 @@ def test_any_cuts_and_takeovers_give_the_same_bits(world: World) -> None:
 
 
 def test_thresholds_in_force_are_series(world: World, shard: Shard) -> None:
-    """Of each sequence and detector that has one, by what is configured of it."""
+    """Of each sequence and detector that has one, by what is configured of it, where they are asked for."""
     runner: Any = SimpleNamespace(
         shard=shard, recovering=False, halted=None, partition=0, statistics=ShardStatistics()
     )
     fetcher: Any = SimpleNamespace(ends={})
-    text = Exporter(world.config, fetcher, {0: runner}).text(lambda question: question())
+    http = world.config.http
+    usual, asked = (
+        Exporter(replace(world.config, http=replace(http, series=series)), fetcher, {0: runner}).text(
+            lambda question: question()
+        )
+        for series in ((), ("thresholds",))
+    )
+    assert "prequential_drift_threshold{" not in usual
     names = ("model", "stage", "detector", "signal", "params")
     found = {
         tuple(labels[name] for name in names): sample.value
-        for family in text_string_to_metric_families(text)
+        for family in text_string_to_metric_families(asked)
         for sample in family.samples
         if sample.name == "prequential_drift_threshold" and (labels := sample.labels)
     }
     ratio = "fading:0.997/fading:0.9994"
     of_each = [("page-hinkley", "error", "delta=0.02"), ("cusum", "error", "k=0.3 direction='both'")]
     of_each += [("page-hinkley", ratio, "delta=0.1")]
-    models = [(model, stage) for model in ("m", "n") for stage in ("initial", "final")]
+    models = [(model, "final") for model in ("m", "n")]  # `initial` is the same
     assert found.keys() == {(*about, *of) for about in models for of in of_each}
     watch, sequence = watch_of(shard, 0)
     assert found[("m", "final", *of_each[0])] == watch.threshold(sequence)

@@ -39,26 +39,35 @@ def test_of_one_prediction_an_instance_all_stages_say_the_same() -> None:
         if rng.random() < 0.2:
             records.append(lab(i, labelled + 7, rng.choice("abc")))
     records.sort(key=lambda record: record[2])
-    stages = ("initial", "final", "bins", "intermediate")
-    lives = Lives(
-        estimators=("all", "window:30", "fading:0.97"), stages=stages, bins=2, segments=("arm",),
-        measures=MEASURES, details=("intervals",), emit_outcomes=50,
-    )  # fmt: skip
-    found = metrics_of(lives.go(*records))
-    expected = by_stage(found, "initial")
+
+    def said(*stages: str) -> list[Metrics]:
+        lives = Lives(
+            estimators=("all", "window:30", "fading:0.97"), stages=stages, bins=2, segments=("arm",),
+            measures=MEASURES, details=("intervals",), emit_outcomes=50,
+        )  # fmt: skip
+        return metrics_of(lives.go(*records))
+
+    found = said("initial", "final", "bins", "intermediate")
+    expected = by_stage(found, "final")
     assert len(expected) > 60
     assert any("kappa_per" in one[5] for one in expected)
-    for stage in ("final", "bin:1", "bin:2"):
+    for stage in ("bin:1", "bin:2"):
         assert by_stage(found, stage) == expected
+    # `initial` is the same: alone it says so.
+    assert by_stage(found, "initial") == []
+    assert all(m.same == ["initial"] for m in found if m.stage == "final")
+    assert by_stage(said("initial"), "initial") == expected
 
 
 def test_final_has_the_baselines_of_its_own_prediction() -> None:
-    """Between the prediction and its label another label came, which the prediction couldn't know."""
-    lives = Lives(measures=MEASURES)
-    found = metrics_of(lives.go(
-        lab("x", 0, "b"), pred(1, 1, "a"), lab("y", 2, "a"), lab(1, 3, "a"),
-    ))  # fmt: skip
-    assert {m.stage: m.measures["p_per"] for m in found} == {"initial": 0.0, "final": 0.0}
+    """A label that came between the prediction and its own is one that the prediction couldn't know."""
+    records = [lab("x", 0, "b"), pred(1, 1, "a"), lab("y", 2, "a"), lab(1, 4, "a")]
+    found = metrics_of(Lives(measures=MEASURES).go(*records))
+    assert {m.stage: m.measures["p_per"] for m in found} == {"final": 0.0}
+    # Of two predictions each has its own.
+    records.insert(3, pred(1, 3, "a"))
+    found = metrics_of(Lives(measures=MEASURES).go(*records))
+    assert {m.stage: m.measures["p_per"] for m in found} == {"initial": 0.0, "final": 1.0}
 
 
 def last(found: list[Metrics]) -> dict[str, Metrics]:

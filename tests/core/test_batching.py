@@ -380,15 +380,20 @@ class TestOtherConfigurationAfterRestore:
         emit_every=None, measures=("accuracy",), label_horizon=1000,
     )  # fmt: skip
 
-    def shard_after(self, settings: StreamConfig) -> tuple[list[Any], list[bytes]]:
-        """The rows of two outcomes, both right, of instances a and b; and the snapshot then."""
+    def shard_after(self, settings: StreamConfig, times: int = 1) -> tuple[list[Any], list[bytes]]:
+        """The rows of two outcomes, both right, of instances a and b; and the snapshot then.
+
+        Each is predicted so many `times`.
+        """
         about = {"stream": "s", "ts": 5}
         predictions: list[Any] = [
-            (5, {**about, "model": "m", "instance_id": name, "y_pred": "x"}) for name in "ab"
+            (ts, {**about, "ts": ts, "model": "m", "instance_id": name, "y_pred": "x"})
+            for ts in range(6 - times, 6)
+            for name in "ab"
         ]
         labels: list[Any] = [(5, {**about, "instance_id": name, "y_true": "x"}) for name in "ab"]
         shard = Shard(Config(defaults=settings))
-        shard.add(batch_of(PREDICTIONS, predictions, 0, 2))
+        shard.add(batch_of(PREDICTIONS, predictions, 0, len(predictions)))
         shard.add(batch_of(LABELS, labels, 0, 2))
         shard.advance([ENDED] * 3, 10)
         shard.flush()
@@ -432,7 +437,7 @@ class TestOtherConfigurationAfterRestore:
         assert last["final", "window:10"].measures == {"accuracy": pytest.approx(2 / 3)}
 
     def test_an_added_stage_starts_empty_and_says_so(self) -> None:
-        _, written = self.shard_after(self.SETTINGS)
+        _, written = self.shard_after(self.SETTINGS, 2)
         shard, missing = self.restore(
             written, replace(self.SETTINGS, stages=("initial", "final"))
         )
@@ -440,6 +445,18 @@ class TestOtherConfigurationAfterRestore:
         last = self.last_messages(shard)
         assert last["initial", "window:10"].n == 0
         assert last["initial", "window:10"].started_empty is True
+        assert last["final", "window:10"].started_empty is msgspec.UNSET
+
+    def test_an_added_stage_that_is_the_same_has_all(self) -> None:
+        _, written = self.shard_after(self.SETTINGS)
+        shard, missing = self.restore(
+            written, replace(self.SETTINGS, stages=("initial", "final"))
+        )
+        assert missing == []
+        last = self.last_messages(shard)
+        assert last.keys() == {("final", "window:10")}
+        assert last["final", "window:10"].n == 2
+        assert last["final", "window:10"].same == ["initial"]
         assert last["final", "window:10"].started_empty is msgspec.UNSET
 
     def test_what_is_not_wanted_any_more_is_dropped(self) -> None:

@@ -322,12 +322,14 @@ def test_limits_lower_than_what_a_snapshot_holds(limits: Limits) -> None:
 
 @pytest.mark.parametrize("outcomes", [0, 2])
 @pytest.mark.parametrize(
-    "meanwhile", [{}, {"details": ()}, {"estimators": ("window:7",)}, {"stages": ("initial",)}]
+    "meanwhile",
+    [{}, {"details": ()}, {"estimators": ("window:7",)}, {"stages": ("bins",)}, {"stages": ("initial",)}],
 )
+@pytest.mark.parametrize("twice", [False, True])
 def test_since_when_it_is_worse_is_forgotten_where_nobody_looks(
-    meanwhile: dict[str, Any], outcomes: int
+    meanwhile: dict[str, Any], outcomes: int, twice: bool
 ) -> None:
-    """Whether it was worse all the time isn't known then."""
+    """Whether it was worse all the time isn't known then, but where `initial` is the same up to now."""
     usual: dict[str, Any] = {"details": ("worse_than_baseline",), "stages": ("final",)}
     lives, numbers = Lives(**usual), count(1)
 
@@ -335,12 +337,14 @@ def test_since_when_it_is_worse_is_forgotten_where_nobody_looks(
         """All labels are the same, and the model says another: since when it is worse, at the end."""
         found: list[Output] = []
         for number in islice(numbers, outcomes):
-            found += lives.go(pred(number, 10 * number, "b"), lab(number, 10 * number + 1, "a"))
+            made = [pred(number, 10 * number - k, "b") for k in range(1 + twice)][::-1]
+            found += lives.go(*made, lab(number, 10 * number + 1, "a"))
         return by_stage(found)["final"].worse_than_baseline if "final" in by_stage(found) else None
 
     assert wrong(5) == {"persistent": 21, "majority": 21}
     lives.next(**usual | meanwhile)
     wrong(outcomes)
     lives.next(**usual)
-    begun = 10 * (5 + outcomes + 1) + 1 if meanwhile else 21
+    looked = not meanwhile or (meanwhile == {"stages": ("initial",)} and not twice)
+    begun = 21 if looked else 10 * (5 + outcomes + 1) + 1
     assert wrong(3) == {"persistent": begun, "majority": begun}

@@ -151,7 +151,7 @@ def test_blocks_are_those_of_a_plain_loop(seed: int, n: int) -> None:
 
 def test_predictions_know_which_of_them_have_a_label() -> None:
     stream = a_stream(4, 2_000)
-    view = (shard := lived(stream)).incidents.view(shard.catalog.by_name["s"].models["m"])
+    view = (shard := lived(stream)).state.incidents.view(shard.catalog.by_name["s"].models["m"])
     assert stream.labelled is not None
     made = in_blocks(range(2_000))
     found = view.predictions

@@ -105,7 +105,7 @@ def test_never_nan_never_beyond_reason_never_overflowing(
 ) -> None:
     """Also with counts that n² of 64 bits can't hold."""
     sequence = Outcomes(StreamConfig(estimators=("all",), detectors=()), 2, positive="1")
-    table = sequence.plan.estimators[0].cells
+    table = sequence.plan.estimators[0].cells.table
     counts = np.array(cells, dtype=np.int64) * scale
     counts[lonely] += 1
     table.cells[0], table.n[0], table.known[0] = counts, counts.sum(), 1

@@ -356,3 +356,21 @@ def test_a_record_is_that_of_the_last_fifty() -> None:
         level = min(1, max(0.5, level + 0.05 * (0.9 - covered[-1])))
     assert not math.isfinite(records.graded(table, 0, 0, 1.0).record.labelled_so_far)  # type: ignore[union-attr]
     assert records.graded(table, 0, 1, 1.0).record is None
+
+
+def test_what_four_bytes_dont_hold_is_not_graded_and_scores_stay_finite() -> None:
+    said, table = records.new_said(1), records.new_records(1)
+    said.what[:] = np.nan
+    records.begin(table, 0)
+    with np.errstate(over="raise", invalid="raise"):
+        records.say(said, 0, 0, 1e300, 1e299, 1e299, 1.0, 2.0)
+        records.say(said, 0, 1, 1.0, 1.0, 1.0, 1e300, 2.0)
+        for _ in range(records.LEAST):
+            records.grade(table, 0, said.what[0], -1e300)
+    assert table.finals[0].tolist() == [0, records.LEAST, 0, 0, 0]
+    assert np.isfinite(table.scores).all()
+    half, record = records.graded(table, 0, 1, 1.0)
+    assert record is not None
+    assert math.isfinite(half)
+    assert record.mean_error == record.last_final == 1e300
+    assert math.isnan(record.labelled_so_far)  # it couldn't be kept

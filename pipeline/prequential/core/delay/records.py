@@ -30,6 +30,9 @@ FINALS, LEAST = 50, 20
 LEVEL = 0.9
 _STEP, _LOWEST, _HIGHEST = 0.05, 0.5, 1.0
 
+#: The largest number of four bytes.
+_LARGEST = float(np.finfo(np.float32).max)
+
 #: No clock is as late.
 NEVER = 1 << 62
 
@@ -146,8 +149,14 @@ def say(
     said: Said, row: int, maturity: int, estimate: float, scale: float, half: float, labelled_so_far: float,
     last_final: float,
 ) -> None:  # fmt: skip
-    """Keep what is said of a period at a maturity for the first time."""
-    said.what[row, maturity] = (estimate, scale, half, labelled_so_far, last_final)
+    """Keep what is said of a period at a maturity for the first time.
+
+    Numbers too large for four bytes can't be kept: without its estimate, nothing is graded.
+    """
+    if max(abs(estimate), scale, half) > _LARGEST:
+        return
+    naive = (value if abs(value) <= _LARGEST else np.nan for value in (labelled_so_far, last_final))
+    said.what[row, maturity] = (estimate, scale, half, *naive)
 
 
 def grade(records: Records, row: int, said: Any, final: float) -> None:
@@ -159,7 +168,8 @@ def grade(records: Records, row: int, said: Any, final: float) -> None:
         error = abs(estimate - final)
         covered = error <= half
         finals = int(records.finals[row, maturity])
-        records.scores[row, maturity, finals % FINALS] = (error if covered else -error) / scale
+        score = min(error / scale, _LARGEST)
+        records.scores[row, maturity, finals % FINALS] = score if covered else -score
         records.finals[row, maturity] = finals + 1
         level = float(records.level[row, maturity]) + _STEP * (LEVEL - covered)
         records.level[row, maturity] = min(_HIGHEST, max(_LOWEST, level))

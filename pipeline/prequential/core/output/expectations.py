@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -224,7 +225,7 @@ class Expectations:
         if first and self._tables.pool.key[row] * self._tables.models.width[model] >= learned:
             last = float(self._tables.records.last[record])
             records.say(self._tables.said, said, maturity, value, scale, half, so_far, last)
-        if of is None:
+        if of is None or not isfinite(abs(value) + half):  # too few finals, or numbers too large for bounds
             return {"value": value, "record": None}
         one = MEASURES[NAMES[measure]]
         errors = {name: None if error != error else error for name, error in of._asdict().items()}
