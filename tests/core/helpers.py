@@ -30,7 +30,7 @@ from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard
 from prequential.core.tables.outcomes import SCORED, WEIGHTED
 from prequential.core.tables.store import SETTLED, WAITING
-from prequential.core.tables.streams import BASELINE, BASELINE_AGE, STREAM_STATE, SUBJECT_STATE
+from prequential.core.tables.streams import BASELINE, BASELINE_AGE, ENTITY_STATE, STREAM_STATE
 from prequential.settings.model import Config
 from prequential.topics.decoding import KINDS, decode
 from prequential.topics.outputs import (
@@ -345,7 +345,7 @@ _CACHES = {
 }  # fmt: skip
 
 #: Parts of a snapshot's head that are by entity, in no order that matters.
-_BY_SUBJECT = ("labels", "reported", "worse", "started_empty")
+_BY_ENTITY = ("labels", "reported", "worse", "started_empty")
 
 
 def state_of(shard: Shard) -> dict[str, Any]:
@@ -354,7 +354,7 @@ def state_of(shard: Shard) -> dict[str, Any]:
     head: Any = next(shard.snapshot())
     for name in ("arrays", "plans", "pairs", "comparisons"):
         del head[name]
-    head = {name: sorted(part) if name in _BY_SUBJECT else part for name, part in head.items()}
+    head = {name: sorted(part) if name in _BY_ENTITY else part for name, part in head.items()}
     found: dict[str, Any] = {"head": msgspec.json.encode(head), "known": known_of(shard)}
     streams, classes = catalog.registry.streams, catalog.registry.classes
     for stream in catalog.streams:
@@ -384,7 +384,7 @@ def _entity(shard: Shard, row: int) -> dict[str, Any]:
     plan = shard.catalog.plans[entities.plan[row]]
     # Of others than baselines it doesn't matter when they began.
     is_baseline = entities.kind[row] in (BASELINE, BASELINE_AGE)
-    names = [name for name in SUBJECT_STATE if is_baseline or name != "began"]
+    names = [name for name in ENTITY_STATE if is_baseline or name != "began"]
     found: dict[str, Any] = {f"entity {row}": [getattr(entities, name)[row].item() for name in names]}
     for place, stage in enumerate(plan.stages):
         at = int(entities.first[row]) + place

@@ -89,7 +89,7 @@ class _Names:
     def _stream(self, _: Table) -> Rows:
         return self._streams
 
-    def _subject(self, table: Table) -> Rows:
+    def _entity(self, table: Table) -> Rows:
         rows = next(len(column) for column in table.columns().values())
         return {name: row for name, row in self._entities.items() if row < rows}
 

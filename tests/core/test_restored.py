@@ -19,7 +19,7 @@ BASE = StreamConfig(
 )  # fmt: skip
 
 #: Two models, a baseline, and for each model one segment of each key; all pairs, and the models by segment.
-SUBJECTS, MODELS, PAIRS = 7, 2, 5
+ENTITIES, MODELS, PAIRS = 7, 2, 5
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +47,10 @@ def test_without_a_change_there_is_nothing_to_say(written: list[bytes]) -> None:
     found = restored(written)
     assert (found.begun, found.ended, found.summary) == ([], {}, "")
     assert found.kept == {
-        ("stage", "initial"): SUBJECTS, ("stage", "final"): SUBJECTS,
-        ("estimator", "all"): SUBJECTS, ("estimator", "window:10"): SUBJECTS,
-        ("detector", "page-hinkley on error"): SUBJECTS - 1,
-        ("detector", "page-hinkley on all"): SUBJECTS - 1,
+        ("stage", "initial"): ENTITIES, ("stage", "final"): ENTITIES,
+        ("estimator", "all"): ENTITIES, ("estimator", "window:10"): ENTITIES,
+        ("detector", "page-hinkley on error"): ENTITIES - 1,
+        ("detector", "page-hinkley on all"): ENTITIES - 1,
         ("segments", "region"): MODELS, ("segments", "plan"): MODELS, ("period", "1s"): MODELS,
         ("detail", "dependence"): MODELS, ("baseline", "persistent"): 1, ("comparison", "by error"): PAIRS,
     }  # fmt: skip
@@ -80,9 +80,9 @@ def test_each_key(written: list[bytes], changed: dict[str, Any], begun: str, end
     assert bool(ended) == ("ended" in parts)
     assert not {one.item for one in found.begun} & set(found.ended)
     what = next(iter(changed))
-    for kind, many in (("stage final", SUBJECTS), ("estimator all", SUBJECTS), ("segments region", MODELS)):
+    for kind, many in (("stage final", ENTITIES), ("estimator all", ENTITIES), ("segments region", MODELS)):
         if kind.partition(" ")[0] not in what:
-            gone = {"segments": MODELS, "baselines": 1}.get(what, 0) if many == SUBJECTS else 0
+            gone = {"segments": MODELS, "baselines": 1}.get(what, 0) if many == ENTITIES else 0
             assert f"{kind} ({many - gone})" in parts["kept"], found.summary
 
 

@@ -30,14 +30,14 @@ from prequential.core.tables.streams import (
     BOOLEANS,
     CLASS_STATE,
     CORRECTION,
+    ENTITY_PLACES,
+    ENTITY_STATE,
     MODEL,
     OTHER_FORM,
     SEGMENT,
     SORTS,
     STREAM_PLACES,
     STREAM_STATE,
-    SUBJECT_PLACES,
-    SUBJECT_STATE,
     Ages,
     Classes,
     Entities,
@@ -250,7 +250,7 @@ class Catalog:
 
     def add_baseline(self, stream: Stream, which: int) -> int:
         """Register the baseline at place `which` of `BASELINES` as evaluated; returns its entity's row."""
-        row = self._add_subject(stream, BASELINE, f"@{BASELINES[which]}", None, None)
+        row = self._add_entity(stream, BASELINE, f"@{BASELINES[which]}", None, None)
         self.set_baseline(stream, which, row)
         return row
 
@@ -399,11 +399,11 @@ class Catalog:
             self.plans.append(plan)
         return self._plans[key]
 
-    def _add_subject(
+    def _add_entity(
         self, stream: Stream, kind: int, model: str, segment: str | None, age: str | None
     ) -> int:
         about = Entity(len(self.entities), stream.code, kind, model, segment, age)
-        self.put_subject(about)
+        self.put_entity(about)
         self.registry.entities.began[about.row] = self.registry.streams.completed[stream.code]
         before = self.ended.take(about[1:])
         if before is not None:
@@ -422,7 +422,7 @@ class Catalog:
                 estimator.begin(rows, np.full(len(rows), outcomes))
         self.begun_anew.append(row)
 
-    def put_subject(self, about: Entity) -> None:
+    def put_entity(self, about: Entity) -> None:
         """Register an entity at its row, behind all others, with rows in a plan for each of its stages.
 
         Rows before it that there weren't are those of nothing: as in a snapshot, of what isn't evaluated any
@@ -486,7 +486,7 @@ class Catalog:
         assert about is not None
         kind = AGE if about.kind == MODEL else BASELINE_AGE
         for age in stream.ages:
-            added = self._add_subject(stream, kind, about.model, None, age)
+            added = self._add_entity(stream, kind, about.model, None, age)
             self.registry.entities.model[added] = row if kind == AGE else 0
             if not self.registry.entities.after[row]:
                 self.registry.entities.after[row] = added
@@ -527,7 +527,7 @@ class Catalog:
 
     def add_model(self, stream: Stream, name: str) -> int:
         """Register a model of a stream, with its segments' rows and stages at an age; returns its row."""
-        row = self._add_subject(stream, MODEL, name, None, None)
+        row = self._add_entity(stream, MODEL, name, None, None)
         stream.models[name] = row
         self.columns.entities.model[row] = row
         if stream.config.segments:
@@ -578,7 +578,7 @@ class Catalog:
         Temporal correction: Žliobaitė et al. 2015, eq. 3.
         """
         name = self.entities[model].model + CORRECTED_SUFFIX  # type: ignore[union-attr]
-        row = self._add_subject(stream, CORRECTION, name, None, None)
+        row = self._add_entity(stream, CORRECTION, name, None, None)
         self.registry.entities.model[row] = model
         self.registry.entities.corrected[model] = row
         self.note_single(row)
@@ -590,7 +590,7 @@ class Catalog:
         about = self.entities[model]
         assert about is not None
         stream = self.streams[about.stream]
-        row = self._add_subject(stream, SEGMENT, about.model, stream.segment_name(key, position), None)
+        row = self._add_entity(stream, SEGMENT, about.model, stream.segment_name(key, position), None)
         self.registry.entities.model[row] = model
         self.registry.segment_rows.entity[segment_row] = row
         self.note_single(row)
@@ -616,10 +616,10 @@ class Catalog:
         own = [one for one in stream.entities if one == row or self.registry.entities.model[one] == row]
         gone = [self.entities[one] for one in own]
         for one in own:
-            self._remove_subject(one)
+            self._remove_entity(one)
         return [about for about in gone if about is not None]
 
-    def _remove_subject(self, row: int) -> None:
+    def _remove_entity(self, row: int) -> None:
         """It isn't evaluated any more."""
         about = self.entities[row]
         assert about is not None
@@ -640,14 +640,14 @@ class Catalog:
                 {"classes": Key.CLASS, "pairs": Key.TRANSITION},
             ),
             (
-                "entities.", Key.SUBJECT, columns.entities, SUBJECT_STATE + SUBJECT_PLACES, entities,
+                "entities.", Key.ENTITY, columns.entities, ENTITY_STATE + ENTITY_PLACES, entities,
                 {"stream": Key.STREAM, "first": Key.SEQUENCE, "segments": Key.SEGMENT},
             ),
             ("classes.", Key.CLASS, columns.classes, CLASS_STATE, self._class_rows, {}),
         ):  # fmt: skip
             yield Table(name, key, {one: getattr(table, one) for one in names}, rows, links=links)
         yield Table("pairs", Key.TRANSITION, columns.pairs.pairs, self._pair_places)
-        rows, links = len(self.segment_origin), {"": Key.SUBJECT}
+        rows, links = len(self.segment_origin), {"": Key.ENTITY}
         yield Table("segment_rows", Key.SEGMENT, columns.segment_rows.entity, rows, links=links)
         for plan in self.plans:
             yield from plan.tables()

@@ -101,7 +101,7 @@ def tables(store: Store) -> Iterator[Table]:
     yield Table("instances|", Key.SLOT, store.instances, slots, links=links)
     yield Table("marks|", Key.SLOT, _flat(store.marks, slots), slots)
     predictions, labels, probabilities = pools.end.tolist()
-    links = {"next": Key.PREDICTION, "model": Key.SUBJECT}  # `extra` is one while it waits
+    links = {"next": Key.PREDICTION, "model": Key.ENTITY}  # `extra` is one while it waits
     yield Table("predictions|", Key.PREDICTION, store.predictions, predictions, links=links)
     yield Table("values|", Key.PREDICTION, _flat(store.values, predictions), predictions)
     yield Table("labels|", Key.LABEL, store.labels, labels, links={"next": Key.LABEL})

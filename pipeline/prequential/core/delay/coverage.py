@@ -93,8 +93,8 @@ def new_coverage() -> Coverage:
 def tables(coverage: Coverage) -> Iterator[Table]:
     """What their rows stand for."""
     links = dict.fromkeys(("first", "added", "met"), Key.COHORT)
-    yield Table("coverage|models.", Key.SUBJECT, coverage.models, links=links)
-    yield from of_pool("coverage|pool", Key.COHORT, Key.SUBJECT, coverage.pool)
+    yield Table("coverage|models.", Key.ENTITY, coverage.models, links=links)
+    yield from of_pool("coverage|pool", Key.COHORT, Key.ENTITY, coverage.pool)
     yield Table("coverage|cohorts.", Key.COHORT, coverage.cohorts)
 
 

@@ -167,8 +167,8 @@ def tables(expected: Expected) -> Iterator[Table]:
     links = {
         "first": Key.EXPECTED_PERIOD, "first_record": Key.EXPECTED_RECORD, "block": Key.EXPECTED_OF_MODEL
     }  # fmt: skip
-    yield Table("expected|models.", Key.SUBJECT, expected.models, links=links)
-    yield from of_pool("expected|pool", Key.EXPECTED_PERIOD, Key.SUBJECT, expected.pool)
+    yield Table("expected|models.", Key.ENTITY, expected.models, links=links)
+    yield from of_pool("expected|pool", Key.EXPECTED_PERIOD, Key.ENTITY, expected.pool)
     links = {"block": Key.EXPECTED_OF_PERIOD, "first_said": Key.EXPECTED_SAID}
     yield Table("expected|periods.", Key.EXPECTED_PERIOD, expected.periods, links=links)
     yield Table("expected|of_models.", Key.EXPECTED_OF_MODEL, expected.of_models)

@@ -170,8 +170,8 @@ def new_periods() -> PeriodTables:
 
 def tables(periods: PeriodTables) -> Iterator[Table]:
     """What their rows stand for."""
-    yield Table("periods|models.", Key.SUBJECT, periods.models, links={"first": Key.PERIOD})
-    yield from of_pool("periods|pool", Key.PERIOD, Key.SUBJECT, periods.pool)
+    yield Table("periods|models.", Key.ENTITY, periods.models, links={"first": Key.PERIOD})
+    yield from of_pool("periods|pool", Key.PERIOD, Key.ENTITY, periods.pool)
     links = {"first_cell": Key.PERIOD_CELL, "sums": Key.PERIOD_SCORES}
     yield Table("periods|periods.", Key.PERIOD, periods.periods, links=links)
     yield from of_pool("periods|cell_pool", Key.PERIOD_CELL, Key.PERIOD, periods.cell_pool)

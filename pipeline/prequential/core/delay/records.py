@@ -97,7 +97,7 @@ def record_tables(said_pool: Pool, said: Said, record_pool: Pool, records: Recor
     """What their rows stand for."""
     yield from of_pool("expected|said_pool", Key.EXPECTED_SAID, Key.EXPECTED_PERIOD, said_pool)
     yield Table("expected|said.", Key.EXPECTED_SAID, said)
-    yield from of_pool("expected|record_pool", Key.EXPECTED_RECORD, Key.SUBJECT, record_pool)
+    yield from of_pool("expected|record_pool", Key.EXPECTED_RECORD, Key.ENTITY, record_pool)
     yield Table("expected|records.", Key.EXPECTED_RECORD, records)
 
 

@@ -65,7 +65,7 @@ def new_selection() -> Selection:
 def tables(selection: Selection) -> Iterator[Table]:
     """What their rows stand for."""
     links = {"block": Key.PREDICTED}
-    yield Table("selection|models.", Key.SUBJECT, selection.models, links=links)
+    yield Table("selection|models.", Key.ENTITY, selection.models, links=links)
     yield Table("selection|classes.", Key.PREDICTED, selection.classes)
     yield Table("selection|segments.", Key.SEGMENT, selection.segments)
     yield Table("selection|", Key.NONE, {"free": selection.free, "used": selection.used})

@@ -24,9 +24,9 @@ class Notes:
 
     def forget(self, rows: Sequence[int]) -> None:
         """Drop all notes of these entities (rows); nothing happens for those without."""
-        for by_subject in vars(self).values():
+        for by_entity in vars(self).values():
             for row in rows:
-                by_subject.pop(row, None)
+                by_entity.pop(row, None)
 
     def part(self, rows: Sequence[int]) -> Notes:
         """A copy for reading of the labels' dependence of these entities, and of no other notes."""

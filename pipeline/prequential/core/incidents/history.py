@@ -150,20 +150,20 @@ POOLS = ("outcomes", "predictions")
 
 def tables(history: History, entities: int) -> Iterator[Table]:
     """The tables that are state of so many entities, and what their rows stand for."""
-    links = {"owner": Key.SUBJECT, "model": Key.SUBJECT}
-    yield Table("incidents|owners|", Key.SUBJECT, history.owners, entities, links=links)
-    yield Table("incidents|versions", Key.SUBJECT, history.versions, entities)
+    links = {"owner": Key.ENTITY, "model": Key.ENTITY}
+    yield Table("incidents|owners|", Key.ENTITY, history.owners, entities, links=links)
+    yield Table("incidents|versions", Key.ENTITY, history.versions, entities)
     links = {"first": Key.BLOCK, "cells": Key.BLOCK_CELL}
     for name in POOLS:
         pool: Pool = getattr(history, name)
         blocks, cells = pool.used.tolist()
-        yield Table(f"incidents|{name}|lines|", Key.SUBJECT, pool.lines, entities, links=links)
+        yield Table(f"incidents|{name}|lines|", Key.ENTITY, pool.lines, entities, links=links)
         yield Table(f"incidents|{name}|blocks|", Key.BLOCK, pool.blocks, blocks, (name,))
         yield Table(f"incidents|{name}|cells", Key.BLOCK_CELL, pool.cells, cells, (name,))
         yield Table(f"incidents|{name}|used", Key.NONE, pool.used)
 
 
-def with_subjects(history: History, entities: int) -> History:
+def with_entities(history: History, entities: int) -> History:
     """The history with rows for so many entities."""
     return history._replace(
         owners=grown(history.owners, entities), versions=grown(history.versions, entities),

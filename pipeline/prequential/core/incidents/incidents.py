@@ -176,7 +176,7 @@ class Incidents:
         about = self._catalog.entities[row]
         assert about is not None
         if row >= len(self.history.owners.position):
-            self.history = history.with_subjects(self.history, len(self._catalog.entities))
+            self.history = history.with_entities(self.history, len(self._catalog.entities))
         owners, stream = self.history.owners, self._catalog.streams[about.stream]
         if about.kind in (BASELINE, BASELINE_AGE, AGE) or not stream.evaluated:
             return

@@ -14,7 +14,7 @@ from prequential.core.incidents.history import (
     POOLS,
     History,
     tables,
-    with_subjects,
+    with_entities,
     without,
 )
 from prequential.core.incidents.incidents import Incidents, State, watched_stage
@@ -62,7 +62,7 @@ def restore(
     """
     kind = arrays["incidents|owners|kind"]
     rows = len(kind)
-    own = with_subjects(incidents.history, rows)
+    own = with_entities(incidents.history, rows)
     for name in POOLS:
         pool, used = getattr(own, name), arrays[f"incidents|{name}|used"].copy()
         blocks, cells = grown(pool.blocks, int(used[0])), grown(pool.cells, int(used[1]))

@@ -30,7 +30,7 @@ from prequential.core.tables.streams import MODEL
 _BYTES = 2 << 20
 
 #: What else an entity costs, and a stream, in bytes that could be copied meanwhile.
-_SUBJECT, _STREAM = 4_000, 16_000
+_ENTITY, _STREAM = 4_000, 16_000
 
 #: Bytes of a cohort of predictions.
 _COHORT = 160
@@ -72,7 +72,7 @@ def parts(state: State, *, scored: bool, segments: bool = True) -> Iterator[Part
     catalog = state.catalog
     entities, count = catalog.registry.entities, len(catalog.entities)
     each = np.array([_row_bytes(plan, scored) for plan in catalog.plans] or [0], dtype=np.int64)
-    costs = entities.stages[:count] * each[entities.plan[:count]] + _SUBJECT
+    costs = entities.stages[:count] * each[entities.plan[:count]] + _ENTITY
     costs += pair_statuses.costs(state.pairing, count)
     nothing = np.zeros(0, dtype=np.int64)
     wanted = np.arange(1, count)
@@ -82,7 +82,7 @@ def parts(state: State, *, scored: bool, segments: bool = True) -> Iterator[Part
     for rows in _divided(wanted, costs):
         yield Part(rows, nothing)
     models = 1 + np.flatnonzero(entities.kind[1:count] == MODEL)
-    of_models = state.accounts.coverage.models.cohorts[models] * _COHORT + _SUBJECT
+    of_models = state.accounts.coverage.models.cohorts[models] * _COHORT + _ENTITY
     streams = len(catalog.streams)
     costs = np.bincount(entities.stream[models], of_models, streams).astype(np.int64) + _STREAM
     for codes in _divided(np.arange(streams), costs):

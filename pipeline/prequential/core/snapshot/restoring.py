@@ -27,10 +27,10 @@ from prequential.core.tables.streams import (
     BASELINE_AGE,
     CLASS_STATE,
     CORRECTION,
+    ENTITY_STATE,
     MODEL,
     SEGMENT,
     STREAM_STATE,
-    SUBJECT_STATE,
 )
 from prequential.settings.durations import shown_duration
 from prequential.settings.model import DetectorConfig, StreamConfig
@@ -149,7 +149,7 @@ class _Restoring:
             stream = catalog.streams[code]
             kept = was_evaluated and self._is_evaluated(about, stream)
             if kept:
-                catalog.put_subject(about)
+                catalog.put_entity(about)
                 self._rows[code, kind, model, segment, age] = row
                 if kind == MODEL:
                     stream.models[model] = row
@@ -164,7 +164,7 @@ class _Restoring:
         # Predictions of theirs may still wait, and are their streams' all the same.
         catalog.registry.entities.stream[gone] = self._arrays["entities.stream"][gone]
         rows = np.array(list(self._rows.values()), dtype=np.int64)
-        for name in SUBJECT_STATE:
+        for name in ENTITY_STATE:
             getattr(catalog.registry.entities, name)[rows] = self._arrays[f"entities.{name}"][rows]
         for about in filter(None, catalog.entities):
             if self._rows.get(tuple(about[1:])) == about.row:
@@ -244,7 +244,7 @@ class _Restoring:
         for i, age in enumerate(stream.ages):
             new = int(entities.after[row]) + i
             if age in saved:
-                for column in SUBJECT_STATE:
+                for column in ENTITY_STATE:
                     getattr(entities, column)[new] = self._arrays[f"entities.{column}"][saved[age]]
                 self._moved.append((saved[age], new))
             else:

@@ -26,7 +26,7 @@ from prequential.settings.model import Config
 from prequential.topics.partitioning import partition_of
 
 #: Parts of a snapshot's head whose entries begin with the row of what is evaluated.
-_BY_SUBJECT = ("labels", "reported", "worse", "started_empty", "pairs")
+_BY_ENTITY = ("labels", "reported", "worse", "started_empty", "pairs")
 
 
 def split(parts: Iterator[Any], keep: Callable[[str], bool], *, moved: bool) -> Iterator[object]:
@@ -88,7 +88,7 @@ class _Splitting:
             [codes[code], *rest] for code, *rest in head.get("ended", ()) if codes[code] >= 0
         ]
         own = {one[0] for one in head["entities"]}
-        for name in _BY_SUBJECT:
+        for name in _BY_ENTITY:
             head[name] = [one for one in head[name] if one[0] in own]
         origin = head["segment_origin"]
         self._keep(Key.SEGMENT, [place for place in range(1, len(origin)) if origin[place][0] in own])

@@ -22,7 +22,7 @@ class Key(Enum):
     STREAM = "stream"
     CLASS = "stream and class"
     TRANSITION = "stream, class and the class before"
-    SUBJECT = "entity: a model, or what is evaluated beside it"
+    ENTITY = "entity: a model, or what is evaluated beside it"
     SEGMENT = "model, key of segments and value"
     SEQUENCE = "entity and stage"
     JOINT = "pair of entities, stage and loss"

@@ -149,11 +149,11 @@ class Entities(NamedTuple):
 
 
 #: As of streams.
-SUBJECT_STATE = (
+ENTITY_STATE = (
     "outcomes", "revisions", "newest_ts", "changed", "began", "late", "expired", "duplicate", "version",
     "version_since", "version_ts", "twofold",
 )
-SUBJECT_PLACES = ("stream", "plan", "first", "segments")
+ENTITY_PLACES = ("stream", "plan", "first", "segments")
 
 #: Kinds of entities, in the order in which messages of a stream about them go.
 MODEL, BASELINE, CORRECTION, SEGMENT, AGE, BASELINE_AGE = range(6)
