@@ -15,7 +15,7 @@ from prequential.config.reader import load_config
 from prequential.core.catalog.plans import Plan
 from prequential.core.compiled.kernel import Floats
 from prequential.core.detectors.signals import ABSOLUTE_LOSS, SCALE_OUTCOMES
-from prequential.core.detectors.watch import Signal
+from prequential.core.detectors.watch import Signal, WatchedRows
 from prequential.core.shard import Shard
 from prequential.core.tables.outcomes import SCORED, new_log
 from prequential.settings.model import Config, DetectorConfig, StreamConfig
@@ -129,8 +129,7 @@ def test_values_are_as_defined_whatever_the_batches(seed: int, share_of_zeros: f
     log, found = log_of(errors), []
     for piece in vector(rng, len(errors), (1, 10, 100)):
         rows = np.arange(piece.start, piece.stop, dtype=np.int32)
-        losses, outcome = abs(errors[piece]), np.ones(len(rows), np.uint8)
-        values, fed = signal.update(log, rows, losses, outcome, positives_of(["0"]))
+        values, fed = signal.update(WatchedRows(log, rows, 2, ABSOLUTE_LOSS, positives_of(["0"])))
         found += [value if ok else None for value, ok in zip(values.tolist(), fed.tolist())]
     assert found == expected
     if share_of_zeros == 1.0:

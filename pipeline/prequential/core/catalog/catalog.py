@@ -465,11 +465,16 @@ class Catalog:
         own = self.streams[about.stream].entities
         return [one for one in own if row in (one, entities.model[one]) and entities.single[one]]
 
-    def same_as(self, row: int, stage: str) -> list[str]:
-        """The stages that messages about a stage of an entity say to be the same."""
-        about, single = self.entities[row], self.columns.entities.single[row]
-        assert about is not None
-        is_said = single and stage == FINAL and self.streams[about.stream].reports(INITIAL)
+    def same_as(self, row: int, stage: str, stream: Stream | None = None) -> list[str]:
+        """The stages that messages about a stage of an entity say to be the same.
+
+        Of one that isn't evaluated any more, which has no stream, `stream` is the one that it had.
+        """
+        if stream is None:
+            about = self.entities[row]
+            assert about is not None
+            stream = self.streams[about.stream]
+        is_said = self.columns.entities.single[row] and stage == FINAL and stream.reports(INITIAL)
         return [INITIAL] if is_said else []
 
     def separate(self, row: int) -> None:

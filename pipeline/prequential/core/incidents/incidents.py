@@ -599,7 +599,7 @@ class Incidents:
             message.recovered = state.recovered
         if self._catalog.untimed:
             message.untimed = True
-        if same := self._catalog.same_as(owner, message.stage):
+        if same := self._catalog.same_as(owner, message.stage, stream):
             message.same = same
         return message
 
