@@ -165,7 +165,7 @@ class TestModel:
             2100, 100)]
         with served(some) as (address, _):
             ready(page, address + MODEL)
-            assert page.locator("figcaption").all_inner_texts() == ["mae", "r2", "rmse"]
+            assert page.locator("figcaption").all_inner_texts() == ["mae", "rmse", "r2"]
             assert points(page, "mae") == 20
             assert page.input_value("label:has-text('Axis') select") == "outcomes"
             page.focus('figure[data-title="mae"] .plot')
