@@ -171,7 +171,7 @@ def write_files(of: Stream, folder: Path) -> None:
     estimators = ", ".join(f'"{estimator}"' for estimator in ESTIMATORS)
     (folder / "config.yaml").write_text(
         f"defaults:\n  estimators: [{estimators}]\n  stages: [final]\n  detectors: []\n"
-        "  emit: {outcomes: 20, every: null}\n"
+        "  emit: {outcomes: 20, every: null, comparisons: null}\n"
     )
 
 

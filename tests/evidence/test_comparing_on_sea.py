@@ -104,7 +104,9 @@ def test_replay_says_what_the_formulas_say(tmp_path: Path) -> None:
     wrong_a, wrong_b = ([said != label for said, label in zip(column, few.labels)] for column in few[1:3])
     told = by_replay(out.read_text().splitlines())
     for estimator, series in by_formulas(wrong_a, wrong_b).items():
-        assert len(told[estimator].outcomes) == 100
+        outcomes = told[estimator].outcomes.astype(int).tolist()
+        assert set(range(20, 2_001, 20)) <= set(outcomes)  # and those at which a verdict changed
+        assert len(outcomes) < 120
         places = told[estimator].outcomes.astype(int) - 1
         np.testing.assert_allclose(told[estimator].q, series.q[places], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(told[estimator].mcnemar, series.mcnemar[places], rtol=1e-9, atol=1e-9)
