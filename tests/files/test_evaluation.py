@@ -26,7 +26,7 @@ Row = dict[str, Any]
 START = 1_700_000_000_000
 
 SETTINGS: dict[str, Any] = {
-    "segments": ["arm"], "emit": {"outcomes": 100, "every": None}, "label_horizon": "1h",
+    "segments": ["arm"], "emit": {"outcomes": 100, "every": None, "comparisons": None}, "label_horizon": "1h",
 }  # fmt: skip
 
 

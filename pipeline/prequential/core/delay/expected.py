@@ -275,7 +275,7 @@ def _size_of(models: Models, model: int) -> int:
 
 
 def begin(expected: Expected, model: int) -> Expected:
-    """A model gets its block."""
+    """Give a model its block, with nothing counted; returns the tables, wider where there was no room."""
     models, shape = expected.models, shape_of(expected.models, model)
     models.size[model] = _size_of(models, model)
     expected, at = take_block(expected, 0, int(models.size[model]), shape.of_model)
@@ -360,7 +360,7 @@ def rows_of(expected: Expected, model: int) -> Ints32:
 
 
 def open_rows(expected: Expected, model: int) -> Ints32:
-    """… of those that aren't closed."""
+    """Rows of a model's periods that aren't closed, (n,) int32."""
     rows = rows_of(expected, model)
     return rows[expected.periods.block[rows] > 0]
 

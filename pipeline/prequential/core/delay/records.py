@@ -124,7 +124,7 @@ def next_maturity(clock: int, end: int, horizon: int) -> int:
 
 
 def begin(records: Records, row: int) -> None:
-    """A row is a new one."""
+    """Let a row be a new one: nothing said, nothing graded. Changes `records` alone."""
     records.scores[row] = 0.0
     records.finals[row] = records.counts[row] = 0
     records.errors[row], records.level[row], records.last[row] = 0.0, LEVEL, np.nan
