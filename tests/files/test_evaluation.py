@@ -470,7 +470,7 @@ def test_messages_without_times_say_so(rises: dict[str, list[Any]]) -> None:
     assert all(one.untimed is True for one in untimed.messages if not isinstance(one, DeadLetter))
     for found in (untimed.metrics, untimed.alarms, untimed.comparisons, untimed.incidents):
         assert not any(pa.types.is_timestamp(field.type) for field in found.schema)
-    assert " rows" in repr(untimed)
+    assert " rows (emit.every isn't configured: at most 1,000 points a sequence)\n" in repr(untimed)
     assert "record time" not in repr(untimed)
     for text in (repr(untimed), untimed._repr_html_()):
         assert "1970" not in text
