@@ -46,8 +46,8 @@ quick: $(TEST)/.ready ## while coding: no broker, nothing slow
 nightly: lint $(BENCH)/.ready fuzz ## before a release, and each night: the same with large worlds, fuzz, chaos, evidence, peers
 	$(LOOPS)
 	$(DOCTESTS)
-	$(LARGE) $(BENCH)/bin/python -m pytest -q -W default -m bench tests/bench
-	$(LARGE) $(TEST)/bin/python -m pytest -n 2 --dist loadfile -m "not bench" $(ARGS) $(MAYBE_NONE)
+	$(LARGE) $(BENCH)/bin/python -m pytest -q --timeout 3600 -W default -m bench tests/bench
+	$(LARGE) $(TEST)/bin/python -m pytest --timeout 3600 -n 2 --dist loadfile -m "not bench" $(ARGS) $(MAYBE_NONE)
 
 lint: $(TEST)/.ready ## ruff, the rooms' contracts, mypy
 	$(TEST)/bin/ruff check topics pipeline tests
@@ -59,7 +59,7 @@ bench: $(BENCH)/.ready ## the benchmark, side by side with its peers; ARGS="--he
 
 fuzz: $(TEST)/.ready ## decoder and engine, with bounds checked, under random poison for SECONDS (default 600)
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(TEST)/checked-loops \
-	  FUZZ_SECONDS=$(or $(SECONDS),600) $(TEST)/bin/python -m pytest -q tests/core/test_fuzz.py tests/core/test_neighbouring_configurations.py $(ARGS)
+	  FUZZ_SECONDS=$(or $(SECONDS),600) $(TEST)/bin/python -m pytest -q --timeout 0 tests/core/test_fuzz.py tests/core/test_neighbouring_configurations.py $(ARGS)
 
 chaos: $(TEST)/.ready ## workers and broker struck at random; ARGS="--minutes N --seed S", default 10 and 1
 	$(TEST)/bin/python tests/worker/chaos.py $(ARGS)

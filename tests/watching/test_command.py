@@ -216,7 +216,11 @@ class Session:
         self.said = ""
 
     def _take_terminal(self) -> None:
-        """In the child: a session of its own, whose terminal it is, so that Ctrl-C there reaches it."""
+        """In the child: a session of its own, whose terminal it is, so that Ctrl-C there reaches it.
+
+        Also where the tests themselves run in the background of a shell, which has its children ignore it.
+        """
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.setsid()
         fcntl.ioctl(self._theirs, termios.TIOCSCTTY, 0)
 
