@@ -69,9 +69,9 @@ class Peer:
         return len(self._admin.list_topics(labels).topics[labels].partitions)
 
     def create_topics(self, *names: str) -> None:
-        """Create topics with as many partitions as the inputs have."""
+        """Create topics with as many partitions as the inputs have; records stay, whatever time they have."""
         partitions = self.partitions()
-        topics = [NewTopic(name, partitions) for name in names]
+        topics = [NewTopic(name, partitions, config={"retention.ms": "-1"}) for name in names]
         for created in self._admin.create_topics(topics).values():
             created.result()
 
@@ -100,6 +100,7 @@ class Peer:
             "seconds": round(seconds, 3),
             "cpu_seconds": round(cpu_seconds, 3),
             "peak_rss_mb": round(_peak_rss_mb(), 1),
+            "outputs": self.output,
             "outcomes": outcomes,
             "accuracy": {model: accuracy[model] for model in sorted(accuracy)},
         }
