@@ -1,8 +1,8 @@
 """A hand-written confluent-kafka loop: reading in order of time, the join, and messages when they are due.
 
-What the peers `loop` and `river` share; they differ in how a model's outcomes are counted. Nothing is durable:
-one that is started again begins anew. An instance has at most one outcome of a model, whatever comes again;
-labels that change their mind don't count.
+What the peers `loop` and `river` share; they differ in how a model's outcomes are counted. Nothing is
+durable: one that is started again begins anew. An instance has at most one outcome of a model, whatever comes
+again; labels that change their mind don't count.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class Shard:
         self.due = -_NEVER
 
     def advance(self) -> None:
-        """Process all records from before the time that each topic has reached, ties in the order of topics."""
+        """Process records from before the time that each topic has reached, ties by topic."""
         until = min(self.frontiers)
         ready: list[Any] = []
         for buffer in self.buffers:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -111,9 +111,7 @@ def generate(
         at, index = divmod(place, instances)
         kind, model_field, says, _ = blocks[at]
         stream = f"s-{index % streams}"
-        text = (
-            f'{{"stream":"{stream}",{model_field}"instance_id":"{ids[index]}",{says[index]}"ts":{ts}}}'
-        )
+        text = f'{{"stream":"{stream}",{model_field}"instance_id":"{ids[index]}",{says[index]}"ts":{ts}}}'
         if about.as_dumped:
             text = text.replace('":', '": ').replace(',"', ', "')
         yield Record(ts, kind, stream.encode(), text.encode())
@@ -252,6 +250,16 @@ def load(bootstrap_servers: str, topics: Mapping[str, str], records: Iterable[Re
     if failures:
         raise RuntimeError(f"{len(failures)} records not delivered, the first to {failures[0]}")
     return dict(counts)
+
+
+def send_in_time(kafka: KafkaConfig, records: Iterable[Record]) -> None:
+    """Send records at their times, from now on."""
+    producer = Producer(kafka.client(**{"partitioner": "murmur2_random", "linger.ms": 5}))
+    for record in records:
+        while record.ts > time() * 1e3:
+            producer.poll(0.002)
+        producer.produce(kafka.topic(record.kind), record.value, record.key, timestamp=record.ts)
+    producer.flush()
 
 
 def main() -> None:

@@ -52,9 +52,7 @@ class Memory:
         data = self.read.data
         cells = {(y, p): n for y, row in data.items() for p, n in row.items() if n}
         persistent = self.persistent.count if known else None
-        said = figures.message(
-            *about, estimator, self.read.n_samples, cells, persistent, self.majority.count
-        )
+        said = figures.message(*about, estimator, self.read.n_samples, cells, persistent, self.majority.count)
         own = {name: metric.get() for name, metric in self.metrics.items() if name in said["measures"]}
         said["measures"] |= own
         return said

@@ -34,7 +34,7 @@ _ARTIFACTS: Final = (
 )
 
 #: State is on the heap: millions of instances, and those of the run before until they are collected.
-_JVM: Final = ("-Xms1g", "-Xmx6g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+_JVM: Final = ("-Xms1g", "-Xmx4g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 
 
 def classpath() -> str:
