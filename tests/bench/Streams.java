@@ -831,6 +831,12 @@ public final class Streams {
             state = given.getStateStore("evaluation-state");
             unpublished = new ArrayList<>(state.restored());
             writer = new Writer(given.taskId().partition());
+            long reached = given.currentStreamTimeMs();  // before a restart, as committed with the offsets
+            if (reached >= 0) due = nextMultiple(reached / Order.KINDS);
+        }
+
+        private static long nextMultiple(long time) {
+            return (Math.floorDiv(time, emitEvery) + 1) * emitEvery;
         }
 
         @Override
@@ -846,7 +852,7 @@ public final class Streams {
         }
 
         private void tick() {
-            due = (Math.floorDiv(now, emitEvery) + 1) * emitEvery;
+            due = nextMultiple(now);
             ArrayList<Model> before = unpublished;
             unpublished = new ArrayList<>();
             for (Model model : before) if (!model.published) publish(model);

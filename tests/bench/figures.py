@@ -6,12 +6,15 @@ them against the worker's messages.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import prod, sqrt
 from typing import Any
 
 #: Weights of outcomes by label and prediction.
 Matrix = Mapping[tuple[str, str], float]
+
+#: An outcome: label, prediction, and whether the persistent and the majority baseline were right.
+Kind = tuple[str, str, bool, bool]
 
 #: Measures that models of classes without probabilities never have.
 _NEVER = {
@@ -151,3 +154,23 @@ def message(
         "estimator": estimator, "n": n, "outcomes": outcomes, "ts": ts, "measures": values,
         "undefined": undefined,
     }  # fmt: skip
+
+
+def messages(
+    stream: str, partition: int, model: str, outcomes: int, ts: int, known: bool,
+    memories: Iterable[tuple[str, Mapping[Kind, float], float]],
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """Those of estimators, each given as its name, counts of outcomes by kind, and these counts' unit."""
+    for estimator, kinds, unit in memories:
+        n = persistent = majority = 0.0
+        matrix: dict[tuple[str, str], float] = {}
+        for (y_true, y_pred, as_persistent, as_majority), count in kinds.items():
+            if not count:
+                continue
+            weight = count / unit
+            n += weight
+            matrix[y_true, y_pred] = matrix.get((y_true, y_pred), 0.0) + weight
+            persistent += weight if as_persistent else 0.0
+            majority += weight if as_majority else 0.0
+        right = persistent if known else None
+        yield message(stream, partition, model, outcomes, ts, estimator, n, matrix, right, majority)

@@ -84,7 +84,9 @@ def main() -> None:
     if args.one:
         print(json.dumps(measure(**json.loads(args.one))))
         return
-    chosen = [{name: int(number)} for name, _, number in (case.partition("=") for case in args.case or [])]
+    chosen = [
+        {name: int(number)} for name, _, number in (case.partition("=") for case in args.case or [])
+    ]
     for case in chosen or CASES:
         command = [sys.executable, "-m", "tests.bench.growth", "--one", json.dumps({**USUAL, **case})]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)

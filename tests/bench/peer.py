@@ -8,7 +8,7 @@ import os
 import resource
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
@@ -36,7 +36,7 @@ class Peer:
     case: str = PLAIN
     http_port: int = 0
     only_metrics: bool = False
-    group: str = field(default_factory=lambda: f"bench-{uuid4().hex[:8]}")
+    group: str = ""
     _began: tuple[float, float] | None = None
     _took: tuple[float, float] | None = None
 
@@ -51,6 +51,7 @@ class Peer:
         parser.add_argument("--records", type=int, required=True, metavar="N", help="expected")
         parser.add_argument("--case", choices=list(cases), default=PLAIN, help="what messages say")
         parser.add_argument("--json", action="store_true", help="for machines")
+        parser.add_argument("--group", metavar="NAME", help="the consumer group; default: a new one")
         parser.add_argument("--http-port", type=int, default=0, metavar="N", help="the worker's endpoint")
         parser.add_argument(
             "--only-metrics", action="store_true", help="the worker's: without comparisons and detectors"
@@ -58,7 +59,7 @@ class Peer:
         args = parser.parse_args()
         return cls(
             name, args.bootstrap_servers, args.prefix, args.records, args.json, args.case,
-            args.http_port, args.only_metrics,
+            args.http_port, args.only_metrics, args.group or f"bench-{uuid4().hex[:8]}",
         )  # fmt: skip
 
     @property
@@ -77,9 +78,15 @@ class Peer:
         return len(self._admin.list_topics(labels).topics[labels].partitions)
 
     def create_topics(self, *names: str) -> None:
-        """Create topics with as many partitions as the inputs have; records stay, whatever time they have."""
-        partitions = self.partitions()
-        topics = [NewTopic(name, partitions, config={"retention.ms": "-1"}) for name in names]
+        """Create topics that aren't there, with as many partitions as the inputs have.
+
+        Their records stay, whatever time they have.
+        """
+        partitions, existing = self.partitions(), self._admin.list_topics().topics
+        kept = {"retention.ms": "-1"}
+        topics = [NewTopic(name, partitions, config=kept) for name in names if name not in existing]
+        if not topics:
+            return
         for created in self._admin.create_topics(topics).values():
             created.result()
 

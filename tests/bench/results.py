@@ -29,16 +29,13 @@ class Ratio(NamedTuple):
 
 #: Columns of the table: heading, field, format.
 _COLUMNS: Final = (
-    ("records", "records", ",.0f"),
     ("events/s", "events_per_second", ",.0f"),
     ("CPU µs/event", "cpu_us_per_event", ".1f"),
     ("CPU s/hour", "cpu_seconds_per_hour", ",.0f"),
     ("peak MB", "peak_rss_mb", ",.0f"),
-    ("outcomes", "outcomes", ",.0f"),
     ("messages", "messages", ",.0f"),
     ("MB published", "megabytes", ",.1f"),
     ("snapshots", "snapshots", ",.0f"),
-    ("scrapes", "scrapes", ",.0f"),
 )
 
 
@@ -71,9 +68,9 @@ def show(rounds: Rounds, ratios: tuple[Ratio, ...], *, as_json: bool) -> None:
     for heading, field, form in _COLUMNS:
         if any(field in about for about in found.values()):
             columns.append((heading, field, form, ""))
-            columns += [(one.heading, one.name, one.form, " x") for one in ratios if one.field == field]
+            columns += [(one.heading, one.name, one.form, "x") for one in ratios if one.field == field]
     table = Table(title=f"medians of {len(rounds)} rounds" if len(rounds) > 1 else None)
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for heading, *_ in columns:
         table.add_column(heading, justify="right")
     for name, about in found.items():

@@ -136,7 +136,9 @@ class Running:
         )  # fmt: skip
         self.samples.append(sample)
         if self._rows is not None:
-            self._rows.writerow([f"{value:.3f}" if isinstance(value, float) else value for value in sample])
+            self._rows.writerow(
+                [f"{value:.3f}" if isinstance(value, float) else value for value in sample]
+            )
         if self._scrape_every and now - self._scraped > self._scrape_every:
             self._scraped = now
             threading.Thread(target=self.scrape, daemon=True).start()

@@ -23,6 +23,10 @@ WINDOW: Final = 1_000
 #: Fading factor (2013 paper: S = x + A*S, N = 1 + A*N, estimate S/N).
 FADING: Final = 0.999
 
+#: Peers let a new outcome's weight grow instead of making all others' less; from here on all are made small
+#: again.
+LARGE_WEIGHT: Final = 1e200
+
 #: How long a prediction or a label waits for its counterpart, and how long an instance is known after its
 #: outcomes, so that nothing counts twice: ms of event time.
 HORIZON_MS: Final = _DEFAULT.label_horizon

@@ -201,7 +201,9 @@ def on_disk(broker: Broker, prefix: str) -> dict[str, int]:
 def main() -> None:
     """Run the sizes, each on topics of its own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--size", action="append", choices=[*SIZES, *FITTED], help="only this (repeatable)")
+    parser.add_argument(
+        "--size", action="append", choices=[*SIZES, *FITTED], help="only this (repeatable)"
+    )
     parser.add_argument("--from", dest="source", type=Path, help="compare what was measured once more")
     parser.add_argument("--recover", action="store_true", help="kill the worker, and wait for another")
     args = parser.parse_args()
