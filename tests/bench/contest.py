@@ -36,7 +36,7 @@ _CASES: Final = tuple(name for name in CASES if name not in _BESIDE.values())
 
 #: Instances: with peers, enough that a worker on a quiet machine takes two snapshots meanwhile; in real
 #: time, two minutes.
-_INSTANCES: Final = {PLAIN: 3_500_000, UUID: 2_500_000, QUIET: 120_000}
+_INSTANCES: Final = {PLAIN: 5_000_000, UUID: 3_000_000, QUIET: 120_000}
 _ALONE: Final = 200_000
 
 #: Streams in real time.
