@@ -84,8 +84,9 @@ def run(who: Contestant, kafka: KafkaConfig, records: int, pace: Pace | None = N
     found: Shown = {}
     for result in map(json.loads, lines):
         result |= hourly
-        result["events_per_second"] = result["records"] / result["seconds"]
-        result["cpu_us_per_event"] = result["cpu_seconds"] / result["records"] * 1e6
+        if pace is None:
+            result["events_per_second"] = result["records"] / result["seconds"]
+            result["cpu_us_per_event"] = result["cpu_seconds"] / result["records"] * 1e6
         if who.is_worker:
             result["scrapes"] = scraper.answers
         name = who.name if len(lines) == 1 else result["peer"]
