@@ -1007,7 +1007,8 @@ public final class Streams {
             labelled = new double[classes];
             predicted = new double[classes];
             right = new double[classes];
-            double persistent = 0, majority = 0, n = 0, hits = 0;
+            double n = 0, hits = 0, wrong = 0;
+            double[] persistent = new double[2], majority = new double[2];  // wrong, right
             for (int label = 0, cell = 0; label < classes; label++)
                 for (int said = 0; said < classes; said++)
                     for (int flags = 0; flags < 4; flags++, cell++) {
@@ -1017,29 +1018,33 @@ public final class Streams {
                         labelled[label] += weight;
                         predicted[said] += weight;
                         if (label == said) right[label] += weight;
-                        if ((flags & 2) != 0) persistent += weight;
-                        if ((flags & 1) != 0) majority += weight;
+                        else wrong += weight;
+                        persistent[flags >> 1] += weight;
+                        majority[flags & 1] += weight;
                     }
             for (double one : right) hits += one;
             values.setLength(0);
             reasons.setLength(0);
             reasons.append(NEVER);
-            value("error", (n - hits) / n);
+            value("error", wrong / n);
             value("accuracy", hits / n);
-            double kappa = againstChance(n, hits);
-            againstBaselines(model.known, n, hits, persistent, majority, kappa);
+            double kappa = againstChance(n, hits, wrong);
+            againstBaselines(model.known, wrong, persistent, majority, kappa);
             byClass(n, model.stream.classes.all);
             return n;
         }
 
-        private double againstChance(double n, double hits) {
-            double chance = 0, labels = 0, predictions = 0;
-            for (int i = 0; i < labelled.length; i++) {
-                chance += labelled[i] * predicted[i];
-                labels += labelled[i] * labelled[i];
-                predictions += predicted[i] * predicted[i];
-            }
-            double beyond = n * n - chance, wrong = n - hits, kappa = Double.NaN;
+        /** What is apart is summed up by itself: as a difference of faded sums it could be less than nothing. */
+        private static double apart(double[] one, double[] other) {
+            double found = 0;
+            for (int i = 0; i < one.length; i++)
+                for (int j = 0; j < other.length; j++) if (i != j) found += one[i] * other[j];
+            return found;
+        }
+
+        private double againstChance(double n, double hits, double wrong) {
+            double chance = 0, beyond = apart(labelled, predicted), kappa = Double.NaN;
+            for (int i = 0; i < labelled.length; i++) chance += labelled[i] * predicted[i];
             if (beyond > 0) {
                 kappa = 1 - wrong * n / beyond;
                 value("kappa", kappa);
@@ -1049,26 +1054,25 @@ public final class Streams {
             } else {
                 for (String name : new String[] {"kappa", "kappa_se", "kappa_z"}) reason(name, "p_ran_one");
             }
-            double labelPairs = n * n - labels, predictionPairs = n * n - predictions;
-            if (labelPairs > 0 && predictionPairs > 0)
-                value("mcc", (hits * n - chance) / Math.sqrt(labelPairs * predictionPairs));
+            double pairs = apart(labelled, labelled), otherPairs = apart(predicted, predicted);
+            if (pairs > 0 && otherPairs > 0) value("mcc", (hits * n - chance) / Math.sqrt(pairs * otherPairs));
             else reason("mcc", "zero_denominator");
             return kappa;
         }
 
-        private void againstBaselines(boolean known, double n, double hits, double persistent, double majority, double kappa) {
+        private void againstBaselines(boolean known, double wrong, double[] persistent, double[] majority, double kappa) {
             if (!known) {
                 for (String name : new String[] {"p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus"})
                     reason(name, "no_label_known");
                 return;
             }
-            value("p_per", persistent / n);
-            value("p_maj", majority / n);
-            share("kappa_per", hits - persistent, n - persistent, "p_per_one");
-            share("kappa_maj", hits - majority, n - majority, "p_maj_one");
+            value("p_per", persistent[1] / (persistent[0] + persistent[1]));
+            value("p_maj", majority[1] / (majority[0] + majority[1]));
+            share("kappa_per", persistent[0] - wrong, persistent[0], "p_per_one");
+            share("kappa_maj", majority[0] - wrong, majority[0], "p_maj_one");
             if (Double.isNaN(kappa)) reason("kappa_plus", "p_ran_one");
-            else if (persistent >= n) reason("kappa_plus", "p_per_one");
-            else value("kappa_plus", Math.sqrt(Math.max(0, kappa) * Math.max(0, (hits - persistent) / (n - persistent))));
+            else if (persistent[0] == 0) reason("kappa_plus", "p_per_one");
+            else value("kappa_plus", Math.sqrt(Math.max(0, kappa) * Math.max(0, (persistent[0] - wrong) / persistent[0])));
         }
 
         private void byClass(double n, ArrayList<String> classes) {
@@ -1104,7 +1108,9 @@ public final class Streams {
             double hit = room ? right[at] : 0, of = room ? labelled[at] : 0, said = room ? predicted[at] : 0;
             share("precision", hit, said, "no_predicted_positives");
             share("recall", hit, of, "no_positives");
-            share("specificity", n - of - said + hit, n - of, "no_negatives");
+            double negative = 0;
+            for (int i = 0; i < labelled.length; i++) if (i != at) negative += labelled[i];
+            share("specificity", Math.max(0, negative - said + hit), negative, "no_negatives");
             if (of > 0 && said > 0) value("f1", 2 * hit / (of + said));
             else reason("f1", of > 0 ? "no_predicted_positives" : "no_positives");
         }

@@ -51,8 +51,9 @@ class Memory:
         """Of this memory."""
         data = self.read.data
         cells = {(y, p): n for y, row in data.items() for p, n in row.items() if n}
-        persistent = self.persistent.count if known else None
-        said = figures.message(*about, estimator, self.read.n_samples, cells, persistent, self.majority.count)
+        n = self.read.n_samples
+        persistent = _share(self.persistent, n) if known else None
+        said = figures.message(*about, estimator, n, cells, persistent, _share(self.majority, n))
         own = {name: metric.get() for name, metric in self.metrics.items() if name in said["measures"]}
         said["measures"] |= own
         return said
@@ -73,6 +74,11 @@ class Hits:
         self.count -= right
 
 
+def _share(hits: Any, n: int) -> tuple[int, int]:
+    """Right and wrong, of so many."""
+    return hits.count, n - hits.count
+
+
 class Model:
     """One model."""
 
@@ -81,7 +87,7 @@ class Model:
         self.known = False
         self.all, self.window = Memory(None), Memory(WINDOW)
         self.faded: dict[tuple[str, str], float] = {}
-        self.faded_persistent = self.faded_majority = 0.0
+        self.faded_persistent, self.faded_majority = [0.0, 0.0], [0.0, 0.0]  # right, wrong
 
     def update(self, y_true: str, y_pred: str, persistent: str | None, majority: str | None) -> None:
         """Add an outcome."""
@@ -93,8 +99,8 @@ class Model:
         for cell in self.faded:
             self.faded[cell] *= FADING
         self.faded[y_true, y_pred] = self.faded.get((y_true, y_pred), 0.0) + 1
-        self.faded_persistent = right[0] + FADING * self.faded_persistent
-        self.faded_majority = right[1] + FADING * self.faded_majority
+        for faded, hit in zip((self.faded_persistent, self.faded_majority), right):
+            faded[:] = hit + FADING * faded[0], (not hit) + FADING * faded[1]
 
     def messages(self, stream: str, partition: int, model: str, ts: int) -> Iterable[dict[str, Any]]:
         """One for each estimator."""

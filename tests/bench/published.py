@@ -12,8 +12,9 @@ import msgspec
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from prequential.topics.clients import KafkaConfig
 
-#: How far two values of a measure may be apart: sums of floats in another order, faded ones above all.
-_NEAR: Final = 1e-9
+#: How far two values of a measure may be apart, as a share of them and in all: faded sums in another order
+#: have other last digits, and a `kappa_plus` near 0 is the square root of such.
+_NEAR, _NEAR_ZERO = 1e-9, 1e-7
 
 #: Messages of a look at a topic.
 _BATCH: Final = 5_000
@@ -86,7 +87,7 @@ def difference(one: Figures, other: Figures) -> str | None:
             f"{len(here)} messages that the other hasn't, such as {example}; {len(there)} the other way round"
         )
     for key, values in one.items():
-        if not all(isclose(a, b, rel_tol=_NEAR, abs_tol=_NEAR) for a, b in zip(values, other[key])):
+        if not all(isclose(a, b, rel_tol=_NEAR, abs_tol=_NEAR_ZERO) for a, b in zip(values, other[key])):
             return f"other values, such as of {key}"
     return None
 

@@ -18,12 +18,14 @@ from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import INPUTS, METRICS
 
-from tests.bench import counting, peer_loop, peer_streams
+from tests.bench import counting, figures, peer_loop, peer_streams
 from tests.bench.cases import CASES, PEERS, PLAIN, QUIET, UUID
 from tests.bench.messages import GAP_MS, START_MS, Record, generate, load, specs
 from tests.bench.published import Published, difference, published
 from tests.bench.settings import WINDOW
 from tests.brokers import SHORT_LIVED
+from tests.nightly import scaled
+from tests.oracle_measures import Kind, measures
 from tests.skipping import or_skip
 
 ROOT = Path(__file__).parents[2]
@@ -99,6 +101,24 @@ def test_counts_in_json_are_those_of_the_loop() -> None:
     assert counting.accuracy(counts) == model.accuracy()
 
 
+def test_figures_are_the_oracles() -> None:
+    random = Random(2)
+    for _ in range(scaled(300, 3_000)):
+        classes, right = random.choice([("0", "1"), ("a", "b", "c"), ("true", "false")]), random.random()
+        faded: dict[figures.Kind, float] = {}
+        growth = 1.0
+        for _ in range(random.randint(1, 12)):
+            y_true = random.choice(classes)
+            y_pred = y_true if random.random() < right else random.choice(classes)
+            growth /= 0.999
+            kind = y_true, y_pred, random.random() < right, random.random() < right
+            faded[kind] = faded.get(kind, 0.0) + growth
+        (said,) = figures.messages("s", 0, "m", 1, 1, True, [("faded", faded, growth)])
+        values, undefined = measures({Kind(*kind): weight / growth for kind, weight in faded.items()})
+        assert said["measures"] == pytest.approx(values, rel=1e-9, abs=1e-7)
+        assert said["undefined"] == figures.NEVER | undefined
+
+
 # ---- peers at work
 
 
@@ -146,12 +166,12 @@ def test_a_peer_publishes_what_the_worker_publishes(
         ["streams-cold", "streams"] if peer == "streams" else [peer]
     )
     for result in results:
-        figures = published(cluster, result["outputs"]).figures
+        found = published(cluster, result["outputs"]).figures
         if peer == "quix":  # of the last multiple of time it says nothing
-            assert len(figures) > 0.8 * len(by_worker.figures)
-            assert difference(figures, {key: by_worker.figures[key] for key in figures}) is None
+            assert len(found) > 0.8 * len(by_worker.figures)
+            assert difference(found, {key: by_worker.figures[key] for key in found}) is None
         else:
-            assert difference(figures, by_worker.figures) is None
+            assert difference(found, by_worker.figures) is None
 
 
 def shown(peer: str, case: str, cluster: KafkaConfig, records: list[Record]) -> list[dict[str, Any]]:
