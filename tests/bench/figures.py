@@ -1,7 +1,7 @@
 """What a message says of one memory of outcomes: the default measures, for peers that count by themselves.
 
 Plain floats and dicts, as somebody writes them who needs these figures and no library. What is wrong, or
-outside of a class, is summed up by itself: as a difference of faded sums it could be a little less than nothing.
+outside of a class, is summed up by itself: a difference of faded sums could be a little less than nothing.
 `test_peers` holds the figures against the worker's messages.
 """
 
