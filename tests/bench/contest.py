@@ -206,7 +206,7 @@ def _rounds(args: argparse.Namespace, kafka: KafkaConfig, chosen: Sequence[Conte
                 loaded[size] = _load(kafka, args, *size)
             for name, (result, said) in _play(each, *loaded[size]).items():
                 shown[name] = result
-                other, before = figures.setdefault(size, (name, said))
+                other, before = figures.setdefault(size, (name, said)) if each.is_compared else (name, said)
                 if differs := difference(before, said):
                     raise WorkError(f"{other} and {name} have published different figures: {differs}")
                 if result.get("snapshots", _SNAPSHOTS) < _SNAPSHOTS:
