@@ -253,12 +253,12 @@ class Topic:
         """How far in time the partition is read that is most behind."""
         return min(shard.frontiers[self.kind] for shard in self.shards)
 
-    def read(self) -> int:
-        """Buffer what has come; how many records that are. A partition at its end holds nothing back."""
+    def read(self, wait: float) -> int:
+        """Buffer what has come, or comes within so many seconds; how many records that are. A partition at its end holds nothing back."""
         kind, decode = self.kind, self.decode
         buffers = [shard.buffers[kind] for shard in self.shards]
         before = list(map(len, buffers))
-        records = self.consumer.consume(BATCH, _WAIT)
+        records = self.consumer.consume(BATCH, wait)
         ended = 0
         for message in records:
             error = message.error()
@@ -297,10 +297,12 @@ def run(peer: Peer, new_counts: Callable[[], Counts]) -> None:
     topics = [Topic(peer, kind, of, shards) for kind, of in enumerate((Instance, Prediction, Label))]
     left, turn = peer.records, 0
     while left or any(map(len, (buffer for shard in shards for buffer in shard.buffers))):
-        # The topic that is most behind holds the others back. Where all are at their ends they take turns.
+        # The topic that is most behind holds the others back. Where all are at their ends they take turns, and
+        # any that is at its end is looked at each time: what comes of it then counts.
         turn += 1
-        topic = min(topics, key=lambda one: (one.frontier, (one.kind + turn) % 3))
-        count = topic.read()
+        behind = min(topics, key=lambda one: (one.frontier, (one.kind + turn) % 3))
+        count = behind.read(_WAIT)
+        count += sum(topic.read(0.0) for topic in topics if topic is not behind and topic.frontier == _NEVER)
         if count and left == peer.records:
             peer.start()
         left -= count
