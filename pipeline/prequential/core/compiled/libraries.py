@@ -19,7 +19,7 @@ class _Whole(codegen.JITCodeLibrary):
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        manager, builder = self._codegen._module_pass_manager()
+        manager, builder = self._codegen._module_pass_manager()  # type: ignore[no-untyped-call]
         manager.run(self._final_module, builder)
 
 
@@ -27,7 +27,7 @@ class _Part(_Whole):
     """Of a loop that only other loops call: it has no machine code, and no address."""
 
     def __init__(self, generator: Any, name: str) -> None:
-        super().__init__(_NoEnvironment(generator), name)
+        super().__init__(_NoEnvironment(generator), name)  # type: ignore[no-untyped-call]
 
     def _optimize_final_module(self) -> None:
         """Later, as a part of others."""
@@ -37,7 +37,7 @@ class _Part(_Whole):
 
     def get_pointer_to_function(self, name: str) -> int:
         """None: nobody calls it from outside."""
-        self._ensure_finalized()
+        self._ensure_finalized()  # type: ignore[no-untyped-call]
         return 0
 
 
@@ -69,13 +69,13 @@ class _AsLibrary(AnalysisPass):
         return False
 
 
-@register_pass(mutates_CFG=False, analysis_only=True)
+@register_pass(mutates_CFG=False, analysis_only=True)  # type: ignore[no-untyped-call]
 class _AsWhole(_AsLibrary):
     _name = "prequential_whole"
     library = _Whole
 
 
-@register_pass(mutates_CFG=False, analysis_only=True)
+@register_pass(mutates_CFG=False, analysis_only=True)  # type: ignore[no-untyped-call]
 class _AsPart(_AsLibrary):
     _name = "prequential_part"
     library = _Part
@@ -86,10 +86,13 @@ class _Compiler(compiler.CompilerBase):
 
     def define_pipelines(self) -> list[Any]:
         """numba's own, with the choice of a library."""
-        passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes: Any = _build(self.state)
         passes.add_pass_after(self.where, typed_passes.AnnotateTypes)
         passes.finalize()
         return [passes]
+
+
+_build: Any = compiler.DefaultPassBuilder.define_nopython_pipeline
 
 
 class Whole(_Compiler):
