@@ -111,7 +111,7 @@ def inner_allocating(function: Function) -> Function:
 
 
 def _compiled(function: Function, compiler: Any, **flags: Any) -> Function:
-    """By numba's own compiler, or one of `libraries`; a part isn't kept by itself, as wholes have it in them."""
+    """By numba's own compiler, or one of `libraries`; parts aren't kept by themselves: wholes have them."""
     if compiler is not None:
         flags |= {"pipeline_class": compiler, "no_rewrites": True}  # of expressions of whole arrays
     compiled = _jit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **flags)(function)

@@ -1,7 +1,7 @@
 """What numba makes of a loop that only other loops call: code to be linked into theirs, and no more.
 
-numba optimises a loop, and makes machine code of it, for itself and once more for each loop above it. Here that
-is done once, for the loop that Python calls, with all those that it calls in one piece.
+numba optimises a loop, and makes machine code of it, for itself and once more for each loop above it. Here
+that is done once, for the loop that Python calls, with all those that it calls in one piece.
 """
 
 from __future__ import annotations
