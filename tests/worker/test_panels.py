@@ -60,7 +60,7 @@ _COUNT, _STEP = 1_000, 300
 def events(began: int) -> Iterator[Record]:
     """Models with a version each, one much worse; halfway one gets worse, and the next version of it comes.
 
-    Some labels never come, come twice, or have no prediction.
+    Some labels never come, come twice, are revised, or have no prediction.
     """
     rng = random.Random(1)
     for number in range(_COUNT):
@@ -83,6 +83,8 @@ def events(began: int) -> Iterator[Record]:
             yield record("labels", **label)
             if number % 20 == 4:
                 yield record("labels", **label)
+            if number % 20 == 15:
+                yield record("labels", **{**label, "y_true": "no" if yes else "yes"})
         price = {"stream": NUMBERS, "instance_id": number}
         y = rng.gauss(10, 3)
         yield record("predictions", **price, ts=ts, model="m", y_pred=y + rng.gauss(0, 1))
