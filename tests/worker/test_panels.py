@@ -138,9 +138,10 @@ def test_no_panel_is_empty(kafka: Broker, tmp_path: Path) -> None:
             except AssertionError:
                 assert empty.keys() == EMPTY.keys(), worker.log
             assert empty.keys() == EMPTY.keys()
-            # What PrequentialHarm goes by: the objectives' own tests, two of which say that it is broken.
+            # What PrequentialHarm goes by: the objectives' own tests, one of which says that it is broken.
+            # (That of `nb`, whose errors have jumped once, is worth too few independent outcomes yet.)
             harm = 'sum by (stream, model) (prequential_drift_alarms_total{detector="harm", segment=""}) > 0'
-            wanted = [(CLASSES, "nb"), (CLASSES, "stub")]
+            wanted = [(CLASSES, "stub")]
 
             def broken() -> list[tuple[str, str]]:
                 rows = [row["metric"] for row in ask(address, harm)]
