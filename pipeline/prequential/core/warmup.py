@@ -106,6 +106,7 @@ def warm_up(detectors: Iterable[str]) -> None:
     """
     warm_up_detectors(detectors)
     _warm_up_plain()
+    _warm_up_search()
     shard = Shard(CONFIG)
     _feed(shard, 0)
     parts = list(shard.snapshot())
@@ -139,6 +140,13 @@ def _warm_up_plain() -> None:
         shard.advance([_STEP] * 3, 1)
 
 
+def _warm_up_search() -> None:
+    """Compile the loops that look for changes, which no small shard has enough outcomes for."""
+    counts, sums = np.zeros(0, np.int64), np.zeros(0)
+    change_point.best_split(counts, sums, sums, counts, 0, 0, 0, 0.0, 0.0, True)
+    change_point.best_move(np.zeros((0, 0)), 0, 0, 0, 0, sums, sums)
+
+
 def warm_consumers() -> None:
     """Compile the loops that read the join's logs, by letting them read empty ones.
 
@@ -160,9 +168,7 @@ def warm_consumers() -> None:
     own = state.incidents.history
     history.follow(own, logs.outcomes, 0, 0, logs.events, 0, 0, catalog.registry.entities)
     history.follow_events(own, logs.events, 0, 0)
-    counts, sums = np.zeros(0, np.int64), np.zeros(0)
-    change_point.best_split(counts, sums, sums, counts, 0, 0, 0, 0.0, 0.0, True)
-    change_point.best_move(np.zeros((0, 0)), 0, 0, 0, 0, sums, sums)
+    _warm_up_search()
     accounts.periods = periods.update(accounts.periods, logs.events, 0, 0)
     accounts.coverage = coverage.update(accounts.coverage, logs.events, 0, 0)
     coverage.take_out(accounts.coverage, logs.events, 0)
