@@ -2,8 +2,8 @@
 
 `python deploy/wheel.py WHEEL` takes a wheel of sources, as `python -m build --wheel` makes it, and writes
 beside it one for this version of Python and this platform. It runs in an environment that has what the
-package requires: loops are those of its numba. Where another version of that is installed, or the processor is
-older, loops are compiled when they are first needed, as ever.
+package requires: loops are those of its numba. Where another version of that is installed, or the processor
+is older, loops are compiled when they are first needed, as ever.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ def later() -> list[str]:
     from helpers import catch_up, live, small_logs
     from numba.core.dispatcher import Dispatcher
     from prequential.core.detectors import DETECTORS
+    from prequential.core.warmup import warm_consumers
     from prequential.program.compilation import compile_loops
     from prequential.settings.model import Config, DetectorConfig, StreamConfig
     from worlds import extreme_world, paced_world, random_world
@@ -56,6 +57,7 @@ def later() -> list[str]:
         return compile_one(self, signature)
 
     Dispatcher.compile = noted
+    warm_consumers()
     for seed in range(6):
         some = random.Random(seed)
         for world in (random_world(some, 120, 2 + seed), paced_world(some, 100), extreme_world(some, 60)):
