@@ -9,6 +9,7 @@ to know doesn't depend on how records were cut into micro-batches, so it doesn't
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_
 from typing import Any
 
 from prequential.core.catalog.state import ensure_rows
@@ -31,7 +32,7 @@ class Stepper:
         self._row = 0  # which the join takes next
         self._of: list[tuple[int, int]] = []  # kind and offset by row
         self._tables: tuple[Any, ...] = ()
-        self._entry: Callable[..., tuple[int, int]] = join
+        self._entry: Callable[..., tuple[int, int]] | None = None  # the join, for these
         streams = (shard.config.defaults, *shard.config.streams.values())
         #: Versions as models of their own are names of this process' making; the test for harm needs to know
         #: what became of predictions before.
@@ -115,12 +116,9 @@ class Stepper:
             rows, self._row, stop, registry, store, logs, limits.instances_per_shard,
             limits.predictions_per_instance,
         )  # fmt: skip
-        if len(self._tables) == len(tables) and all(map(_is, tables, self._tables)):
-            return self._entry(*args)
-        found = join(*args)
-        self._tables, self._entry = tables, entry_of(join, args)
-        return found
-
-
-def _is(one: Any, other: Any) -> bool:
-    return one is other
+        if len(self._tables) != len(tables) or not all(map(is_, tables, self._tables)):
+            self._tables, self._entry = tables, None
+            return join(*args)
+        if self._entry is None:
+            self._entry = entry_of(join, args)
+        return self._entry(*args)

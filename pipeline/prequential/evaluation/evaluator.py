@@ -24,7 +24,7 @@ from prequential.topics.outputs import Alarm, Incident, Message, decoded
 
 #: Records that are processed at once, and that are taken one by one: to process them all at once costs about
 #: as much as so many steps.
-_MOST, _FEW = 1_000, 16
+_MOST, _FEW = 1_000, 100
 
 #: Before all times.
 _EARLIEST = -(1 << 62)
@@ -81,6 +81,7 @@ class Evaluator:
         self._first: tuple[int, int] | None = None
         self._latest = [_EARLIEST] * 3  # by kind: the largest record time
         self._asked = False  # since the latest label
+        self._in_a_row = 0  # labels, up to this one, after each of which something was asked
         self._stepper, self._present = Stepper(self._shard), Present(self._shard)
         self._regression = self._config.stream(stream).task == "regression"
         self._outputs: list[Message] = []
@@ -153,9 +154,10 @@ class Evaluator:
             self._stream, values.identifier("instance_id", instance_id), self._target("y_true", y_true), None
         )
         self._add(LABELS, record, values.milliseconds(ts), max(self._time, 0))
-        if self._asked:  # so it will be after this one: then the answer is there
+        self._in_a_row = self._in_a_row + 1 if self._asked else 0
+        self._asked = False
+        if self._in_a_row > 1:  # so it will be after this one, too: then the answer is there
             self._process()
-            self._asked = False
 
     def get(
         self, measure: str | None = None, *, model: str | None = None, stage: str = "final",

@@ -40,18 +40,22 @@ class Repeated:
     [7, 7]
     """
 
-    __slots__ = ("_calls",)
+    __slots__ = ("_calls", "_known")
 
     def __init__(self) -> None:
         self._calls: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+        self._known = False  # whether the calls are of machine code
 
     def run(self, loop: Callable[..., Any], *args: Any) -> None:
         """Call a loop, and remember it with these arguments."""
         loop(*args)
-        self._calls.append((entry_of(loop, args), args))
+        self._calls.append((loop, args))
 
     def again(self) -> None:
         """Make the same calls again."""
+        if not self._known:  # it takes longer than some calls do, and there may be no second time
+            self._calls = [(entry_of(loop, args), args) for loop, args in self._calls]
+            self._known = True
         for loop, args in self._calls:
             loop(*args)
 
