@@ -137,10 +137,11 @@ def test_nor_with_numbers() -> None:
 
 
 def test_more_records_than_an_open_micro_batch_has_room_for() -> None:
-    assert_same({"emit": {"outcomes": None, "every": None}}, lambda: numbers_as_classes(900), lambda number: True)
+    settings = {"emit": {"outcomes": None, "every": None}}
+    assert_same(settings, lambda: long_names(900), lambda number: True)
 
 
-def numbers_as_classes(count: int) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
+def long_names(count: int) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
     """Classes without times, one model, with long ids."""
     r = random.Random(4)
     for i in range(count):

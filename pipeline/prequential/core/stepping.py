@@ -1,9 +1,9 @@
 """Records one at a time, and what is known after each: a micro-batch that is left open.
 
 A micro-batch of one record costs about as much as one of hundreds, as whoever reads the join's logs has to
-begin. Here the join takes each record in its turn, and estimators and detectors what it makes of it; everything
-else, which nobody asks for after each record, reads the logs when the micro-batch is closed. What a shard comes
-to know doesn't depend on how records were cut into micro-batches, so it doesn't depend on this either.
+begin. Here the join takes each record in its turn, and estimators and detectors what it makes of it. All
+else, which nobody asks for after each record, reads the logs when the micro-batch is closed. What a shard
+comes to know doesn't depend on how records were cut into micro-batches, so it doesn't depend on this either.
 """
 
 from __future__ import annotations

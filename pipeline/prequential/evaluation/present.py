@@ -36,7 +36,8 @@ class Present:
         Estimators must have all outcomes (`Evaluation.read`). Raises ValueError as `Evaluator.get` does.
         """
         shard = self._shard
-        state = shard.evaluation.version, np.count_nonzero(shard.catalog.columns.entities.outcomes)
+        with_outcomes = np.count_nonzero(shard.catalog.columns.entities.outcomes)
+        state = shard.evaluation.version, int(with_outcomes)
         if state != self._state:
             self._known.clear()
             self._state = state

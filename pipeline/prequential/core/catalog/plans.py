@@ -202,9 +202,9 @@ class Repeatedly:
         self._alarms = new_alarms(1)
 
     def consume(self, row: int) -> Alarms | None:
-        """Let estimators and detectors take over this row of the log; returns the alarms, None: there are none.
+        """Let estimators and detectors take over this row of the log; returns the alarms, if there are any.
 
-        The same object each time.
+        They are the same object each time.
         """
         plan = self.plan
         self._row[0] = row

@@ -130,8 +130,8 @@ def measured(
         positive = np.empty(len(some), dtype=np.int64)
         summed = estimator.sums.summed(some, run) if estimator.summed else NO_SUMS
         run(
-            measure, estimator.cells.counted(some, run), summed, some, estimator.capacity, positives, estimator.numbers,
-            chance, block, positive,
+            measure, estimator.cells.counted(some, run), summed, some, estimator.capacity, positives,
+            estimator.numbers, chance, block, positive,
         )  # fmt: skip
         if ranks:
             assert rank is not None

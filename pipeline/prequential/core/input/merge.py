@@ -235,7 +235,7 @@ class Merge:
         return len(batch.offsets)
 
     def pass_by(self, kind: int, time: int) -> int:
-        """Let a record with this time (ms) be taken at once, while nothing is buffered; returns its offset."""
+        """Let a record with this time (ms) be taken at once, with nothing buffered; returns its offset."""
         offset = self.added[kind]
         self.added[kind] = self.vector[kind] = offset + 1
         self._latest[kind] = self._taken[kind] = time
