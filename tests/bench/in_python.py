@@ -1,9 +1,9 @@
 """What evaluation in Python costs: each call of an `Evaluator`'s loop, and the memory of `evaluate`.
 
-`python -m tests.bench.in_python` goes 20,000 steps of a loop that asks after each label, and prints the median
-and the mean of each call, as time on the clock and as processor time. `--rows N` evaluates a frame of pandas of
-so many rows in a process of its own, and prints how much the process grew at its peak, beyond the frame.
-`--times` has a time in each record, `--probabilities` a `y_proba` in each prediction.
+`python -m tests.bench.in_python` goes 20,000 steps of a loop that asks after each label, and prints the
+median and the mean of each call, as time on the clock and as processor time. `--rows N` evaluates a frame of
+pandas of so many rows in a process of its own, and prints how much the process grew at its peak, beyond the
+frame. `--times` has a time in each record, `--probabilities` a `y_proba` in each prediction.
 """
 
 from __future__ import annotations

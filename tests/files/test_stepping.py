@@ -128,6 +128,17 @@ def test_nor_on_what_is_configured(case: str) -> None:
     assert_same(CASES[case], lambda: calls(150, 2), ASKED["after each record"])
 
 
+def test_nor_on_times_that_go_back() -> None:
+    """Calls count in their order."""
+
+    def feed() -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
+        r = random.Random(6)
+        for verb, args, more in calls(150, 6):
+            yield verb, args, {**more, "ts": more["ts"] - r.choice([0, 0, 5_000, 20_000])}
+
+    assert_same({"emit": {"outcomes": 10}}, feed, ASKED["after each third"])
+
+
 def test_nor_with_numbers() -> None:
     settings = {
         "task": "regression", "detectors": [{"signal": "error", "lambda": 5}, {"signal": "scaled_error"}],
