@@ -15,7 +15,7 @@ Run = Callable[..., Any]
 
 
 def run(loop: Callable[..., Any], *args: Any) -> None:
-    """Call a loop, once.
+    """Call a loop with arguments, once; what it returns is dropped.
 
     >>> found = []
     >>> run(found.append, 7)

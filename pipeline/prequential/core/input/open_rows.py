@@ -56,7 +56,7 @@ class OpenRows:
         return True
 
     def clear(self) -> None:
-        """Have no records."""
+        """Have no records any more, and room for as many as at first."""
         self.rows.refused[: len(self.records)] = 0
         self.records = []
         self._end = self._last = 0
