@@ -71,7 +71,7 @@ def calls(count: int, seed: int) -> Iterator[tuple[str, tuple[Any, ...], dict[st
                 p = r.uniform(0.4, 1)
                 more: dict[str, Any] = {"model_version": f"v{3 * i // count}"} if i % 5 else {}
                 more |= {"y_proba": {guess: p, "other": 1 - p}} if r.random() < 0.8 else {}
-                more |= {"segments": {"arm": r.choice("xyz")}} if r.random() < 0.9 else {}
+                more |= {"segments": {"arm": r.choice("uvwxyz")}} if r.random() < 0.9 else {}
                 yield "predict", (i, guess), {"ts": ts + again, "model": model, **more}
         if r.random() < 0.9:
             due.append((ts + r.randrange(2, 45_000), i, truth))
@@ -135,8 +135,24 @@ def test_nor_on_times_that_go_back() -> None:
         r = random.Random(6)
         for verb, args, more in calls(150, 6):
             yield verb, args, {**more, "ts": more["ts"] - r.choice([0, 0, 5_000, 20_000])}
+        yield "predict", ("ahead", "a"), {"ts": START + 10_000_000, "model": "m"}
+        yield from long_names(_FEW, START + 300_000)
 
     assert_same({"emit": {"outcomes": 10}}, feed, ASKED["after each third"])
+
+
+def test_nor_where_tables_grow_between_labels() -> None:
+    """Each label is the first of a segment, which needs rows of its own."""
+
+    def feed() -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
+        for i in range(100):
+            more = {"model": "m", "segments": {"arm": str(i % 50)}}
+            yield "predict", (i, "ab"[i % 3 % 2]), more if i < 50 else {"model": "m"}
+        for i in range(100):
+            yield "learn", (i, "ab"[i % 2]), {}
+
+    settings = {"segments": ["arm"], "segments_per_key": 60, "emit": {"outcomes": 5, "every": None}}
+    assert_same(settings, feed, ASKED["after each record"])
 
 
 def test_nor_with_numbers() -> None:
@@ -152,13 +168,15 @@ def test_more_records_than_an_open_micro_batch_has_room_for() -> None:
     assert_same(settings, lambda: long_names(900), lambda number: True)
 
 
-def long_names(count: int) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
-    """Classes without times, one model, with long ids."""
+def long_names(
+    count: int, start: int | None = None
+) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
+    """Each label right after its prediction, with long ids; without times unless they `start` somewhere."""
     r = random.Random(4)
     for i in range(count):
-        name = f"{'x' * (i % 250)}{i}"
-        yield "predict", (name, r.choice("ab")), {}
-        yield "learn", (name, r.choice("ab")), {}
+        name, of_m = f"{'x' * (i % 250)}{i}", {} if start is None else {"model": "m", "ts": start + i}
+        yield "predict", (name, r.choice("ab")), of_m
+        yield "learn", (name, r.choice("ab")), {} if start is None else {"ts": start + i}
 
 
 @pytest.mark.parametrize("case", ["defaults", "stages", "signals of measures", "correction"])

@@ -40,7 +40,7 @@ class Evaluation:
         self._plan: Any = None
 
     def forget(self) -> None:
-        """Tables may be other ones from here on: the catalog has new rows, or the log is another one."""
+        """Tables may be other ones from here on, or have other rows: the catalog has changed."""
         self._repeatedly.clear()
         self.version += 1
 
@@ -51,6 +51,7 @@ class Evaluation:
         """
         outcomes, count = self._state.logs.outcomes, int(self._state.logs.used[OUTCOMES])
         if outcomes is not self._log:
+            self._repeatedly.clear()
             self._log, columns = outcomes, columns_of(outcomes)
             self._kind, self._plan = columns["kind"], columns["plan"]
         for row in range(self._read, count):

@@ -306,6 +306,7 @@ class Shard:
 
     def add_rows(self) -> None:
         """Have rows for streams and entities that are new, in the state and where messages are made."""
+        self.evaluation.forget()
         self.state.add_rows()
         self.emission.add_streams()
 

@@ -43,6 +43,8 @@ class Plan:
         self.numbers = config.task == "regression"
         self.loss = LOSSES[config.loss] if self.numbers else WRONG
         self.rows = 0  # in use, or free again
+        #: Counts how often tables may have become other ones.
+        self.generation = 0
         self.owner: Ints32 = np.zeros(16, dtype=np.int32)  # stream by row
         self.entity: Ints32 = np.zeros(16, dtype=np.int32)  # entity by row
         self._free: list[int] = []  # first rows of entities that are gone
@@ -85,6 +87,7 @@ class Plan:
 
     def ensure(self, rows: int) -> None:
         """Have capacity for at least so many rows in all tables."""
+        self.generation += 1
         if rows > len(self.owner):
             self.owner, self.entity = grown(_Rows(self.owner, self.entity), rows)
         for estimator in self.estimators:
@@ -105,6 +108,7 @@ class Plan:
         """Keep sums of scores from now on: outcomes that have some are coming."""
         if not self.scored:
             self.scored = True
+            self.generation += 1
             for estimator in self.estimators:
                 estimator.score()
 
@@ -189,7 +193,7 @@ class Plan:
 class Repeatedly:
     """`Plan.consume` of one row at a time, at a small part of the cost of a call for one row.
 
-    Until a table of the plan, the log or what `positives` says is another one; `Plan.repeats` must be true.
+    Until the log or what `positives` says is another one; `Plan.repeats` must be true.
     """
 
     def __init__(self, plan: Plan, log: Log, positives: Positives) -> None:
@@ -198,7 +202,7 @@ class Repeatedly:
         self._scored = columns_of(log)["scored"]
         self._row: Ints32 = np.zeros(1, dtype=np.int32)
         self._repeated: Repeated | None = None
-        self._with_scores = False
+        self._generation = -1
         self._alarms = new_alarms(1)
 
     def consume(self, row: int) -> Alarms | None:
@@ -210,8 +214,8 @@ class Repeatedly:
         self._row[0] = row
         if not plan.scored and self._scored[row]:
             plan.score()
-        if self._repeated is None or self._with_scores != plan.scored:
-            self._repeated, self._with_scores = Repeated(), plan.scored
+        if self._repeated is None or self._generation != plan.generation:
+            self._repeated, self._generation = Repeated(), plan.generation
             self._alarms = plan._consume(self._log, self._row, self._positives, self._repeated.run)
         else:
             self._alarms.raised[0] = self._alarms.warned[0] = 0
