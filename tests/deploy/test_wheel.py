@@ -52,7 +52,8 @@ def test_nothing_is_compiled_where_it_is_installed(tmp_path: Path) -> None:
         [sys.executable, "-c", _LATER.replace("ARGUMENTS", arguments)],
         cwd=tmp_path, capture_output=True, text=True,
         env={
-            **os.environ, "PYTHONPATH": str(tmp_path / "installed"), "NUMBA_CACHE_DIR": str(tmp_path / "loops")
+            **os.environ, "PYTHONPATH": str(tmp_path / "installed"),
+            "NUMBA_CACHE_DIR": str(tmp_path / "loops"),
         },
     )  # fmt: skip
     assert "read: 50 predictions, 50 labels" in said.stdout + said.stderr
