@@ -25,6 +25,7 @@ from prequential.core.input.plain import Parser
 from prequential.core.measures.registry import NAMES, OF_NUMBERS
 from prequential.core.shard import Shard
 from prequential.core.snapshot import read_snapshot
+from prequential.core.state import State
 from prequential.core.tables.alarms import new_alarms
 from prequential.core.tables.outcomes import new_log
 from prequential.settings.model import (
@@ -54,8 +55,8 @@ _CLASSES = StreamConfig(
     segments=("arm",),
     label_horizon=4_000,
     settle=1_000,
-    emit_outcomes=7,
-    emit_every=1_000,
+    emit_outcomes=19,
+    emit_every=3_000,
     period=1_500,
     compare_losses=("error", "log_loss"),
     detectors=(
@@ -93,14 +94,21 @@ _INSTANCES = 24
 _STEP = 300
 
 
-def warm_up(config: Config) -> None:
-    """Compile the loops that shards of a configuration use, or fetch them from numba's cache.
+def detectors_of(config: Config) -> set[str]:
+    """Names of the detectors that shards of a configuration run."""
+    settings = (config.defaults, *config.streams.values())
+    return {one.detector for some in settings for one in every_detector(some)}
 
-    A small shard goes through all there is to evaluate; detectors are those of the configuration.
+
+def warm_up(detectors: Iterable[str]) -> None:
+    """Compile the loops that shards use, or fetch them from numba's cache.
+
+    A small shard goes through all there is to evaluate; of detectors these, by their names.
     """
-    warm_up_detectors({one.detector for some in _settings(config) for one in every_detector(some)})
+    warm_up_detectors(detectors)
     _warm_up_plain()
     shard = Shard(CONFIG)
+    _warm_up_rare(shard.state)
     _feed(shard, 0)
     parts = list(shard.snapshot())
     shard = Shard(CONFIG)
@@ -111,10 +119,6 @@ def warm_up(config: Config) -> None:
         list(copied.reporter.estimates(copied.part.entities.tolist()))
         list(pair_statuses(copied.pairs))
     shard.last_set()
-
-
-def _settings(config: Config) -> list[StreamConfig]:
-    return [config.defaults, *config.streams.values()]
 
 
 def warm_up_detectors(names: Iterable[str]) -> None:
@@ -135,6 +139,14 @@ def _warm_up_plain() -> None:
     for offset in range(2):  # its names are new, and known
         shard.add(Batch(Label.KIND, range(offset, offset + 1), [offset], parser.parse(Label.KIND, [value])))
         shard.advance([_STEP] * 3, 1)
+
+
+def _warm_up_rare(state: State) -> None:
+    """Compile the loops for what doesn't happen to a small shard."""
+    counts, sums = np.zeros(0, np.int64), np.zeros(0)
+    change_point.best_split(counts, sums, sums, counts, 0, 0, 0, 0.0, 0.0, True)
+    change_point.best_move(np.zeros((0, 0)), 0, 0, 0, 0, sums, sums)
+    coverage.take_out(state.accounts.coverage, state.logs.events, 0)
 
 
 def warm_consumers() -> None:
@@ -158,12 +170,9 @@ def warm_consumers() -> None:
     own = state.incidents.history
     history.follow(own, logs.outcomes, 0, 0, logs.events, 0, 0, catalog.registry.entities)
     history.follow_events(own, logs.events, 0, 0)
-    counts, sums = np.zeros(0, np.int64), np.zeros(0)
-    change_point.best_split(counts, sums, sums, counts, 0, 0, 0, 0.0, 0.0, True)
-    change_point.best_move(np.zeros((0, 0)), 0, 0, 0, 0, sums, sums)
+    _warm_up_rare(state)
     accounts.periods = periods.update(accounts.periods, logs.events, 0, 0)
     accounts.coverage = coverage.update(accounts.coverage, logs.events, 0, 0)
-    coverage.take_out(accounts.coverage, logs.events, 0)
     accounts.expected = following.update(accounts.expected, logs.events, 0, 0)
     look(begin(accounts.expected, 1), 1, nothing, 0)
     accounts.selection = selection.update(accounts.selection, logs.events, 0, 0)
