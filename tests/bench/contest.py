@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import subprocess
 import sys
 import time
@@ -27,6 +28,7 @@ from tests.bench.messages import generate, send_in_time, specs
 from tests.bench.messages import load as load_messages
 from tests.bench.published import Figures, difference, published
 from tests.bench.results import Ratio, Rounds
+from tests.bench.settings import EMIT_EVERY_MS
 
 #: What a case that only the product can evaluate is compared with, where it isn't the plain one.
 _BESIDE: Final = {"comparisons": "uncompared", "detectors": "undetected"}
@@ -272,10 +274,12 @@ def _live(
 ) -> _Played:
     """The same on records that come in real time."""
     kafka = _fresh(kafka)
-    seconds = instances / CASES[case].rate
-    start = round((time.time() + _UP) * 1e3)
+    now = time.time()
+    # At a multiple of time that makes messages due: everybody passes as many.
+    start = math.ceil((now + _UP) * 1e3 / EMIT_EVERY_MS) * EMIT_EVERY_MS
     messages = generate(instances, args.models, args.streams, case=case, start=start)
-    pace = Pace(lambda: send_in_time(kafka, messages), _UP + seconds / 2)
+    half = start / 1e3 - now + instances / CASES[case].rate / 2
+    pace = Pace(lambda: send_in_time(kafka, messages), half)
     return _play(who, kafka, instances * (2 + args.models), pace)
 
 
