@@ -22,6 +22,7 @@ from prequential.core.comparisons.joint import (
     WRITTEN,
     Pairs,
     Seen,
+    Walk,
     find,
     new_joint,
 )
@@ -370,10 +371,8 @@ class Pairing:
         log, used, start, count = logs.outcomes, self._used, 0, int(logs.used[OUTCOMES])
         while start < count and self.count > 1:
             used[WRITTEN] = used[NEEDED] = used[BEGAN] = 0
-            start = find(
-                log, start, count, self._catalog.registry, self.heads, self.pairs, self.seen, self._joint,
-                used,
-            )  # fmt: skip
+            walk = Walk(self.heads, self.pairs, self.seen, used)
+            start = find(log, start, count, self._catalog.registry, walk, self._joint)
             written = int(used[WRITTEN])
             if used[BEGAN]:  # of one instance: no sequence has more than one outcome
                 due = list(self._take(written))

@@ -16,7 +16,7 @@ from prequential.core.detectors.signals import ABSOLUTE_LOSS, SQUARED_LOSS, WRON
 from prequential.core.estimators.accumulator import Accumulator
 from prequential.core.estimators.declaration import NO_CELL, Additions, Counted, Payload
 from prequential.core.estimators.estimator import Estimator
-from prequential.core.estimators.measuring import NO_SUMS, block_of, measure, new_measured
+from prequential.core.estimators.measuring import NO_SUMS, Asked, block_of, measure, new_measured
 from prequential.core.estimators.naming import SCALED, canonical, parse_signal
 from prequential.core.estimators.rows import Rows
 from prequential.core.estimators.sums import ONE_RIGHT_OR_WRONG, additions, losses
@@ -123,8 +123,8 @@ class Signal:
             if self._ratio is None:
                 return short, rows.outcome
             signals.ratio(
-                self._ratio, rows.log, rows.rows, short, longer[0], rows.outcome, self._min_outcomes,
-                values, fed,
+                self._ratio, rows.log, rows.rows, signals.Errors(short, longer[0], rows.outcome),
+                self._min_outcomes, values, fed,
             )  # fmt: skip
         return values, fed
 
@@ -140,6 +140,7 @@ class Signal:
     def _measures(self, of: Estimator, rows: WatchedRows, values: Floats, fed: Bytes) -> None:
         """What grows when the model gets worse, after each of the rows, block by block."""
         ranked = NAMES[self._measure] in OF_RANKS
+        asked = Asked(self._capacity, rows.positives, of.numbers, False)
         step = block_of(of.cells.payload, of.sums.payload)
         for start in range(0, len(rows), step):
             span = slice(start, start + step)
@@ -155,10 +156,7 @@ class Signal:
             if added is not None and not ranked:
                 summed = np.zeros((count, of.sums.payload.width))
                 of.sums.add(added, summed)
-            measure(
-                counted, summed, codes.sequence.astype(np.int64), self._capacity, rows.positives,
-                of.numbers, False, found, positive,
-            )  # fmt: skip
+            measure(counted, summed, codes.sequence.astype(np.int64), asked, found, positive)
             if added is not None and ranked:
                 assert of.memory.rank is not None
                 kind, sequences = of.sums.payload.kind, codes.sequence.astype(np.int64)

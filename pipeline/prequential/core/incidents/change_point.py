@@ -41,6 +41,23 @@ class Now(NamedTuple):
     ts: int
 
 
+class Losses(NamedTuple):
+    """By block."""
+
+    n: Ints  # outcomes
+    loss: Floats  # Σ of their losses
+    squares: Floats  # Σ of the squares
+    number: Ints  # of its first outcome, from 1
+
+
+class Totals(NamedTuple):
+    """Of several blocks."""
+
+    n: int  # outcomes
+    loss: float  # Σ of their losses
+    squares: float  # Σ of the squares
+
+
 class Change(NamedTuple):
     """A split of blocks: those below `before` lie wholly before it, those from `after` on wholly behind."""
 
@@ -76,10 +93,9 @@ def find(
     last, entries = len(blocks.n), count(blocks.n[first:])
     if entries < LEAST_BEFORE + LEAST_AFTER:
         return None
-    at, best = best_split(
-        blocks.n, blocks.loss, blocks.squares, blocks.number, first, until, entries,
-        total(blocks.loss[first:]), total(blocks.squares[first:]), binary,
-    )  # fmt: skip
+    losses = Losses(blocks.n, blocks.loss, blocks.squares, blocks.number)
+    whole = Totals(entries, total(blocks.loss[first:]), total(blocks.squares[first:]))
+    at, best = best_split(losses, first, until, whole, binary)
     if not at:
         return None
     before, after = phase(blocks, first, at), phase(blocks, at, last)
@@ -135,23 +151,20 @@ def at_known(blocks: Blocks, binary: bool, now: Now, first: int, outcome: int) -
 
 @kernel
 def best_split(
-    n: Ints, loss: Floats, squares: Floats, number: Ints, first: int, until: int, entries: int,
-    lost: float, square: float, binary: bool,
-) -> tuple[int, float]:  # fmt: skip
+    losses: Losses, first: int, until: int, whole: Totals, binary: bool
+) -> tuple[int, float]:
     """The block before which the blocks from `first` on are best split in two, and the likelihood gain.
 
     Parameters
     ----------
-    n, loss, squares
-        By block: outcomes, Σ of their losses, Σ of the squares.
-    number
-        By block: number of its first outcome, from 1.
+    losses
+        Of all blocks.
     first
         The first block that is looked at.
     until
         The new level begins at this outcome at the latest.
-    entries, lost, square
-        Outcomes, losses and squares of all blocks from `first` on.
+    whole
+        Of the blocks from `first` on.
     binary
         Whether losses are 0 or 1 (Bernoulli), else normal.
 
@@ -162,15 +175,17 @@ def best_split(
     gain : float
         Logarithm of the ratio of the largest likelihoods, with two means and with one; -1 for none.
     """
+    n, loss, squares, number = losses
     at, best = 0, -1.0
     n0, loss0, squares0 = 0, 0.0, 0.0
     for k in range(first + 1, len(n)):
         n0, loss0, squares0 = n0 + n[k - 1], loss0 + loss[k - 1], squares0 + squares[k - 1]
         if n0 < LEAST_BEFORE:
             continue
-        if entries - n0 < LEAST_AFTER or number[k] > until:
+        if whole.n - n0 < LEAST_AFTER or number[k] > until:
             break
-        gain = _gain(n0, loss0, squares0, entries - n0, lost - loss0, square - squares0, binary)
+        n1, loss1, squares1 = whole.n - n0, whole.loss - loss0, whole.squares - squares0
+        gain = _gain(n0, loss0, squares0, n1, loss1, squares1, binary)
         if gain > best:
             at, best = k, gain
     return at, best

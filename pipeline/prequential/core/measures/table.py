@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.compiled.generated import written
@@ -241,10 +241,19 @@ def _put_expected(t: Totals, c: Classes, positive: int, values: Floats, reasons:
         _refuse_infinite(values, reasons)
 
 
+class InMemory(NamedTuple):
+    """What measures of classes are made of: what an estimator has in memory of one sequence."""
+
+    cells: Floats  # (4·k²,) counts or weights of joint cells, see `cell_of`
+    known: bool  # whether baselines had a label to predict by at any of the outcomes
+    sums: Floats  # (`SIZE`,) sums of scores …
+    scored: bool  # … and whether there are any
+
+
 @kernel
 def measure_cells(
-    cells: Floats, c: Classes, positives: Positives, sequence: int, chance: bool, known: bool, sums: Floats,
-    scored: bool, values: Floats, reasons: Ints,
+    memory: InMemory, c: Classes, positives: Positives, sequence: int, chance: bool, values: Floats,
+    reasons: Ints,
 ) -> None:  # fmt: skip
     """All measures of classes of one sequence, from joint cells and, if there are such, sums of scores.
 
@@ -253,8 +262,8 @@ def measure_cells(
 
     Parameters
     ----------
-    cells
-        (4·k²,) counts or weights of joint cells, see `cell_of`.
+    memory
+        Joint cells and sums of scores.
     c
         For scratch, of capacity k; it has the matrix by class afterwards.
     positives, sequence
@@ -262,21 +271,17 @@ def measure_cells(
     chance
         Measures of random predictions with the model's own distribution instead, which have no probabilities:
         in closed form, of the expected matrix. Nothing random is done.
-    known
-        Whether baselines had a label to predict by at any of the outcomes.
-    sums, scored
-        (`SIZE`,) sums of scores, and whether there are any.
     values, reasons
         (measures,) float64 and int64, columns as `NAMES`: written. A value counts where its reason is
         `DEFINED`.
     """
-    t = sum_up(cells, c)
+    t = sum_up(memory.cells, c)
     positive = positive_of(positives, sequence, c.labels)
     if chance:
         _put_expected(t, c, positive, values, reasons)
     else:
-        _put_measures(t, c, positive, sums, scored, values, reasons)
-    if t.n > 0.0 and not known:
+        _put_measures(t, c, positive, memory.sums, memory.scored, values, reasons)
+    if t.n > 0.0 and not memory.known:
         _refuse_baselines(values, reasons)
 
 

@@ -20,7 +20,7 @@ from prequential.core.measures.declaration import CLASSES, MATRIX, POSITIVE, PRO
 from prequential.core.measures.declaration import NUMBERS as OF_NUMBERS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.registry import INDEX, MEASURES, NAMES
-from prequential.core.measures.table import measure_cells, measure_numbers
+from prequential.core.measures.table import InMemory, measure_cells, measure_numbers
 from prequential.core.tables.outcomes import cell_of
 from prequential.core.tables.scores import (
     ABSOLUTE_ERRORS,
@@ -281,8 +281,8 @@ class Expectations:
                 joint[cell_of(label, prediction, 0, plan.capacity)] = cells[j, k]
         values, reasons = np.zeros(len(NAMES)), np.zeros(len(NAMES), dtype=np.int64)
         measure_cells(
-            joint, new_classes(plan.capacity), self._catalog.positives_of(stream), 0, False, True,
-            np.zeros(SIZE), False, values, reasons,
+            InMemory(joint, True, np.zeros(SIZE), False), new_classes(plan.capacity),
+            self._catalog.positives_of(stream), 0, False, values, reasons,
         )  # fmt: skip
         return _by_name(_OF_MATRIX, values, reasons)
 

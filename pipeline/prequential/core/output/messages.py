@@ -19,7 +19,7 @@ from prequential.core.measures.declaration import REASONS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import positive_of
 from prequential.core.measures.registry import INDEX, NAMES
-from prequential.core.measures.table import measure_cells, measure_numbers, sum_up
+from prequential.core.measures.table import InMemory, measure_cells, measure_numbers, sum_up
 from prequential.core.output.estimates import Estimates, Line, Lines, State, States, state_of
 from prequential.core.output.expectations import Expectations, Saying
 from prequential.core.output.texts import Draft, Writer, vocabulary
@@ -409,10 +409,10 @@ class Reporter:
             measure_numbers(given, sums is not None, periods.spread_of(tables, period), values, reasons)
         else:
             cells = periods.cells_of(tables, period, plan.capacity)
+            memory = InMemory(cells, bool(tables.periods.known[period]), given, sums is not None)
             measure_cells(
-                cells, new_classes(plan.capacity), catalog.positives_of(stream), 0, False,
-                bool(tables.periods.known[period]), given, sums is not None, values, reasons,
-            )  # fmt: skip
+                memory, new_classes(plan.capacity), catalog.positives_of(stream), 0, False, values, reasons
+            )
         of = [(name, values[INDEX[name]], reasons[INDEX[name]]) for name in stream.config.measures]
         return (
             {name: float(value) for name, value, reason in of if not reason},

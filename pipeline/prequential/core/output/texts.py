@@ -74,6 +74,14 @@ def vocabulary(names: Sequence[str], reasons: Sequence[str], counts: Iterable[st
     return Vocabulary(Pool.of(named), Pool.of(why), whole, longest)
 
 
+class Form(NamedTuple):
+    """What messages of a topic are made of beside their own texts and numbers."""
+
+    words: Vocabulary
+    columns: Ints  # (choices, columns) which columns are said, in their order; -1: none
+    endings: Pool
+
+
 class Values(NamedTuple):
     """Rows of values: n, and by column a value or a reason's code (below 0: nothing is said of it)."""
 
@@ -122,13 +130,14 @@ def _put(out: Bytes, at: int, pool: Pool, which: int) -> int:
 
 @kernel
 def _write(
-    out: Bytes, ends: Ints, first: int, group: int, messages: Messages, groups: Groups, columns: Ints,
-    endings: Pool, words: Vocabulary, of: Values,
+    out: Bytes, ends: Ints, first: int, group: int, messages: Messages, groups: Groups, form: Form,
+    values: Values,
 ) -> int:  # fmt: skip
     """Write messages from `first`, which is of `group`, while there is room; returns the next one.
 
     `ends`: by message, where it ends in `out`.
     """
+    words, columns, endings = form
     at, m = 0, first
     while m < len(messages.rows):
         while m >= groups.ends[group]:
@@ -145,7 +154,7 @@ def _write(
         at = put_bytes(out, at, _QUOTE, 0, len(_QUOTE))
         at = _put(out, at, messages.heads, m)
         at = put_bytes(out, at, _N, 0, len(_N))
-        at = put_int(out, at, int(of.n[row])) if of.whole[row] else put_float(out, at, of.n[row])
+        at = put_int(out, at, int(values.n[row])) if values.whole[row] else put_float(out, at, values.n[row])
         at = put_bytes(out, at, _OUTCOMES, 0, len(_OUTCOMES))
         at = put_int(out, at, groups.outcomes[group])
         at = put_bytes(out, at, _TS, 0, len(_TS))
@@ -153,27 +162,27 @@ def _write(
         at = put_bytes(out, at, _MEASURES, 0, len(_MEASURES))
         begun = at
         for column in chosen:
-            if column >= 0 and of.reasons[row, column] == 0:
+            if column >= 0 and values.reasons[row, column] == 0:
                 if at > begun:
                     out[at] = _COMMA
                     at += 1
                 at = _put(out, at, words.names, column)
-                if words.counts[column] and of.whole[row]:
-                    at = put_int(out, at, int(of.values[row, column]))
+                if words.counts[column] and values.whole[row]:
+                    at = put_int(out, at, int(values.values[row, column]))
                 else:
-                    at = put_float(out, at, of.values[row, column])
+                    at = put_float(out, at, values.values[row, column])
         at = put_bytes(out, at, _UNDEFINED, 0, len(_UNDEFINED))
         begun = at
         for column in chosen:
-            if column >= 0 and of.reasons[row, column] > 0:
+            if column >= 0 and values.reasons[row, column] > 0:
                 if at > begun:
                     out[at] = _COMMA
                     at += 1
                 at = _put(out, at, words.names, column)
-                at = _put(out, at, words.reasons, of.reasons[row, column])
+                at = _put(out, at, words.reasons, values.reasons[row, column])
         at = put_bytes(out, at, _REST, 0, len(_REST))
         at = _put(out, at, groups.rests, group)
-        at = _put(out, at, endings, of.ending[row])
+        at = _put(out, at, endings, values.ending[row])
         ends[m] = at
         m += 1
     return m
@@ -268,30 +277,29 @@ class Writer:
         if known is None:
             known = self._known[chosen] = len(self._known)
             self._columns = np.full((len(self._known), max(map(len, self._known)) or 1), -1, dtype=np.int64)
-            for row, own in enumerate(self._known):
-                self._columns[row, : len(own)] = own
+            for row, choice in enumerate(self._known):
+                self._columns[row, : len(choice)] = choice
         return known
 
-    def write(self, draft: Draft, of: Values) -> list[Encoded]:
-        """The draft's messages, encoded, in order; `of` are the values that their rows refer to."""
+    def write(self, draft: Draft, values: Values) -> list[Encoded]:
+        """The draft's messages, encoded, in order; their rows are those of `values`."""
         if not draft.streams:
             return []
-        written = self._written(draft.messages(), draft.groups(), of)
+        written = self._written(draft.messages(), draft.groups(), values)
         return list(map(Encoded, repeat(self._topic), draft.streams, written))
 
-    def _written(self, messages: Messages, groups: Groups, of: Values) -> list[bytes]:
+    def _written(self, messages: Messages, groups: Groups, values: Values) -> list[bytes]:
         count, first, group = len(messages.rows), 0, 0
         ends = np.zeros(count, dtype=np.int64)
-        found: list[bytes] = []
+        form = Form(self._words, self._columns, self._endings)
+        texts: list[bytes] = []
         while first < count:
-            stop = _write(
-                self._out, ends, first, group, messages, groups, self._columns, self._endings, self._words, of
-            )
+            stop = _write(self._out, ends, first, group, messages, groups, form, values)
             if stop == first:  # the first message of all, or one larger than all that there is room for
                 self._out = np.empty(max(_BUFFER, 2 * len(self._out)), dtype=np.uint8)
                 continue
             text, behind = self._out[: ends[stop - 1]].tobytes(), ends[first:stop].tolist()
-            found += [text[start:end] for start, end in zip([0, *behind], behind)]
+            texts += [text[start:end] for start, end in zip([0, *behind], behind)]
             first = stop
             group = int(groups.ends.searchsorted(first, side="right"))
-        return found
+        return texts
