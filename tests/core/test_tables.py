@@ -258,7 +258,7 @@ def _by_stage(state: State, stage: str) -> dict[str, dict[tuple[Any, ...], bytes
         assert one is not None
         assert state.courses is not None
         place = state.catalog.streams[one.stream].evaluated.index(stage)
-        found[f"course {one.row}"] = {(): repr(state.courses.of(one.row, place)).encode()}
+        found[f"course {one.row}"] = {(): repr(state.courses.course(one.row, place)).encode()}
     assert state.past is not None
     for entity, place, log in state.past.sequences():
         if ONE_STREAM.stages[place] == stage:

@@ -28,7 +28,7 @@ def evaluate(state: State, reporter: Reporter, count: int, records: Sequence[Any
     plans, counts = log.plan[:count], log.kind[:count] != REFERENCE
     numbers = [int(plans[0])] if (plans == plans[0]).all() else np.unique(plans).tolist()
     first = catalog.columns.entities.first
-    found: list[tuple[tuple[int, ...], Raised]] = []
+    ordered: list[tuple[tuple[int, ...], Raised]] = []
     for number in numbers:
         plan = catalog.plans[number]
         rows = np.flatnonzero((plans == number) & counts).astype(np.int32)
@@ -50,8 +50,8 @@ def evaluate(state: State, reporter: Reporter, count: int, records: Sequence[Any
                 int(log.t1[row]),
             )  # fmt: skip
             order = record, about.kind, entity, outcome, parse_stage(stage).row, detector
-            found.append((order, Raised(record, entity, alarm, level)))
-    return [one for _, one in sorted(found, key=lambda one: one[0])]
+            ordered.append((order, Raised(record, entity, alarm, level)))
+    return [one for _, one in sorted(ordered, key=lambda one: one[0])]
 
 
 def _keep(state: State, plan: Plan, rows: Ints32) -> None:
@@ -76,12 +76,12 @@ def _note_labels(state: State, plan: Plan, rows: Ints32) -> None:
     log, columns = state.logs.outcomes, state.catalog.columns.entities
     rows = rows[log.kind[rows] == OUTCOME]
     entities = plan.entity[log.sequence[rows]]
-    own = rows[log.sequence[rows] == columns.first[entities] + columns.single[entities]]
-    of, labels = plan.entity[log.sequence[own]], state.notes.labels
-    for entity in np.unique(of).tolist():
+    labelled = rows[log.sequence[rows] == columns.first[entities] + columns.single[entities]]
+    whose, labels = plan.entity[log.sequence[labelled]], state.notes.labels
+    for entity in np.unique(whose).tolist():
         if entity not in labels:
             labels[entity] = LabelDependence(plan.config.dependence_order)
-        labels[entity].update_many(log.label[own[of == entity]].astype(np.int64))
+        labels[entity].update_many(log.label[labelled[whose == entity]].astype(np.int64))
 
 
 def _raised(alarms: Alarms) -> Iterator[tuple[int, int, tuple[float, float, float], str]]:

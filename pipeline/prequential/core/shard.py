@@ -176,8 +176,8 @@ class Shard:
             records = [record for record in records if record is not None]
         most, taken_next = len(records), False
         while len(records):
-            rest, taken_next = self._round(taken, places[:most], records[:most], taken_next)
-            places, records = places[rest:], records[rest:]
+            done, taken_next = self._round(taken, places[:most], records[:most], taken_next)
+            places, records = places[done:], records[done:]
             # What comes behind such a record is encoded anew: where there are many, it is little.
             most = _WITH_NEW_NAMES if taken_next else 2 * most
 
@@ -224,12 +224,12 @@ class Shard:
         taken = rows.refused[:stop] == 0
         self.newest_labels = _wider(self.newest_labels, len(self.catalog.streams))
         self.newest_predictions = _wider(self.newest_predictions, len(self.catalog.entities))
-        for kind, of, newest in (
+        for kind, codes, newest in (
             (LABEL, rows.stream, self.newest_labels), (PREDICTION, rows.model, self.newest_predictions)
         ):  # fmt: skip
             chosen = np.flatnonzero(taken & (rows.kind[:stop] == kind))
             # Record times don't decrease within a topic: the last one of each is its newest.
-            newest[of[chosen]] = rows.time[chosen]
+            newest[codes[chosen]] = rows.time[chosen]
 
     def _note_dropped(self, taken: Taken, places: Ints) -> None:
         """Where the first record stands that was dropped for a new reason; `places` are those of rows."""
@@ -280,11 +280,11 @@ class Shard:
         if not self._misplaced.any():
             return
         taken = rows.refused[:stop] == 0
-        of, kinds = rows.stream[:stop][taken], rows.kind[:stop][taken]
-        away = self._misplaced[of]
+        their_streams, kinds = rows.stream[:stop][taken], rows.kind[:stop][taken]
+        away = self._misplaced[their_streams]
         for kind in kinds[away].tolist():
             self.misplaced[kind] += 1
-        codes, counts = np.unique(of[away], return_counts=True)
+        codes, counts = np.unique(their_streams[away], return_counts=True)
         for code, count in zip(codes.tolist(), counts.tolist()):
             name = streams[code].name
             self.misplaced_streams[name] = self.misplaced_streams.get(name, 0) + count
@@ -313,8 +313,8 @@ class Shard:
         if count := int(logs.used[OUTCOMES]):
             raised = evaluate(state, self.reporter, count, records)
             self.outputs += self.emission.of_outcomes(logs, replaying=self.replaying)
-            found = state.incidents.consume(logs, records, raised)
-            self.outputs += [] if self.replaying else found
+            messages = state.incidents.consume(logs, records, raised)
+            self.outputs += [] if self.replaying else messages
         elif logs.used[EVENTS]:
             state.incidents.follow_events(logs)
         clear(logs)

@@ -304,7 +304,7 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
         if model != about.model or stage not in stream.evaluated[:COURSE_STAGES]:
             continue
         place, courses = stream.evaluated.index(stage), shard.state.courses
-        course = courses.of(about.row, place) if courses is not None else (0, [])
+        course = courses.course(about.row, place) if courses is not None else (0, [])
         own = found.setdefault(
             (model, stage),
             Sequence(

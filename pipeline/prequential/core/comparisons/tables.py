@@ -42,13 +42,13 @@ def codes_of(config: StreamConfig) -> tuple[tuple[str, int], ...]:
 
     `error` of numbers is their configured loss, which has that code, too.
     """
-    found = []
+    codes = []
     for name in config.compare_losses:
         code = LOSS_NAMES.index(name)
         if config.task == "regression" and code == ERROR:
             code = SQUARED if config.loss == "squared" else ABSOLUTE
-        found.append((name, code))
-    return tuple(sorted(dict(found).items(), key=lambda one: one[1]))
+        codes.append((name, code))
+    return tuple(sorted(dict(codes).items(), key=lambda one: one[1]))
 
 
 class Side:

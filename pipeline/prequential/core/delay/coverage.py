@@ -217,8 +217,8 @@ def _new_sums() -> Ints:
 
 def part(coverage: Coverage, models: Ints) -> Coverage:
     """A copy of what is known of these models, for `curve` and `oldest`; nothing can be added to it."""
-    own = of_rows(coverage.models, models)
-    rows = int(own.cohorts.sum()) + 1
+    table = of_rows(coverage.models, models)
+    rows = int(table.cohorts.sum()) + 1
     pool = coverage.pool._replace(
         owner=np.zeros(0, dtype=np.int32),
         key=np.zeros(rows, dtype=np.int64),
@@ -227,8 +227,8 @@ def part(coverage: Coverage, models: Ints) -> Coverage:
     )
     cohorts = Cohorts(np.empty((rows, _SIZE), dtype=np.int64))
     counts = coverage.cohorts.counts
-    _copy_lists(coverage.pool, counts, models, own.first, pool.key, pool.next, cohorts.counts)
-    return Coverage(own, pool, cohorts)
+    _copy_lists(coverage.pool, counts, models, table.first, pool.key, pool.next, cohorts.counts)
+    return Coverage(table, pool, cohorts)
 
 
 def forget(coverage: Coverage, models: Iterable[int]) -> Coverage:
@@ -243,13 +243,13 @@ def forget(coverage: Coverage, models: Iterable[int]) -> Coverage:
 def without(coverage: Coverage, models: Ints) -> Coverage:
     """The tables without these models (rows); the cohorts of the others lie one behind the other."""
     kept = np.setdiff1d(np.arange(len(coverage.models.first)), models)
-    own, lists, cohorts = part(coverage, kept)
-    own.added[:] = own.met[:] = 0
+    table, lists, cohorts = part(coverage, kept)
+    table.added[:] = table.met[:] = 0
     rows = len(lists.key)
     owner = np.zeros(rows, dtype=np.int64)
-    owner[1:] = np.repeat(kept, own.cohorts[kept])
+    owner[1:] = np.repeat(kept, table.cohorts[kept])
     pool = pool_of(owner, lists.key, lists.next)
-    return Coverage(own, pool, grown(cohorts, len(pool.owner)))
+    return Coverage(table, pool, grown(cohorts, len(pool.owner)))
 
 
 @kernel

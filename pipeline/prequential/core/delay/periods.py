@@ -399,14 +399,14 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
             continue
         label = np.int64(events.label[i])
         # What comes with label and prediction: see `_cells_of`.
-        rest = np.int64(events.prediction[i]) << 2 | np.int64(events.bits[i])
-        cell = find(cell_pool, row, label << 18 | rest)
+        pair = np.int64(events.prediction[i]) << 2 | np.int64(events.bits[i])
+        cell = find(cell_pool, row, label << 18 | pair)
         if kind == REVISED:
             if cell == 0 or cells.counts[cell] == 0:  # it met its label when there were no periods yet
                 continue
             cells.counts[cell] -= 1
             label = np.int64(events.revised[i])
-            cell = find(cell_pool, row, label << 18 | rest)
+            cell = find(cell_pool, row, label << 18 | pair)
             periods.state[row, _REVISIONS] += 1
         else:
             periods.state[row, _LABELLED] += 1
@@ -414,37 +414,37 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
             periods.known[row] |= events.known[i]
         periods.state[row, _CORRECTIONS] += final
         if cell == 0:
-            cell = insert(cell_pool, periods.first_cell, row, label << 18 | rest)
+            cell = insert(cell_pool, periods.first_cell, row, label << 18 | pair)
             periods.cells[row] += 1
             cells.counts[cell] = 0
         cells.counts[cell] += 1
         if kind == MET and events.scored[i]:
-            own = np.int64(periods.sums[row])
-            if own == 0:
-                own = used[1]
-                if own:
-                    used[1] = sums.next[own]
+            sums_row = np.int64(periods.sums[row])
+            if sums_row == 0:
+                sums_row = used[1]
+                if sums_row:
+                    used[1] = sums.next[sums_row]
                 else:
-                    own = used[0]
-                    used[0] = own + 1
-                periods.sums[row] = own
+                    sums_row = used[0]
+                    used[0] = sums_row + 1
+                periods.sums[row] = sums_row
                 for column in range(SIZE):
-                    sums.sums[own, column] = 0.0
+                    sums.sums[sums_row, column] = 0.0
                 for column in range(4):
-                    sums.spread[own, column] = 0.0
+                    sums.spread[sums_row, column] = 0.0
             right = 1.0 if label == events.prediction[i] else 0.0
             if events.scored[i] & HAS_SCORE:
                 if models.numbers[model]:
-                    _add_number(sums.sums, sums.spread, own, events.error[i], events.value[i])
+                    _add_number(sums.sums, sums.spread, sums_row, events.error[i], events.value[i])
                 else:
                     _add_probabilities(
-                        sums.sums, own, events.log_loss[i], events.brier[i], events.confidence[i], right
+                        sums.sums, sums_row, events.log_loss[i], events.brier[i], events.confidence[i], right
                     )
             if events.scored[i] & HAS_WEIGHT:
                 weight = events.weight[i]
-                sums.sums[own, WEIGHT] += weight
-                sums.sums[own, WEIGHT_RIGHT] += weight * right
-                sums.sums[own, WEIGHT_SQUARED] += weight * weight
+                sums.sums[sums_row, WEIGHT] += weight
+                sums.sums[sums_row, WEIGHT_RIGHT] += weight * right
+                sums.sums[sums_row, WEIGHT_SQUARED] += weight * weight
     return stop
 
 
@@ -475,9 +475,9 @@ def _add_number(sums: Floats, spread: Floats, row: int, error: float, y: float) 
     sums[row, BIAS] += error
     spread[row, _N] += 1.0
     apart = y - spread[row, _MEAN] - spread[row, _REST]
-    rest = spread[row, _REST] + apart / spread[row, _N]
-    mean = spread[row, _MEAN] + rest
-    spread[row, _REST] = rest - (mean - spread[row, _MEAN])
+    step = spread[row, _REST] + apart / spread[row, _N]
+    mean = spread[row, _MEAN] + step
+    spread[row, _REST] = step - (mean - spread[row, _MEAN])
     spread[row, _MEAN] = mean
     spread[row, _TOTAL] += apart * (y - mean - spread[row, _REST])
 

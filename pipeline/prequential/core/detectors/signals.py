@@ -193,7 +193,7 @@ def ratio(
 
 def is_of_sums(measure: str) -> bool:
     """Whether a measure is made of sums of scores, and not of joint cells alone."""
-    return MEASURES[measure].of.of_sums
+    return MEASURES[measure].inputs.of_sums
 
 
 @kernel

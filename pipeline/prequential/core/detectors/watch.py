@@ -129,41 +129,41 @@ class Signal:
         return values, fed
 
     @staticmethod
-    def _error(of: Accumulator, rows: WatchedRows) -> Floats:
+    def _error(accumulator: Accumulator, rows: WatchedRows) -> Floats:
         """An estimator's error after each of the rows."""
-        read = np.empty((len(rows), of.payload.width))
-        of.add(rows.errors, read)
+        read = np.empty((len(rows), accumulator.payload.width))
+        accumulator.add(rows.errors, read)
         values = np.zeros(len(rows))
         signals.mean(read, rows.outcome, values)
         return values
 
-    def _measures(self, of: Estimator, rows: WatchedRows, values: Floats, fed: Bytes) -> None:
+    def _measures(self, estimator: Estimator, rows: WatchedRows, values: Floats, fed: Bytes) -> None:
         """What grows when the model gets worse, after each of the rows, block by block."""
         ranked = NAMES[self._measure] in OF_RANKS
-        asked = Asked(self._capacity, rows.positives, of.numbers, False)
-        step = block_of(of.cells.payload, of.sums.payload)
+        asked = Asked(self._capacity, rows.positives, estimator.numbers, False)
+        step = block_of(estimator.cells.payload, estimator.sums.payload)
         for start in range(0, len(rows), step):
             span = slice(start, start + step)
             codes = viewed(rows.cells, span)
-            count, width = len(codes.cell), of.cells.payload.width
+            count, width = len(codes.cell), estimator.cells.payload.width
             counted = Counted(np.zeros((count, width)), np.zeros(count), np.zeros(count, np.uint8))
             # A revision changes nothing here.
             cells = np.where(rows.outcome[span], codes.cell, NO_CELL).astype(np.int32)
-            of.cells.count(codes._replace(cell=cells), counted)
-            found, positive = new_measured(count), np.empty(count, dtype=np.int64)
-            added = viewed(rows.scores, span) if of.summed else None
+            estimator.cells.count(codes._replace(cell=cells), counted)
+            into, positive = new_measured(count), np.empty(count, dtype=np.int64)
+            added = viewed(rows.scores, span) if estimator.summed else None
             summed = NO_SUMS
             if added is not None and not ranked:
-                summed = np.zeros((count, of.sums.payload.width))
-                of.sums.add(added, summed)
-            measure(counted, summed, codes.sequence.astype(np.int64), asked, found, positive)
+                summed = np.zeros((count, estimator.sums.payload.width))
+                estimator.sums.add(added, summed)
+            measure(counted, summed, codes.sequence.astype(np.int64), asked, into, positive)
             if added is not None and ranked:
-                assert of.memory.rank is not None
-                kind, sequences = of.sums.payload.kind, codes.sequence.astype(np.int64)
-                of.memory.rank(
-                    of.sums.table, kind, sequences, positive, added, found.values, found.reasons
+                assert estimator.memory.rank is not None
+                kind, sequences = estimator.sums.payload.kind, codes.sequence.astype(np.int64)
+                estimator.memory.rank(
+                    estimator.sums.table, kind, sequences, positive, added, into.values, into.reasons
                 )
-            signals.feed(found, self._measure, rows.outcome[span], values[span], fed[span])
+            signals.feed(into, self._measure, rows.outcome[span], values[span], fed[span])
 
     def ensure(self, rows: int) -> None:
         """Have capacity for at least so many sequences; new ones have no outcomes."""
@@ -279,10 +279,10 @@ def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> lis
         Also such without a budget.
     """
     detectors, apart = every_detector(config), 0.0
-    own = [not one.fixed and kind_of(one, loss) != NO_LOSS for one in detectors]
+    budgeted = [not one.fixed and kind_of(one, loss) != NO_LOSS for one in detectors]
     if config.alarm_budget:
-        apart = sum(own) / parse_budget(config.alarm_budget).rate
-    return [Watch(one, rows, capacity, loss, apart * is_own) for one, is_own in zip(detectors, own)]
+        apart = sum(budgeted) / parse_budget(config.alarm_budget).rate
+    return [Watch(one, rows, capacity, loss, apart * is_own) for one, is_own in zip(detectors, budgeted)]
 
 
 def kind_of(config: DetectorConfig, loss: int) -> int:

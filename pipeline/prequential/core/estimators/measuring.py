@@ -130,6 +130,6 @@ def measured(
         measure(estimator.cells.counted(some), summed, some, asked, block, positive)
         if ranks:
             assert rank is not None
-            of = estimator.sums
-            rank(of.table, of.payload.kind, some, positive, NOTHING_ADDED, block.values, block.reasons)
+            sums = estimator.sums
+            rank(sums.table, sums.payload.kind, some, positive, NOTHING_ADDED, block.values, block.reasons)
     return into

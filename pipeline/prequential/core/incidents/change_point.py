@@ -125,16 +125,16 @@ def _of_chain(n: int, loss: float, twice: float, least: float) -> float:
     A wrong one is followed by a right one with the probability `least`, at least.
     """
     right, begun = n - loss, min(loss - twice, n - loss)
-    found = 0.0
-    for some, of in ((begun, right), (right - begun, right)):
+    logarithm = 0.0
+    for some, entries in ((begun, right), (right - begun, right)):
         if some > 0.0:
-            found += some * log(some / of)
+            logarithm += some * log(some / entries)
     if loss > 0.0:
         end = max((loss - twice) / loss, least)
         for some, share in ((twice, 1.0 - end), (loss - twice, end)):
             if some > 0.0:
-                found += some * log(share)
-    return found
+                logarithm += some * log(share)
+    return logarithm
 
 
 def at_known(blocks: Blocks, binary: bool, now: Now, first: int, outcome: int) -> Change:
@@ -296,8 +296,8 @@ def at_outcome(
         high = sum(start < outcome for start in number[:-1])
     ts = time_of(blocks, now, outcome)
     n, lag = blocks.n.tolist(), blocks.lag.tolist()
-    own = min(high, len(n) - 1)
-    return Change(low, high, outcome, ts, ts - round(lag[own] / max(1, n[own])), statistic)
+    block = min(high, len(n) - 1)
+    return Change(low, high, outcome, ts, ts - round(lag[block] / max(1, n[block])), statistic)
 
 
 def time_of(blocks: Blocks, now: Now, outcome: int) -> int:

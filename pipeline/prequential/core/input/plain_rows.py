@@ -167,8 +167,8 @@ class PlainEncoder:
         if 2 * self._entered[which] > len(codes.name):
             wide = self._codes[which] = _new_codes(2 * len(codes.name))
             used = codes.name > 0
-            for of, number, its in zip(*(column[used].tolist() for column in codes)):
-                _enter(wide, of, number - 1, its)
+            for owner, number, its_code in zip(*(column[used].tolist() for column in codes)):
+                _enter(wide, owner, number - 1, its_code)
             codes = wide
         _enter(codes, int(self._streams[numbers[STREAM]]), numbers[which], code)
         return True

@@ -46,7 +46,7 @@ def _computed(*inputs: Input) -> Iterator[str]:
     """Lines that fill the columns of the measures that are made of these."""
     for name in made_of(*inputs):
         at = INDEX[name]
-        yield f"values[{at}], reasons[{at}] = {name}({MEASURES[name].of.arguments})"
+        yield f"values[{at}], reasons[{at}] = {name}({MEASURES[name].inputs.arguments})"
 
 
 def _refused(reason: str, *inputs: Input) -> Iterator[str]:
@@ -131,7 +131,7 @@ def sum_up(cells: Floats, c: Classes) -> Totals:
     k = len(c.labels)
     persistent = persistent_wrong = majority = majority_wrong = 0.0
     for i in range(k):
-        c.missed[i] = c.false[i] = c.rest[i] = 0.0
+        c.missed[i] = c.false[i] = c.neither[i] = 0.0
     row = c.labels  # of the matrix: what they are to hold is known at the end
     for y in range(k):
         before = after = 0.0
@@ -151,11 +151,11 @@ def sum_up(cells: Floats, c: Classes) -> Totals:
             else:
                 c.missed[y] += cell
                 c.false[h] += cell
-                c.rest[h] += before
+                c.neither[h] += before
             before += cell
         for h in range(k - 1, -1, -1):
             if h != y:
-                c.rest[h] += after
+                c.neither[h] += after
             after += row[h]
     right = wrong = 0.0
     for i in range(k):
@@ -174,7 +174,7 @@ def sum_up(cells: Floats, c: Classes) -> Totals:
         label_pairs += c.labels[i] * c.other_labels[i]
         prediction_pairs += c.predictions[i] * c.other_predictions[i]
         # hits·n - labels·predictions, with all that cancels left out:
-        together += c.hits[i] * c.rest[i]
+        together += c.hits[i] * c.neither[i]
         apart += c.missed[i] * c.false[i]
     beyond, low = total(beyond, low)
     return Totals(
@@ -192,7 +192,7 @@ def expect(t: Totals, c: Classes) -> Totals:
     """
     for i in range(len(c.labels)):
         y, h, not_y, not_h = c.labels[i], c.predictions[i], c.other_labels[i], c.other_predictions[i]
-        c.hits[i], c.missed[i], c.false[i], c.rest[i] = y * h, y * not_h, not_y * h, not_y * not_h
+        c.hits[i], c.missed[i], c.false[i], c.neither[i] = y * h, y * not_h, not_y * h, not_y * not_h
         c.labels[i], c.predictions[i] = y * h + y * not_h, y * h + not_y * h
     n = t.chance + t.beyond_chance
     beyond, low = product(t.beyond_chance, n)

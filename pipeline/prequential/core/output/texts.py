@@ -46,10 +46,10 @@ class Pool(NamedTuple):
     ends: Ints
 
     @classmethod
-    def of(cls, texts: Sequence[bytes]) -> Pool:
+    def from_texts(cls, texts: Sequence[bytes]) -> Pool:
         """These texts.
 
-        >>> Pool.of([b"ab", b"", b"c"]).ends
+        >>> Pool.from_texts([b"ab", b"", b"c"]).ends
         array([2, 2, 3])
         """
         ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
@@ -71,7 +71,7 @@ def vocabulary(names: Sequence[str], reasons: Sequence[str], counts: Iterable[st
     why = [b'"%b"' % reason.encode() if reason else b"" for reason in reasons]
     whole = np.isin(np.array(names), list(counts)).astype(np.uint8)
     longest = max(map(len, named)) + max(LONGEST_NUMBER, *map(len, why)) + 1
-    return Vocabulary(Pool.of(named), Pool.of(why), whole, longest)
+    return Vocabulary(Pool.from_texts(named), Pool.from_texts(why), whole, longest)
 
 
 class Form(NamedTuple):
@@ -195,7 +195,7 @@ class Who(NamedTuple):
     heads: list[bytes]
 
     @classmethod
-    def of(cls, abouts: Iterable[dict[str, Any]]) -> Who:
+    def from_fields(cls, abouts: Iterable[dict[str, Any]]) -> Who:
         """Who messages are about, from the fields by which each says it, in their order."""
         abouts = list(abouts)
         return cls([digest_of(*fields.values()) for fields in abouts], list(map(fields_of, abouts)))
@@ -218,7 +218,7 @@ class Draft:
 
     def add(
         self, stream: str, about: Who, numbers: bytes, rows: Iterable[int], outcomes: int, ts: int,
-        columns: int, rest: bytes,
+        columns: int, fields: bytes,
     ) -> None:  # fmt: skip
         """Add a group: messages with one outcome count, time and rest, about those who `about` says.
 
@@ -247,18 +247,18 @@ class Draft:
         self._heads += about.heads
         self._rows += rows
         self._groups.append((len(self._rows), outcomes, ts, columns))
-        self._rests.append(rest)
+        self._rests.append(fields)
         self.streams += [stream] * len(about.heads)
 
     def messages(self) -> Messages:
         """Digests, heads and rows of values of all messages, in the order in which they were added."""
         digests = np.frombuffer(b"".join(self._digests), dtype=np.uint8)
-        return Messages(digests, Pool.of(self._heads), np.array(self._rows, dtype=np.int64))
+        return Messages(digests, Pool.from_texts(self._heads), np.array(self._rows, dtype=np.int64))
 
     def groups(self) -> Groups:
         """The groups in the order in which they were added, with the number of messages to their ends."""
         ends, outcomes, ts, columns = np.array(self._groups, dtype=np.int64).T.copy()
-        return Groups(ends, outcomes, ts, columns, Pool.of(self._rests))
+        return Groups(ends, outcomes, ts, columns, Pool.from_texts(self._rests))
 
 
 class Writer:
@@ -266,7 +266,7 @@ class Writer:
 
     def __init__(self, topic: str, words: Vocabulary, endings: Sequence[bytes] = (b"}",)) -> None:
         self._topic = topic
-        self._words, self._endings = words, Pool.of(endings)
+        self._words, self._endings = words, Pool.from_texts(endings)
         self._out = np.empty(0, dtype=np.uint8)
         self._columns = np.full((1, 1), -1, dtype=np.int64)
         self._known: dict[tuple[int, ...], int] = {}
