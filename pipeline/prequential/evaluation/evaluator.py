@@ -185,8 +185,8 @@ class Evaluator:
         >>> evaluator.get("accuracy"), evaluator.get("accuracy", estimator="all")
         (0.0, 0.3333333333333333)
         """
-        found = self._estimates(model, stage, estimator)
-        return found if measure is None else found.get(measure)
+        estimates = self._estimates(model, stage, estimator)
+        return estimates if measure is None else estimates.get(measure)
 
     @property
     def drift_detected(self) -> bool:
@@ -230,19 +230,19 @@ class Evaluator:
         return Result(list(self._outputs), summary, self._config)
 
     def _target(self, field: str, value: values.Class) -> values.Class:
-        found = values.target(field, value)
-        number = isinstance(found, (int, float)) and not isinstance(found, bool)
+        target = values.target(field, value)
+        number = isinstance(target, (int, float)) and not isinstance(target, bool)
         if self._config.stream(self._stream).task == "regression":
             if not number:
                 raise ValueError(f"{field} is {values.quoted(value)}: expected a number (task: regression)")
-        elif isinstance(found, float):
-            if not found.is_integer():
+        elif isinstance(target, float):
+            if not target.is_integer():
                 raise ValueError(
                     f"{field} is {values.quoted(value)}: expected a class (a string, an integer, a boolean), "
                     "or task='regression'"
                 )
-            found = int(found)
-        return found
+            target = int(target)
+        return target
 
     def _add(self, kind: int, record: Record, ts: int | None, otherwise: int) -> None:
         time = otherwise if ts is None else ts
@@ -263,13 +263,13 @@ class Evaluator:
         if not self._queue:
             return
         for kind in (PREDICTIONS, LABELS):
-            own = [(time, record) for time, record in self._queue if kind == record.KIND]
-            if own:
+            batch = [(time, record) for time, record in self._queue if kind == record.KIND]
+            if batch:
                 start = self._offsets[kind]
-                self._offsets[kind] += len(own)
-                times = np.array([time for time, _ in own], dtype=np.int64)
-                records: list[Record | None] = [record for _, record in own]
-                self._shard.add(Batch(kind, range(start, start + len(own)), times, Decoded(records, {})))
+                self._offsets[kind] += len(batch)
+                times = np.array([time for time, _ in batch], dtype=np.int64)
+                records: list[Record | None] = [record for _, record in batch]
+                self._shard.add(Batch(kind, range(start, start + len(batch)), times, Decoded(records, {})))
         self._queue.clear()
         self._first = None
         self._shard.follow(tuple(self._offsets))

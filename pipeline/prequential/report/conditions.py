@@ -12,8 +12,8 @@ from typing import NamedTuple
 from prequential.core.measures.registry import NAMES
 from prequential.dashboard.history import History
 from prequential.report import challengers
+from prequential.report.answer import Answer
 from prequential.report.challengers import Challenge
-from prequential.report.found import Found
 from prequential.topics.errors import UsageError
 from prequential.watching.ranking import Ranking, Row, is_baseline
 from prequential.watching.state import Sequence as SequenceKey
@@ -53,23 +53,23 @@ class Condition(NamedTuple):
     sign: str
     bound: float
 
-    def check(self, history: History) -> list[Found]:
+    def check(self, history: History) -> list[Answer]:
         """What it says of each model that it is about, and whether that fails.
 
         There is one failure where it is about none.
         """
         ranking = Ranking(history)
-        found: list[Found] = []
+        found: list[Answer] = []
         for _, model in sorted(history.models.items()):
             if self._chooses("stream", model.key.stream) and self._names(model.key.model):
-                found += self._of(history, ranking.row(model))
-        return found or [Found(True, f"`{self.text}`: no model that it is about has such a sequence")]
+                found += self._answers(history, ranking.row(model))
+        return found or [Answer(True, f"`{self.text}`: no model that it is about has such a sequence")]
 
-    def _of(self, history: History, row: Row) -> Iterator[Found]:
+    def _answers(self, history: History, row: Row) -> Iterator[Answer]:
         key = row.model.key
         if self.measure in _OF_COUNTS:
             value = self._count(history, row)
-            yield Found(self._holds(value), f"{key.stream} / {key.model}: {self.measure} {value:g}")
+            yield Answer(self._holds(value), f"{key.stream} / {key.model}: {self.measure} {value:g}")
             return
         for sequence in self._sequences(row):
             reading = history.reading(row.model.sequences[sequence])
@@ -81,9 +81,9 @@ class Condition(NamedTuple):
             found = values.get(self.measure)
             if found is None:
                 reason = reading.undefined.get(self.measure, "not among the measures of its messages")
-                yield Found(True, f"{where}: {self.measure} has no value ({reason})")
+                yield Answer(True, f"{where}: {self.measure} has no value ({reason})")
             else:
-                yield Found(self._holds(found), f"{where}: {self.measure} {found:.6g}")
+                yield Answer(self._holds(found), f"{where}: {self.measure} {found:.6g}")
 
     def _holds(self, value: float) -> bool:
         return _OPERATORS[self.sign](value, self.bound)
@@ -91,7 +91,7 @@ class Condition(NamedTuple):
     def _count(self, history: History, row: Row) -> float:
         key = row.model.key
         if self.measure == "incidents":
-            return len(history.incidents.of(key.stream, key.model, key.partition))
+            return len(history.incidents.of_model(key.stream, key.model, key.partition))
         past = history.past.get(key)
         counts = past.alarm_counts if past is not None else {}
         return sum(

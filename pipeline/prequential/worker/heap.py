@@ -20,7 +20,7 @@ _ARENAS = 2
 _ARENA_MAX = -8
 
 
-def _found(name: str, *types: Any) -> Callable[..., int] | None:
+def _loaded(name: str, *types: Any) -> Callable[..., int] | None:
     """A function of glibc's; other C libraries, such as musl, don't have it."""
     if sys.platform != "linux":
         return None
@@ -30,8 +30,8 @@ def _found(name: str, *types: Any) -> Callable[..., int] | None:
     return found  # type: ignore[no-any-return]
 
 
-_trim = _found("malloc_trim", ctypes.c_size_t)
-_mallopt = _found("mallopt", ctypes.c_int, ctypes.c_int)
+_trim = _loaded("malloc_trim", ctypes.c_size_t)
+_mallopt = _loaded("mallopt", ctypes.c_int, ctypes.c_int)
 
 
 def share_arenas() -> bool:

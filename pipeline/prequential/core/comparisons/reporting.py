@@ -61,7 +61,7 @@ class Statistics(NamedTuple):
     reasons: Ints
 
 
-class Found(NamedTuple):
+class SideStatistics(NamedTuple):
     """What there is to say of the sequences of one side, row by row."""
 
     at: dict[int, int]
@@ -193,13 +193,13 @@ class ComparisonReporter:
             count = len(place.about.heads)
             draft.add(
                 stream.name, place.about, numbers, range(start, start + count * step, step), outcomes,
-                side.newest[i], self._all_columns, self._rest(stream, sharing, place.same, side, i),
+                side.newest[i], self._all_columns, self._fields(stream, sharing, place.same, side, i),
             )  # fmt: skip
             orders.append(((one.group, known.order, number), count))
         written = iter(self._writer.write(draft, values))
         return [(order, list(islice(written, count))) for order, count in orders]
 
-    def _rest(self, stream: Stream, sharing: int, same: list[str], side: Found, i: int) -> bytes:
+    def _fields(self, stream: Stream, sharing: int, same: list[str], side: SideStatistics, i: int) -> bytes:
         """What all estimators' messages about a sequence have in common behind their statistics."""
         bounded, low, high = side.intervals[i]
         verdict = side.verdicts[i]
@@ -218,7 +218,7 @@ class ComparisonReporter:
         return fields_of(fields | {"untimed": True} if self._catalog.untimed else fields)
 
     def _values(
-        self, statistics: dict[tuple[int, int], Found], levels: dict[tuple[int, int], list[float]]
+        self, statistics: dict[tuple[int, int], SideStatistics], levels: dict[tuple[int, int], list[float]]
     ) -> tuple[Values, dict[tuple[int, int], int]]:
         """The statistics of all sides, estimator by estimator; by side, where its own begin."""
         parts, first, at = [], {}, 0
@@ -242,7 +242,7 @@ class ComparisonReporter:
 
     def _find(
         self, places: list[tuple[DueReport, Known, int]]
-    ) -> tuple[dict[tuple[int, int], Found], dict[tuple[int, int], list[float]]]:
+    ) -> tuple[dict[tuple[int, int], SideStatistics], dict[tuple[int, int], list[float]]]:
         """By tables and side: everything that is to be said of their sequences, and the levels of tests."""
         rows: dict[tuple[int, int], list[int]] = {}
         levels: dict[tuple[int, int], list[float]] = {}
@@ -259,7 +259,7 @@ def _in_order(messages_by_place: list[Ordered]) -> list[Encoded]:
     return [message for _, messages in sorted(messages_by_place, key=itemgetter(0)) for message in messages]
 
 
-def read(side: Side, rows: list[int]) -> Found:
+def read(side: Side, rows: list[int]) -> SideStatistics:
     """What there is to say of these sequences."""
     sequences = np.array(rows, dtype=np.int64)
     bounds = np.zeros((len(sequences), 4))
@@ -267,7 +267,7 @@ def read(side: Side, rows: list[int]) -> Found:
     columns, recent = side.columns, side.recent
     since = (recent.before[sequences] + 1).tolist()
     verdicts = recent.verdict[sequences].tolist()
-    return Found(
+    return SideStatistics(
         {row: i for i, row in enumerate(rows)},
         [Statistics(*side.statistics(place, sequences)) for place in range(len(side.estimators))],
         [one.memory.whole for one in side.estimators],
@@ -281,7 +281,7 @@ def read(side: Side, rows: list[int]) -> Found:
     )  # fmt: skip
 
 
-def by_name(statistics: Found, estimator: int, row: int) -> dict[str, int | float]:
+def by_name(statistics: SideStatistics, estimator: int, row: int) -> dict[str, int | float]:
     """The statistics of an estimator that have a value."""
     _, values, reasons = statistics.estimators[estimator]
     columns = zip(NAMES, values[row].tolist(), reasons[row].tolist())

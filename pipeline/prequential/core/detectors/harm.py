@@ -194,7 +194,7 @@ def _clear(table: Harm, blocks: Blocks, q: int, r: int) -> None:
 
 
 @inner
-def _rest(table: Harm, q: int, count: int, total: float) -> None:
+def _pause(table: Harm, q: int, count: int, total: float) -> None:
     """Values after an alarm: whether the risk is back is asked after each `_BLOCK` of them."""
     table.n[q, 0] += count
     table.total[q, 0] += total
@@ -257,7 +257,7 @@ def _count(
             return -1.0
     total = x / theta - count
     if table.resting[q]:
-        _rest(table, q, count, total)
+        _pause(table, q, count, total)
         return -1.0
     variance = max(x2 / theta / theta - 2.0 * x / theta + count, 0.0)
     ranges = RANGES if settings.restart > 0 else 1

@@ -54,7 +54,7 @@ class WatchedRows(Rows):
         self.loss, self.positives = loss, positives
 
     @cached_property
-    def _own(self) -> tuple[Floats, Bytes]:
+    def _losses_and_outcomes(self) -> tuple[Floats, Bytes]:
         losses, outcome = np.empty(len(self.rows)), np.empty(len(self.rows), dtype=np.uint8)
         signals.error(self.log, self.rows, self.loss, losses, outcome)
         return losses, outcome
@@ -62,12 +62,12 @@ class WatchedRows(Rows):
     @property
     def losses(self) -> Floats:
         """The loss of each row, (n,) float64; 0 of those that aren't outcomes."""
-        return self._own[0]
+        return self._losses_and_outcomes[0]
 
     @property
     def outcome(self) -> Bytes:
         """Whether each row is an outcome, (n,) uint8."""
-        return self._own[1]
+        return self._losses_and_outcomes[1]
 
     @cached_property
     def errors(self) -> Additions:
@@ -95,7 +95,7 @@ class Signal:
         self._ratio: Any = signals.new_ratio(rows) if len(says.errors) == 2 else None
         self._scaled: Any = signals.new_scaled_error(rows) if says.scaled else None
         self._estimator: Estimator | None = None
-        self._own = INDEX[says.measure] if says.measure and not says.estimator else None
+        self._loss_measure = INDEX[says.measure] if says.measure and not says.estimator else None
         if says.estimator:
             self._measure = INDEX[says.measure]
             self._estimator = Estimator(says.estimator, rows, capacity, loss != WRONG, paired=False)
@@ -114,8 +114,8 @@ class Signal:
             signals.scaled_error(
                 self._scaled, rows.log, rows.rows, rows.losses, rows.outcome, values, fed
             )
-        elif self._own is not None:
-            signals.own_loss(rows.log, rows.rows, self._own, rows.positives, values, fed)
+        elif self._loss_measure is not None:
+            signals.own_loss(rows.log, rows.rows, self._loss_measure, rows.positives, values, fed)
         elif not self._errors:
             return rows.losses, rows.outcome
         else:

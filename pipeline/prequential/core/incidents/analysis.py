@@ -44,7 +44,7 @@ class View:
         return () if self.read_others is None else self.read_others()
 
 
-class Found(NamedTuple):
+class Analysis(NamedTuple):
     """What there is to say of a change."""
 
     segment: str | None
@@ -77,7 +77,7 @@ class Fixed(NamedTuple):
 
 def examine(
     view: View, since: int, alarm: int, fixed: Fixed | None, segments: Sequence[str]
-) -> Found:
+) -> Analysis:
     """What the blocks say of the change among outcomes from number `since` on, which outcome `alarm` told of.
 
     Segments that raised alarms are looked at by themselves where the model's own level hasn't clearly
@@ -86,7 +86,7 @@ def examine(
     """
     first = _first(view.blocks, since)
     if fixed is not None:
-        blocks = _own(view, fixed.segment)
+        blocks = _blocks_of(view, fixed.segment)
         change = change_point.at_known(blocks, view.binary, view.now, first, fixed.outcome)
         change = change._replace(
             ts=fixed.ts, prediction_ts=fixed.prediction_ts,
@@ -98,7 +98,7 @@ def examine(
     if not change.clear and view.binary:
         for name in segments:
             if name in view.names.segments:
-                some = _own(view, name)
+                some = _blocks_of(view, name)
                 other = _change(view, some, first, alarm)
                 if other.clear and other.statistic > change.statistic:
                     segment, blocks, change = name, some, other
@@ -114,7 +114,7 @@ def _change(view: View, blocks: Blocks, first: int, alarm: int) -> Change:
     return change or change_point.at_outcome(blocks, view.now, alarm, 0.0)
 
 
-def _own(view: View, segment: str | None) -> Blocks:
+def _blocks_of(view: View, segment: str | None) -> Blocks:
     """The blocks of a segment's outcomes alone; how they depend on each other isn't known. None: of all."""
     blocks = view.blocks
     if segment is None or segment not in view.names.segments:
@@ -129,7 +129,7 @@ def _own(view: View, segment: str | None) -> Blocks:
 
 def _said(
     view: View, blocks: Blocks, change: Change, segment: str | None, first: int, fixed: Fixed | None = None
-) -> Found:
+) -> Analysis:
     binary, end = view.binary, len(blocks.n)
     before = phase(blocks, min(first, change.before), change.before)
     known = None if fixed is None else fixed.before
@@ -164,7 +164,7 @@ def _said(
     back = None if recovered is None else {"outcome": recovered.outcome, "ts": recovered.ts}
     if not change.clear:
         back = {"outcome": change.outcome, "ts": change.ts}
-    return Found(
+    return Analysis(
         segment, change, former, latter, severity(before, after, binary), causes, explained, ratio, baselines,
         back, forgotten,
     )  # fmt: skip
@@ -197,7 +197,7 @@ def _newest(view: View, blocks: Blocks, first: int) -> Phase:
 
 def has_relapsed(view: View, segment: str | None, back: int, before: float, bad: float) -> bool:
     """Whether a level that was back from outcome `back` on is nearer to the bad one again."""
-    blocks = _own(view, segment)
+    blocks = _blocks_of(view, segment)
     since = _newest(view, blocks, _first(blocks, back))
     return since.n > 0 and abs(since.mean - bad) <= abs(since.mean - before)
 
@@ -230,7 +230,7 @@ def fared(view: View, change: Change, amount: float) -> Others:
     return Others(worse, models)
 
 
-def details(finding: Found) -> dict[str, Any]:
+def details(finding: Analysis) -> dict[str, Any]:
     """The parts of a message that say what was found."""
     after = finding.after.message
     if finding.at_former_ratio is not None:

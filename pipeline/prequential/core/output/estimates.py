@@ -196,12 +196,12 @@ def state_of(states: States, row: int, line: Line, alpha: float) -> State:
     """The state that a message about an entity is about."""
     values = states.rows
     first, step = states.places[row]
-    states_ = []
+    bins = []
     for position in line.positions:
         at = first + line.block * step + position
         n = int(values.n[at]) if values.whole[at] else float(values.n[at])
-        states_.append(State(n, values.values[at].tolist(), values.reasons[at].astype(np.uint8).tobytes()))
-    return states_[0] if len(states_) == 1 else _intermediate(states_, alpha)
+        bins.append(State(n, values.values[at].tolist(), values.reasons[at].astype(np.uint8).tobytes()))
+    return bins[0] if len(bins) == 1 else _intermediate(bins, alpha)
 
 
 def _intermediate(states: list[State], alpha: float) -> State:

@@ -53,7 +53,7 @@ def compared(
     for row, code, kind, model, segment, age, was_evaluated in head["entities"]:
         stream, saved = catalog.streams[code], head["streams"][code]
         name = names[row] = f"{stream.name}/{model}" + (f" {segment}" if segment else "")
-        items = _own(kind, model, segment, age)
+        items = _items_of(kind, model, segment, age)
         if not was_evaluated:
             continue
         if row not in rows:
@@ -98,7 +98,7 @@ def _pairs(
         ended.update(("comparison", f"by {loss}") for loss in then - now)
 
 
-def _own(kind: int, model: str, segment: str | None, age: str | None) -> list[Item]:
+def _items_of(kind: int, model: str, segment: str | None, age: str | None) -> list[Item]:
     """What a row of the snapshot is there for, by what it is; nothing of a model."""
     if kind == SEGMENT:
         return [("segments", str(segment).partition("=")[0])]
