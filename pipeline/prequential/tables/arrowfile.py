@@ -40,8 +40,8 @@ class ArrowRows:
         column = self._batch.column(names.index(name))
         if path.root == TIME:
             return _milliseconds(column)
-        found = _plain(column)
-        return pick(found, tuple(below)) if below else found
+        values = _plain(column)
+        return pick(values, tuple(below)) if below else values
 
     def raw(self, place: int) -> bytes:
         """A row as JSON."""
@@ -122,8 +122,8 @@ class ArrowFile:
 
     def select(self, paths: Sequence[Path]) -> None:
         """These will be asked for, and what was said before, and nothing else."""
-        found = filter(None, map(self._column, paths))
-        self._wanted = list(dict.fromkeys([*(self._wanted or ()), *found]))
+        names = filter(None, map(self._column, paths))
+        self._wanted = list(dict.fromkeys([*(self._wanted or ()), *names]))
 
     def type_of_time(self, path: Path) -> str | None:
         """The type of a column that holds times as such, so that they have no unit."""
@@ -193,14 +193,14 @@ class ArrowTable(ArrowFile):
 def of_object(name: str, table: Any) -> ArrowTable:
     """Anything that speaks the Arrow C interface, or a DataFrame of pandas."""
     if isinstance(table, pa.Table):
-        found = table
+        arrow = table
     elif hasattr(table, "__arrow_c_stream__"):
-        found = pa.RecordBatchReader.from_stream(table).read_all()
+        arrow = pa.RecordBatchReader.from_stream(table).read_all()
     elif hasattr(table, "__arrow_c_array__"):
-        found = pa.Table.from_batches([pa.record_batch(table)])
+        arrow = pa.Table.from_batches([pa.record_batch(table)])
     else:
-        found = pa.Table.from_pandas(table, preserve_index=False)
-    return ArrowTable(name, found.cast(pa.schema(list(map(_without_view, found.schema)))))
+        arrow = pa.Table.from_pandas(table, preserve_index=False)
+    return ArrowTable(name, arrow.cast(pa.schema(list(map(_without_view, arrow.schema)))))
 
 
 def _without_view(field: Any) -> Any:

@@ -205,13 +205,13 @@ def _read(rows: Rows, places: Ints, whose: Any, translated: Sequence[Any]) -> _R
         return _Read(range(len(rows)), first.records, first.reasons)
     records: list[Record | None] = []
     reasons: dict[int, str] = {}
-    own = places.tolist()
-    for index, (place, which) in enumerate(zip(own, whose.tolist())):
+    numbers = places.tolist()
+    for index, (place, which) in enumerate(zip(numbers, whose.tolist())):
         reason = rows.reasons.get(place) or translated[which].reasons.get(place)
         if reason is not None:
             reasons[index] = reason
         records.append(None if reason is not None else translated[which].records[place])
-    return _Read(own, records, reasons)
+    return _Read(numbers, records, reasons)
 
 
 def _filled(times: Ints) -> Ints:

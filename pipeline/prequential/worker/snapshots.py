@@ -119,10 +119,10 @@ class SnapshotReader:
             raise self._trouble
         if self._newest is None:
             return None
-        manifest, found = self._newest
+        manifest, stored = self._newest
         chunks = [
             chunk[0]
-            for chunk in found
+            for chunk in stored
             if chunk is not None and chunk[1] == manifest.generation
         ]
         if len(chunks) < manifest.chunks:
