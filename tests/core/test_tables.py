@@ -132,7 +132,7 @@ NO_STATE = re.compile(
     |\.catalog\.(_registry|columns)\.(streams|entities|classes|ages)
     |\.catalog\.(plans|_plans)\..*\.(owner|entity|estimators\.\d+\.sums\..*|_estimator\.sums\..*)$
     |\.store\.(ids\.entries|links|wheels)
-    |\.pairing\.(pairs|heads|seen|_joint|_used)$|\.pairing\.tables\..*\.(_closed\.|due\.|_found$)
+    |\.pairing\.(pairs|heads|seen|_joint|_used)$|\.pairing\.tables\..*\.(_closed\.|due\.|_due_rows$)
     |\.incidents\.history\.(due|examples|notes)$
     """,
     re.VERBOSE,
