@@ -58,20 +58,20 @@ def on_the_past(
     tally = _Tally(judged=bool(known))
     watched = []
     for past in sequences:
-        its_alarms = by_sequence.get(_key(past), [])
+        past_alarms = by_sequence.get(_key(past), [])
         changes = changes_of(known, past)
         detectors = every_detector(past.config)
         names = {_what(one.detector, one.signal, _params(one)): name_of(one) for one in detectors}
-        raised = [names[_what(alarm.detector, alarm.signal, alarm.params)] for alarm in its_alarms]
+        raised = [names[_what(alarm.detector, alarm.signal, alarm.params)] for alarm in past_alarms]
         for name in names.values():
-            places = np.array([a.outcome for a, by in zip(its_alarms, raised) if by == name], dtype=np.int64)
+            places = np.array([a.outcome for a, by in zip(past_alarms, raised) if by == name], dtype=np.int64)
             tally.add(name, len(past), len(places), [judge(places, changes, len(past), tolerance)])
         if known:
             _add_baselines(tally, len(past), changes, tolerance)
         watched.append(
             Watched(
                 past.stream, past.partition, past.model, past.segment, past.stage, len(past),
-                [change.outcome for change in changes], its_alarms, raised,
+                [change.outcome for change in changes], past_alarms, raised,
             )
         )  # fmt: skip
     return Past(watched, tally.lines(), tolerance + max((one.width for one in known), default=0))

@@ -77,11 +77,11 @@ def _note_labels(state: State, plan: Plan, rows: Ints32) -> None:
     rows = rows[log.kind[rows] == OUTCOME]
     entities = plan.entity[log.sequence[rows]]
     labelled = rows[log.sequence[rows] == columns.first[entities] + columns.single[entities]]
-    whose, labels = plan.entity[log.sequence[labelled]], state.notes.labels
-    for entity in np.unique(whose).tolist():
+    owners, labels = plan.entity[log.sequence[labelled]], state.notes.labels
+    for entity in np.unique(owners).tolist():
         if entity not in labels:
             labels[entity] = LabelDependence(plan.config.dependence_order)
-        labels[entity].update_many(log.label[labelled[whose == entity]].astype(np.int64))
+        labels[entity].update_many(log.label[labelled[owners == entity]].astype(np.int64))
 
 
 def _raised(alarms: Alarms) -> Iterator[tuple[int, int, tuple[float, float, float], str]]:

@@ -79,11 +79,11 @@ class Endings:
             due = share * (known.newest - known.first)
             if due >= _DUE_REPORTS * known.longest:
                 ended.append(Ended(name, frozenset(one.estimators), whole=True))
-        for one_ended in ended:
-            if one_ended.whole:
-                del self._stages[one_ended.stage]
+        for ending in ended:
+            if ending.whole:
+                del self._stages[ending.stage]
             else:
-                for name in one_ended.estimators:
+                for name in ending.estimators:
                     del known.estimators[name]
         self._changing = any(
             config != known.config for one in self._stages.values() for config in one.estimators.values()

@@ -159,7 +159,7 @@ def report(pairs: Sequence[Pair], ending: str = "") -> Iterator[str]:
 
     Of each stream it is one stage, `final` where there is one; pairs with baselines come last, then those
     of a model's stages.
-    `rest` says where more pairs are to be found.
+    `ending` says where more pairs are to be found.
     """
     if not pairs:
         return

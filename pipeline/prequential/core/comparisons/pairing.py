@@ -202,14 +202,14 @@ class Pairing:
             a = entities[self.ends[pair][0]]
             assert a is not None
             by_stream.setdefault(a.stream, []).append(pair)
-        for code, of_stream in by_stream.items():
+        for code, stream_pairs in by_stream.items():
             begun = self._begun.setdefault(code, set())
-            begun.update(map(self._names_of, of_stream))
+            begun.update(map(self._names_of, stream_pairs))
             if len(begun) > self.sharing.get(code, 0):
                 self.sharing[code] = len(begun)
                 self._share(code)
             else:
-                for pair in of_stream:
+                for pair in stream_pairs:
                     self._declare(self._catalog.streams[code], pair, self.sharing[code])
 
     def _names_of(self, pair: int) -> tuple[str, str]:
@@ -389,8 +389,8 @@ class Pairing:
         joint, due = self._joint, []
         of_losses = joint.code[:written] == OF_LOSSES
         for number in np.unique(joint.plan[:written]).tolist():
-            of_plan = joint.plan[:written] == number
-            for place, rows_of_side in enumerate((of_plan & ~of_losses, of_plan & of_losses)):
+            in_plan = joint.plan[:written] == number
+            for place, rows_of_side in enumerate((in_plan & ~of_losses, in_plan & of_losses)):
                 side, rows = self.tables[number].sides[place], np.flatnonzero(rows_of_side).astype(np.int32)
                 while len(rows):
                     done, due_rows = side.consume(joint, rows)

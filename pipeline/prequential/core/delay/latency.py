@@ -298,7 +298,7 @@ def _recent_quantiles(
 
 @inner
 def _of_life(latencies: Latencies, stream: int, shares: Floats, values: Ints) -> int:
-    """Put the quantile of each share, ascending, into `found`; returns the number of labels."""
+    """Put the quantile of each share, ascending, into `values`; returns the number of labels."""
     table, bins = latencies.streams, latencies.bins.counts
     labels = 0
     for bound in range(table.counts.shape[1]):

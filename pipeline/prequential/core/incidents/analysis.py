@@ -98,10 +98,10 @@ def examine(
     if not change.clear and view.binary:
         for name in segments:
             if name in view.names.segments:
-                some = _blocks_of(view, name)
-                other = _change(view, some, first, alarm)
+                segment_blocks = _blocks_of(view, name)
+                other = _change(view, segment_blocks, first, alarm)
                 if other.clear and other.statistic > change.statistic:
-                    segment, blocks, change = name, some, other
+                    segment, blocks, change = name, segment_blocks, other
     return _said(view, blocks, change, segment, first)
 
 

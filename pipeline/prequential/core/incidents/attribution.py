@@ -202,14 +202,14 @@ def _of_weights(phases: Phases, classes: int, names: Names) -> list[Cause]:
     selected = 0.0
     if phases.of_predictions is not None:
         selected = _selection(*phases.of_predictions, classes)
-    some = [
+    weighed = [
         Cause("selection", selected, {}),
         Cause("class_ratio", by_label - max(0.0, selected), _ratios(before, after, classes, names)),
         Cause("persistence", by_repeat - by_label, {}),
     ]
-    some = [one for one in some if one.share > 0]
-    total = math.fsum(one.share for one in some)
-    return [one._replace(share=one.share / max(1.0, total)) for one in some]
+    weighed = [one for one in weighed if one.share > 0]
+    total = math.fsum(one.share for one in weighed)
+    return [one._replace(share=one.share / max(1.0, total)) for one in weighed]
 
 
 def _asked_of_labels(phases: Phases, classes: int) -> tuple[Phase, Phase]:

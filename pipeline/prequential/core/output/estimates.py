@@ -82,18 +82,18 @@ class Estimates:
         tasks = []
         places: dict[int, tuple[int, int]] = {}
         start = 0
-        for number, of_plan in by_plan.items():
+        for number, plan_rows in by_plan.items():
             plan = catalog.plans[number]
             stages = len(plan.stages)
             if not stages:
                 continue
-            first = entities.first[of_plan].astype(np.int64)
-            single = entities.single[of_plan].astype(np.int64)
+            first = entities.first[plan_rows].astype(np.int64)
+            single = entities.single[plan_rows].astype(np.int64)
             sequences = (first[:, None] + np.arange(stages)).ravel()
             # Where `initial` is `final` it isn't computed; positions are those of all stages nevertheless.
             sequences = sequences[(np.arange(stages) >= single[:, None]).ravel()]
-            begins = np.arange(start, start + len(of_plan) * stages, stages) - np.cumsum(single)
-            places.update((row, (begin, len(sequences))) for row, begin in zip(of_plan, begins.tolist()))
+            begins = np.arange(start, start + len(plan_rows) * stages, stages) - np.cumsum(single)
+            places.update((row, (begin, len(sequences))) for row, begin in zip(plan_rows, begins.tolist()))
             positives = catalog.positives(plan)
             for chance in _chances(plan.config):
                 for one in plan.estimators:

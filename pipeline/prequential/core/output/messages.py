@@ -144,8 +144,8 @@ class Reporter:
             begin = 0
             for count, fields in self._rests(about, stream, lines, counts, coverages.get(row)):
                 end = begin + count
-                whose, of_group = lines.who.part(begin, end), at[begin:end]
-                draft.add(stream.name, whose, numbers, of_group, outcomes, ts, columns, fields)
+                whose, value_rows = lines.who.part(begin, end), at[begin:end]
+                draft.add(stream.name, whose, numbers, value_rows, outcomes, ts, columns, fields)
                 begin = end
         return self._writer.write(draft, states.rows)
 

@@ -45,13 +45,13 @@ def _move_columns(
     for stream, then in zip(catalog.streams, saved):
         marks = np.flatnonzero(of_slot[: len(store.marks.segments)] == stream.code)
         rows = np.flatnonzero(of_prediction[: len(store.values.segments)] == stream.code)
-        of_stream, ages = slots[streams == stream.code], then["ages"]
-        moves.move_columns(store, stream, of_stream, marks, rows)
+        stream_slots, ages = slots[streams == stream.code], then["ages"]
+        moves.move_columns(store, stream, stream_slots, marks, rows)
         if tuple(ages) != stream.ages and (ages or stream.ages):
             places = {stream.ages.index(age): i for i, age in enumerate(ages) if age in stream.ages}
             rows = np.flatnonzero(of_prediction[: len(store.values.after_numbers)] == stream.code)
             permute(store.values.after_numbers, rows, places)
-            labels = store.instances.label[of_stream]  # a label is known by its instance
+            labels = store.instances.label[stream_slots]  # a label is known by its instance
             permute(store.label_values.after_numbers, labels[labels > 0], places)
 
 

@@ -125,7 +125,7 @@ def unschedule(wheels: Wheels, links: Links, stream: int, instance: int) -> None
 
 @inner
 def _take(wheels: Wheels, links: Links, stream: int, bucket: int, first: int) -> int:
-    """Empty a bucket; its instances go before `found`, linked by `next`. Returns the first."""
+    """Empty a bucket; its instances go before `first`, linked by `next`. Returns the first."""
     instance = wheels.first[stream, bucket]
     wheels.first[stream, bucket] = 0
     digit = np.uint64(bucket & _MASK)
