@@ -14,14 +14,14 @@ from prequential.core.compiled.kernel import Bytes, Ints, Ints32, inner, kernel
 
 
 class Verdicts(NamedTuple):
-    """By sequence: what its verdicts are made of."""
+    """What the verdicts of sequences are made of, by sequence."""
 
     sequences: Sequences
     pending: Pending
     blocks: Blocks
     recent: Recent
     recent_blocks: Blocks
-    closed: Closed  # not by sequence: for a step's own use
+    closed: Closed  # not by sequence: for a step to write to
 
 
 class Times(NamedTuple):

@@ -104,12 +104,12 @@ class Harm(NamedTuple):
 
 
 class Tests(NamedTuple):
-    """The tests, and views of what `parts_of` and `step` need of them."""
+    """All tests of a detector, with views of their parts (`parts_of`)."""
 
     table: Harm
     pending: Pending  # losses that don't count yet
     blocks: Blocks
-    closed: Closed  # for `step`'s own use
+    closed: Closed  # for `step` to write to
 
 
 class Settings(NamedTuple):

@@ -42,7 +42,7 @@ class Now(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """By block."""
+    """What the losses of blocks add up to, block by block."""
 
     n: Ints  # outcomes
     loss: Floats  # Σ of their losses
@@ -51,7 +51,7 @@ class Losses(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Of several blocks."""
+    """What the losses of several blocks add up to."""
 
     n: int  # outcomes
     loss: float  # Σ of their losses
