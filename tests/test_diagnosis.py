@@ -364,7 +364,7 @@ class TestSummary:
         place = f"(first: {case.folder / 'labels.jsonl'} line 63)"
         assert f"  dropped: 1 labels: label later than the horizon {place}" in lines
         assert "outcomes of elec2: nb 60; 1 predictions and 1 labels wait" in lines
-        assert any(line.startswith("nb ") and "│ initial │ 60 " in line for line in lines)
+        assert any(line.startswith("nb ") and "│ final* │ 60 " in line for line in lines)
         assert "incidents: 0 (drift alarms: 0)" in lines
 
     def test_its_form(self, summary: Row) -> None:
@@ -377,10 +377,10 @@ class TestSummary:
         ]
         assert summary["waiting_labels"] == [{"stream": "elec2", "partition": 0, "labels": 1}]
         assert summary["emission"] is None
-        first, last = summary["sequences"]
-        assert [one["stage"] for one in (first, last)] == ["initial", "final"]
+        (last,) = summary["sequences"]
+        assert (last["stage"], last["same"]) == ("final", ["initial"])
         assert list(last) == [
-            "stream", "partition", "model", "stage", "task", "outcomes", "measures", "course",
+            "stream", "partition", "model", "stage", "task", "outcomes", "measures", "course", "same",
         ]  # fmt: skip
         assert list(last["measures"]) == ["all", "window:1000", "fading:0.999"]
         wrong = [float(i % 4 == 0 and i % 3 == 0) for i in range(60)]
@@ -408,7 +408,7 @@ class TestSummary:
             (x["model"], x["against"], x["stage"]): x
             for x in messages if x["estimator"] == "all" and not x["stage"].startswith("bin")
         }  # fmt: skip
-        assert len(last) == 6
+        assert len(last) == 3  # `initial` is the same
         for one in summary["comparisons"]:
             said = last.pop((one["model"], one["against"], one["stage"]))
             assert one.pop("difference") == said["measures"]["difference"]

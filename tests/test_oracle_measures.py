@@ -184,7 +184,7 @@ class TestPageHinkley:
         }  # fmt: skip
         result = evaluate(*stream_of_losses([0, 0, 1]), detectors=[detector], stages=["final"])
         assert result.alarms == [{
-            "stream": "s", "partition": 0, "model": "m", "segment": None, "stage": "final",
+            "stream": "s", "partition": 0, "model": "m", "segment": None, "stage": "final", "same": None,
             "detector": "page-hinkley", "signal": "error", "outcome": 3, "instance_id": "2",
             "ts": 2, "statistic": pytest.approx(2 / 3), "threshold": 0.6,
             "params": {"delta": 0.0, "lambda": 0.6},

@@ -60,7 +60,7 @@ _COUNT, _STEP = 1_000, 300
 def events(began: int) -> Iterator[Record]:
     """Models with a version each, one much worse; halfway one gets worse, and the next version of it comes.
 
-    Some labels never come, come twice, or have no prediction.
+    Some labels never come, come twice, are revised, or have no prediction.
     """
     rng = random.Random(1)
     for number in range(_COUNT):
@@ -83,6 +83,8 @@ def events(began: int) -> Iterator[Record]:
             yield record("labels", **label)
             if number % 20 == 4:
                 yield record("labels", **label)
+            if number % 20 == 15:
+                yield record("labels", **{**label, "y_true": "no" if yes else "yes"})
         price = {"stream": NUMBERS, "instance_id": number}
         y = rng.gauss(10, 3)
         yield record("predictions", **price, ts=ts, model="m", y_pred=y + rng.gauss(0, 1))
@@ -136,9 +138,10 @@ def test_no_panel_is_empty(kafka: Broker, tmp_path: Path) -> None:
             except AssertionError:
                 assert empty.keys() == EMPTY.keys(), worker.log
             assert empty.keys() == EMPTY.keys()
-            # What PrequentialHarm goes by: the objectives' own tests, two of which say that it is broken.
+            # What PrequentialHarm goes by: the objectives' own tests, one of which says that it is broken.
+            # (That of `nb`, whose errors have jumped once, is worth too few independent outcomes yet.)
             harm = 'sum by (stream, model) (prequential_drift_alarms_total{detector="harm", segment=""}) > 0'
-            wanted = [(CLASSES, "nb"), (CLASSES, "stub")]
+            wanted = [(CLASSES, "stub")]
 
             def broken() -> list[tuple[str, str]]:
                 rows = [row["metric"] for row in ask(address, harm)]

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, Message
 from prequential.core.input.merge import Batch
 from prequential.kafka.fetching import Fetcher
-from prequential.settings.model import Config, WorkerConfig
+from prequential.settings.model import Config, StreamConfig, WorkerConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import Decoded
 from prequential.topics.errors import WorkError
@@ -121,7 +121,9 @@ def test_commits_that_are_rarer_than_ticks_stay_so(commit_every: int, expected: 
     """Messages of each second would make a commit of every half `commit_every`, or of two."""
 
     async def run() -> None:
-        runner = alone(Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=commit_every)))
+        each_second = StreamConfig(emit_every=1_000, emit_comparisons=1_000)
+        worker = WorkerConfig(commit_every=commit_every)
+        runner = alone(Config(kafka=_NOBODY, defaults=each_second, worker=worker))
         assert list(runner.shard.state.ticks) == [1_000]
         reach(runner, [1_000, 1_000, 1_000], 1_000)
         assert runner._tick_has_come is expected

@@ -54,8 +54,8 @@ _CLASSES = StreamConfig(
     segments=("arm",),
     label_horizon=4_000,
     settle=1_000,
-    emit_outcomes=7,
-    emit_every=1_000,
+    emit_outcomes=19,
+    emit_every=3_000,
     period=1_500,
     compare_losses=("error", "log_loss"),
     detectors=(
@@ -93,12 +93,18 @@ _INSTANCES = 24
 _STEP = 300
 
 
-def warm_up(config: Config) -> None:
-    """Compile the loops that shards of a configuration use, or fetch them from numba's cache.
+def detectors_of(config: Config) -> set[str]:
+    """Names of the detectors that shards of a configuration run."""
+    settings = (config.defaults, *config.streams.values())
+    return {one.detector for some in settings for one in every_detector(some)}
 
-    A small shard goes through all there is to evaluate; detectors are those of the configuration.
+
+def warm_up(detectors: Iterable[str]) -> None:
+    """Compile the loops that shards use, or fetch them from numba's cache.
+
+    A small shard goes through all there is to evaluate; of detectors these, by their names.
     """
-    warm_up_detectors({one.detector for some in _settings(config) for one in every_detector(some)})
+    warm_up_detectors(detectors)
     _warm_up_plain()
     shard = Shard(CONFIG)
     _feed(shard, 0)
@@ -111,10 +117,6 @@ def warm_up(config: Config) -> None:
         list(copied.reporter.estimates(copied.part.entities.tolist()))
         list(pair_statuses(copied.pairs))
     shard.last_set()
-
-
-def _settings(config: Config) -> list[StreamConfig]:
-    return [config.defaults, *config.streams.values()]
 
 
 def warm_up_detectors(names: Iterable[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -11,6 +12,9 @@ from typing import Any
 from prequential.settings.model import Config
 
 _NOTICE = "compiling the engine's loops, once for this machine and version: half a minute on two cores"
+
+#: Detectors whose loops this process has, with all others; None before it has any.
+_present: set[str] | None = None
 
 _HELPER = "from prequential.core.warmup import warm_consumers; warm_consumers()"
 
@@ -24,7 +28,12 @@ def compile_loops(tell: Callable[[str], None], config: Config | None = None) -> 
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return
     from numba.core import event  # slow to import: only where loops are used
-    from prequential.core.warmup import warm_up
+    from prequential.core.warmup import detectors_of, warm_up
+
+    global _present
+    needed = detectors_of(config or Config())
+    if _present is not None and needed <= _present:
+        return
 
     class FirstCompilation(event.Listener):
         """Starts another process, which begins with other loops, when something isn't in the cache."""
@@ -41,9 +50,14 @@ def compile_loops(tell: Callable[[str], None], config: Config | None = None) -> 
 
     listener = FirstCompilation()
     event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
+    collecting = gc.isenabled()
+    gc.disable()  # what a compiler makes is needed to its end: looking for garbage meanwhile costs a sixth
     try:
-        warm_up(config or Config())
+        warm_up(needed)
+        _present = needed | (_present or set())
     finally:
+        if collecting:
+            gc.enable()
         event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
         if listener.helper is not None:
             listener.helper.kill()

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, types
 from prequential.core.compiled.bounds import with_bounds
+from prequential.core.compiled.libraries import Part, Whole
 from prequential.core.compiled.loopcache import keep
 
 Ints = npt.NDArray[np.int64]
@@ -77,15 +78,15 @@ def kernel(function: Function) -> Function:
     An index outside of a table is an IndexError without the compiler (`NUMBA_DISABLE_JIT=1`) or with
     `NUMBA_BOUNDSCHECK=1`; else it is undefined.
     """
-    return _from_python(_compiled(function, _nrt=False))
+    return _from_python(_compiled(function, Whole, _nrt=False))
 
 
 def inner(function: Function) -> Function:
-    """Compile a loop that only other loops call, without what Python needs to call it: a third of the work.
+    """Compile a loop that only other loops call: a part of theirs, without machine code of its own.
 
     Called from Python it is the plain Python function, as tests and debuggers want it.
     """
-    return _from_loops(_compiled(function, _nrt=False, no_cpython_wrapper=True))
+    return _from_loops(_compiled(function, Part, _nrt=False, no_cpython_wrapper=True))
 
 
 def inlined(function: Function) -> Function:
@@ -93,7 +94,7 @@ def inlined(function: Function) -> Function:
 
     A call of a loop with many tables costs some 50 ns. What is rare isn't worth the compilation.
     """
-    return _from_loops(_compiled(function, _nrt=False, no_cpython_wrapper=True, forceinline=True))
+    return _from_loops(_compiled(function, Part, _nrt=False, no_cpython_wrapper=True, forceinline=True))
 
 
 def allocating(function: Function) -> Function:
@@ -101,17 +102,20 @@ def allocating(function: Function) -> Function:
 
     As `kernel`, but with numba's reference counts.
     """
-    return _from_python(_compiled(function))
+    return _from_python(_compiled(function, None))
 
 
 def inner_allocating(function: Function) -> Function:
     """The same where only other loops call it."""
-    return _from_loops(_compiled(function, no_cpython_wrapper=True))
+    return _from_loops(_compiled(function, None, no_cpython_wrapper=True))
 
 
-def _compiled(function: Function, **flags: bool) -> Function:
+def _compiled(function: Function, compiler: Any, **flags: Any) -> Function:
+    """By numba's own compiler, or one of `libraries`; parts aren't kept by themselves: wholes have them."""
+    if compiler is not None:
+        flags |= {"pipeline_class": compiler, "no_rewrites": True}  # of expressions of whole arrays
     compiled = _jit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **flags)(function)
-    if compiled is not function:
+    if compiled is not function and compiler is not Part:
         keep(compiled)
     return cast(Function, function if compiled is function else _once(compiled))
 

@@ -135,11 +135,11 @@ def knows(predictions: Predictions, prediction: int) -> bool:
 
 
 @inlined
-def put(
+def _put(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, entity: int,
     position: int, number: int, prediction: int, whose: int, old: int, judged: int, kind: int,
 ) -> None:  # fmt: skip
-    """One row: an outcome of an entity's stage at `position`, or its revision from the label `old`."""
+    """As `put`, a part of the loop that it stands in."""
     log, labels = logs.outcomes, store.labels
     label = store.instances.label[slot]
     row = logs.used[OUTCOMES]
@@ -176,7 +176,46 @@ def put(
         score(log, row, registry, store, stream, slot, prediction, labels.label[label])
 
 
+@inner
+def put(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, entity: int,
+    position: int, number: int, prediction: int, whose: int, old: int, judged: int, kind: int,
+) -> None:  # fmt: skip
+    """One row: an outcome of an entity's stage at `position`, or its revision from the label `old`."""
+    _put(
+        registry, store, logs, record, stream, slot, entity, position, number, prediction, whose, old, judged,
+        kind,
+    )  # fmt: skip
+
+
 @inlined
+def _write(
+    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, entity: int,
+    number: int, model: int, first: int, whose: int, old: int, judged: int, kind: int,
+) -> None:  # fmt: skip
+    """As `write_outcomes`, a part of the loop that it stands in."""
+    streams, predictions, labels = registry.streams, store.predictions, store.labels
+    label = store.instances.label[slot]
+    t0, t1, bins = labels.t0[label], labels.t1[label], streams.bins[stream]
+    initial = earliest_of(predictions, first, model)
+    before_bins = streams.initial[stream] + streams.final[stream]
+    for position in range(before_bins + bins):
+        if position == 0 and streams.initial[stream]:
+            if registry.entities.single[entity]:
+                continue
+            chosen = initial
+        elif position < before_bins:
+            chosen = latest_of(predictions, first, model, _EVER)
+        else:
+            end = end_of_bin(t0, t1, position - before_bins + 1, bins)
+            chosen = latest_of(predictions, first, model, end) or initial
+        _put(
+            registry, store, logs, record, stream, slot, entity, position, number, chosen, whose, old, judged,
+            kind,
+        )  # fmt: skip
+
+
+@inner
 def write_outcomes(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, entity: int,
     number: int, model: int, first: int, whose: int, old: int, judged: int, kind: int,
@@ -185,32 +224,9 @@ def write_outcomes(
 
     There is none for `initial` while it is the same as `final`.
     """
-    streams, predictions, labels = registry.streams, store.predictions, store.labels
-    initial = earliest_of(predictions, first, model)
-    position = 0
-    if streams.initial[stream]:
-        if not registry.entities.single[entity]:
-            put(
-                registry, store, logs, record, stream, slot, entity, position, number, initial, whose, old,
-                judged, kind,
-            )  # fmt: skip
-        position += 1
-    if streams.final[stream]:
-        latest = latest_of(predictions, first, model, _EVER)
-        put(
-            registry, store, logs, record, stream, slot, entity, position, number, latest, whose, old,
-            judged, kind,
-        )  # fmt: skip
-        position += 1
-    label = store.instances.label[slot]
-    t0, t1, bins = labels.t0[label], labels.t1[label], streams.bins[stream]
-    for b in range(1, bins + 1):
-        chosen = latest_of(predictions, first, model, end_of_bin(t0, t1, b, bins))
-        put(
-            registry, store, logs, record, stream, slot, entity, position, number, chosen or initial,
-            whose, old, judged, kind,
-        )  # fmt: skip
-        position += 1
+    _write(
+        registry, store, logs, record, stream, slot, entity, number, model, first, whose, old, judged, kind
+    )
 
 
 @inner
@@ -282,43 +298,39 @@ def _complete_model(
     registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, model: int, first: int
 ) -> None:
     """A model's outcome in all stages, then those of its correction and in its segments."""
-    streams, entities, predictions = registry.streams, registry.entities, store.predictions
+    streams, entities = registry.streams, registry.entities
+    predictions, values = store.predictions, store.values
     label = store.instances.label[slot]
-    y, t1 = store.labels.label[label], store.labels.t1[label]
-    judged = y
-    number = _count(registry, logs, stream, model, t1)
-    if streams.versions[stream]:
-        _note_version(registry, store, model, number, first)
-    if is_twofold(predictions, first, model, t1):
-        entities.twofold[model] = 1
-    write_outcomes(
-        registry, store, logs, record, stream, slot, model, number, model, first, OWN, y, judged, OUTCOME
-    )
-    if entities.corrected[model] and all_corrected(registry, store, stream, slot, model, first):
-        shadow = entities.corrected[model]
-        its = _count(registry, logs, stream, shadow, t1)
-        write_outcomes(
-            registry, store, logs, record, stream, slot, shadow, its, model, first, CORRECTED, y, judged,
-            OUTCOME,
-        )  # fmt: skip
-    keys = streams.keys[stream]
+    y, t1, keys = store.labels.label[label], store.labels.t1[label], streams.keys[stream]
+    corrected = entities.corrected[model]
     head = first
     while predictions.model[head] != model:
         head = predictions.next[head]
-    if keys:
-        own = first_with_segments(store, first, model, keys)
-        for key in range(keys):
-            store.values.segment_numbers[head, key] = 0
-            row = segment_row(registry, store, stream, slot, model, own, key)
-            if row >= 0:
-                add_segment_event(logs, model, row, 1)
-                entity = registry.segment_rows.entity[row]
-                its = _count(registry, logs, stream, entity, t1)
-                store.values.segment_numbers[head, key] = its
-                write_outcomes(
-                    registry, store, logs, record, stream, slot, entity, its, model, first, OWN, y, judged,
-                    OUTCOME,
-                )  # fmt: skip
+    with_segments = first_with_segments(store, first, model, keys) if keys else 0
+    for which in range(2 + keys):  # the model, its correction, its segments
+        entity, whose, key = model, OWN, which - 2
+        if which == 1:
+            if not corrected or not all_corrected(registry, store, stream, slot, model, first):
+                continue
+            entity, whose = corrected, CORRECTED
+        elif which > 1:
+            values.segment_numbers[head, key] = 0
+            row = segment_row(registry, store, stream, slot, model, with_segments, key)
+            if row < 0:
+                continue
+            add_segment_event(logs, model, row, 1)
+            entity = registry.segment_rows.entity[row]
+        number = _count(registry, logs, stream, entity, t1)
+        if which == 0:
+            if streams.versions[stream]:
+                _note_version(registry, store, model, number, first)
+            if is_twofold(predictions, first, model, t1):
+                entities.twofold[model] = 1
+        elif which > 1:
+            values.segment_numbers[head, key] = number
+        _write(
+            registry, store, logs, record, stream, slot, entity, number, model, first, whose, y, y, OUTCOME
+        )
 
 
 @inner

@@ -62,6 +62,10 @@ from prequential.core.tables.streams import Registry, count_label, lift
 #: sequence than `final`.
 DONE, FULL, EMIT, NEW_SEGMENT, NEW_NAMES, NEW_STAGE = range(6)
 
+#: What follows from a record, in place of the time until which its instance's state lasts: nothing, or that
+#: its label meets the predictions that wait.
+_NOTHING, _MEETS = -(1 << 62), -(1 << 62) + 1
+
 #: Why a record is refused.
 TAKEN, TOO_MANY_INSTANCES, TOO_MANY_PREDICTIONS = range(3)
 
@@ -151,11 +155,16 @@ def join(
         if not slot:
             slot = _remember(rows, i, store, logs, stream)
         if rows.kind[i] == INSTANCE:
-            _instance(rows, i, registry, store, logs, stream, slot)
+            deadline = _instance(rows, i, registry, store, logs, stream, slot)
         elif rows.kind[i] == PREDICTION:
-            _prediction(rows, i, registry, store, logs, stream, slot)
+            deadline = _prediction(rows, i, registry, store, logs, stream, slot)
         else:
-            _label(rows, i, registry, store, logs, stream, slot)
+            deadline = _label(rows, i, registry, store, logs, stream, slot)
+        if deadline == _MEETS:
+            _settle(i, registry, store, logs, stream, slot)
+            deadline = clock + streams.settle[stream]
+        if deadline != _NOTHING:
+            _run_until(registry, store, stream, slot, deadline)
         if wheels.next_due[stream] < clock and not run_out(registry, store, logs, stream):
             used[OVERDUE] = stream + 1
             return i + 1, FULL
@@ -307,7 +316,8 @@ def _note_instance(rows: Rows, i: int, registry: Registry, store: Store, stream:
 @inlined
 def _instance(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
-) -> None:
+) -> int:
+    """What an instance does; returns until when its state lasts, or `_NOTHING`."""
     streams, instances, labels = registry.streams, store.instances, store.labels
     horizon, ts, version = streams.horizon[stream], rows.ts[i], rows.version[i]
     state, known = instances.state[slot], instances.version[slot]
@@ -315,44 +325,43 @@ def _instance(
         instances.state[slot] = WAITING
         instances.version[slot] = version
         _note_instance(rows, i, registry, store, stream, slot)
-        _run_until(registry, store, stream, slot, ts + horizon)
-        return
+        return ts + horizon
     if state == EXPIRED or (state == SETTLED and known != NO_VERSION and version <= known):
         streams.duplicate_instances[stream] += 1
         note_dropped(logs, DUPLICATE + INSTANCE, i)
-        return
+        return _NOTHING
     if state == SETTLED:
         instances.version[slot] = version
-        return
+        return _NOTHING
     label = instances.label[slot]
     t0 = store.links.deadline[slot] - horizon if state == WAITING else labels.t0[label]
     if known != NO_VERSION and ts >= t0 and version <= known:
         streams.duplicate_instances[stream] += 1
         note_dropped(logs, DUPLICATE + INSTANCE, i)
-        return
+        return _NOTHING
     _note_instance(rows, i, registry, store, stream, slot)
     t0 = ts if known == NO_VERSION else min(t0, ts)
     instances.version[slot] = version if known == NO_VERSION else max(version, known)
     if state == WAITING:
-        _run_until(registry, store, stream, slot, t0 + horizon)
-    elif labels.t1[label] - t0 > horizon:
+        return t0 + horizon
+    if labels.t1[label] - t0 > horizon:
         _label_was_late(registry, store, logs, stream, slot, t0 + horizon)
-    else:
-        labels.t0[label] = t0
+        return t0 + horizon
+    labels.t0[label] = t0
+    return _NOTHING
 
 
 @inner
 def _label_was_late(
     registry: Registry, store: Store, logs: Logs, stream: int, slot: int, deadline: int
 ) -> None:
-    """A waiting label turned out to be later than the horizon: the instance waits without it."""
+    """A waiting label turned out to be later than the horizon: the instance waits on without it."""
     registry.streams.late_label[stream] += 1
     beyond = store.labels.t1[store.instances.label[slot]] - deadline
     add_latency(logs, stream, beyond, registry.streams.clock[stream], 1)
     registry.streams.waiting_labels[stream] -= 1
     drop_label(store, slot)
     store.instances.state[slot] = WAITING
-    _run_until(registry, store, stream, slot, deadline)
 
 
 # ---- predictions
@@ -467,48 +476,66 @@ def _corrected(rows: Rows, i: int, registry: Registry, stream: int) -> int:
 @inlined
 def _prediction(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
-) -> None:
+) -> int:
+    """What a prediction does; returns until when its instance's state lasts, `_MEETS` or `_NOTHING`."""
     streams, entities = registry.streams, registry.entities
-    instances, predictions, labels = store.instances, store.predictions, store.labels
+    instances, labels = store.instances, store.labels
     horizon, ts, model = streams.horizon[stream], rows.ts[i], rows.model[i]
     state = instances.state[slot]
-    if state == UNKNOWN:
-        instances.state[slot] = WAITING
-        _add_prediction(rows, i, registry, store, logs, stream, slot)
-        _run_until(registry, store, stream, slot, ts + horizon)
-    elif state == WAITING:
-        if _repeats(rows, i, registry, store, stream, slot):
-            entities.duplicate[model] += 1
-            note_dropped(logs, DUPLICATE + PREDICTION, i)
-            return
-        _add_prediction(rows, i, registry, store, logs, stream, slot)
-        if instances.version[slot] == NO_VERSION and ts + horizon < store.links.deadline[slot]:
-            _run_until(registry, store, stream, slot, ts + horizon)
-    elif state == EXPIRED:
+    if state == EXPIRED:
         entities.expired[model] += 1
         note_dropped(logs, EXPIRED_PREDICTION, i)
-    elif ts > labels.t1[instances.label[slot]]:
+        return _NOTHING
+    if state in (LABELLED, SETTLED) and ts > labels.t1[instances.label[slot]]:
         entities.late[model] += 1
         note_dropped(logs, LATE_PREDICTION, i)
-    elif state == SETTLED:
-        row = instances.first[slot]
-        while row:
-            if predictions.model[row] == model:
-                entities.duplicate[model] += 1
-                note_dropped(logs, DUPLICATE + PREDICTION, i)
-                return
-            row = predictions.next[row]
-        row = _add_prediction(rows, i, registry, store, logs, stream, slot)
-        _take_labels_baselines(store, slot, row)
-        if instances.version[slot] == NO_VERSION:
-            streams.predictions_without_instance[stream] += 1
-        complete_late(registry, store, logs, i, stream, slot, row)
-        if streams.compared[stream]:
-            refer(registry, store, logs, i, stream, slot, row)
-        drop_probabilities(store.pools, store.probabilities, predictions.extra[row])
-        remember_numbers(registry, store, row)
-    else:
-        _first_counting(rows, i, registry, store, logs, stream, slot)
+        return _NOTHING
+    if (state == WAITING and _repeats(rows, i, registry, store, stream, slot)) or (
+        state == SETTLED and _has_said(store.predictions, instances.first[slot], model)
+    ):
+        entities.duplicate[model] += 1
+        note_dropped(logs, DUPLICATE + PREDICTION, i)
+        return _NOTHING
+    unbounded = instances.version[slot] == NO_VERSION
+    t0 = ts
+    if state == LABELLED:
+        label = instances.label[slot]
+        t0 = ts if unbounded else labels.t0[label]
+        if labels.t1[label] - t0 > horizon:
+            _label_was_late(registry, store, logs, stream, slot, t0 + horizon)
+            _add_prediction(rows, i, registry, store, logs, stream, slot)
+            return t0 + horizon
+    row = _add_prediction(rows, i, registry, store, logs, stream, slot)
+    if state == UNKNOWN:
+        instances.state[slot] = WAITING
+        return ts + horizon
+    if state == WAITING:
+        sooner = unbounded and ts + horizon < store.links.deadline[slot]
+        return ts + horizon if sooner else _NOTHING
+    _take_labels_baselines(store, slot, row)
+    if state == LABELLED:
+        streams.waiting_labels[stream] -= 1
+        labels.t0[instances.label[slot]] = t0
+        return _MEETS
+    if unbounded:
+        streams.predictions_without_instance[stream] += 1
+    complete_late(registry, store, logs, i, stream, slot, row)
+    if streams.compared[stream]:
+        refer(registry, store, logs, i, stream, slot, row)
+    drop_probabilities(store.pools, store.probabilities, store.predictions.extra[row])
+    remember_numbers(registry, store, row)
+    return _NOTHING
+
+
+@inner
+def _has_said(predictions: Predictions, first: int, model: int) -> bool:
+    """Whether a list has a prediction of a model."""
+    row = first
+    while row:
+        if predictions.model[row] == model:
+            return True
+        row = predictions.next[row]
+    return False
 
 
 @inner
@@ -519,58 +546,41 @@ def _take_labels_baselines(store: Store, slot: int, prediction: int) -> None:
     store.predictions.majority[prediction] = store.labels.majority[label]
 
 
-@inner
-def _first_counting(
-    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
-) -> None:
-    """A prediction that counts, where a label waits for one."""
-    streams, instances, labels = registry.streams, store.instances, store.labels
-    horizon, label = streams.horizon[stream], instances.label[slot]
-    t0 = rows.ts[i] if instances.version[slot] == NO_VERSION else labels.t0[label]
-    late = labels.t1[label] - t0 > horizon
-    if late:
-        _label_was_late(registry, store, logs, stream, slot, t0 + horizon)
-    row = _add_prediction(rows, i, registry, store, logs, stream, slot)
-    if not late:
-        streams.waiting_labels[stream] -= 1
-        _take_labels_baselines(store, slot, row)
-        labels.t0[label] = t0
-        _settle(i, registry, store, logs, stream, slot)
-
-
 # ---- labels
 
 
 @inlined
-def _label(rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> None:
+def _label(rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> int:
+    """What a label does; returns until when its instance's state lasts, `_MEETS` or `_NOTHING`."""
     streams, instances, labels = registry.streams, store.instances, store.labels
     state, y = instances.state[slot], rows.label[i]
     if state in (UNKNOWN, WAITING):
-        _first_label(rows, i, registry, store, logs, stream, slot)
-        return
+        return _first_label(rows, i, registry, store, logs, stream, slot)
     if state == EXPIRED:
         streams.late_label[stream] += 1
         deadline = instances.version[slot] + streams.horizon[stream]
         add_latency(logs, stream, rows.ts[i] - deadline, registry.streams.clock[stream], 1)
         note_dropped(logs, LATE_LABEL, i)
-        return
+        return _NOTHING
     label = instances.label[slot]
     regression = streams.regression[stream]
     if (labels.number[label] == rows.number[i]) if regression else (labels.label[label] == y):
         streams.duplicate_labels[stream] += 1
         note_dropped(logs, DUPLICATE + LABEL, i)
-        return
+        return _NOTHING
     old = labels.label[label]
     labels.label[label], labels.number[label] = y, rows.number[i]
     streams.revisions[stream] += 1
     if state == SETTLED:
         revise(registry, store, logs, i, stream, slot, old)
+    return _NOTHING
 
 
 @inlined
 def _first_label(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
-) -> None:
+) -> int:
+    """An instance's first label: it is too late, meets what waits, or waits itself."""
     streams, instances, labels = registry.streams, store.instances, store.labels
     horizon, t1 = streams.horizon[stream], rows.ts[i]
     waited = instances.state[slot] == WAITING
@@ -579,7 +589,7 @@ def _first_label(
         streams.late_label[stream] += 1
         add_latency(logs, stream, t1 - t0 - horizon, streams.clock[stream], 1)
         note_dropped(logs, LATE_LABEL, i)
-        return
+        return _NOTHING
     label = take_row(store.pools, LABELS, labels.next)
     instances.label[slot] = label
     labels.t1[label], labels.t0[label] = t1, t0
@@ -590,11 +600,10 @@ def _first_label(
         count_label(streams, registry.classes, registry.pairs, stream, rows.label[i])
     _drop_late(registry, store, logs, stream, slot, t1)
     if instances.first[slot]:
-        _settle(i, registry, store, logs, stream, slot)
-        return
+        return _MEETS
     instances.state[slot] = LABELLED
     streams.waiting_labels[stream] += 1
-    _run_until(registry, store, stream, slot, t1 + horizon)
+    return t1 + horizon
 
 
 @inlined
@@ -670,4 +679,3 @@ def _settle(i: int, registry: Registry, store: Store, logs: Logs, stream: int, s
         drop_probabilities(store.pools, store.probabilities, predictions.extra[row])
         row = predictions.next[row]
     remember_numbers(registry, store, instances.first[slot])
-    _run_until(registry, store, stream, slot, streams.clock[stream] + streams.settle[stream])

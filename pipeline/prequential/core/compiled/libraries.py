@@ -1,0 +1,107 @@
+"""What numba makes of a loop that only other loops call: code to be linked into theirs, and no more.
+
+numba optimises a loop, and makes machine code of it, for itself and once more for each loop above it. Here
+that is done once, for the loop that Python calls, with all those that it calls in one piece.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core import codegen, compiler, typed_passes
+from numba.core.compiler_machinery import AnalysisPass, register_pass
+
+
+class _Whole(codegen.JITCodeLibrary):
+    """Of a loop that Python calls. One optimisation: numba's first, cheaper one is for reference counts."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        manager, builder = self._codegen._module_pass_manager()  # type: ignore[no-untyped-call]
+        manager.run(self._final_module, builder)
+
+
+class _Part(_Whole):
+    """Of a loop that only other loops call: it has no machine code, and no address."""
+
+    def __init__(self, generator: Any, name: str) -> None:
+        super().__init__(_NoEnvironment(generator), name)  # type: ignore[no-untyped-call]
+
+    def _optimize_final_module(self) -> None:
+        """Later, as a part of others."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """None: nobody calls it from outside."""
+        self._ensure_finalized()  # type: ignore[no-untyped-call]
+        return 0
+
+
+class _NoEnvironment:
+    """A code generator for parts; their environments, which Python's objects would need, aren't set."""
+
+    def __init__(self, generator: Any) -> None:
+        self._generator = generator
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._generator, name)
+
+    def set_env(self, env_name: str, env: Any) -> None:
+        """Nothing: no loop without a wrapper for Python has use of one."""
+
+
+class _AsLibrary(AnalysisPass):
+    """Before a loop becomes code: where it is put."""
+
+    library: type[_Whole]
+
+    def __init__(self) -> None:
+        AnalysisPass.__init__(self)  # type: ignore[no-untyped-call]
+
+    def run_pass(self, state: Any) -> bool:
+        """Choose it; nothing of the loop changes."""
+        state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return False
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)  # type: ignore[no-untyped-call]
+class _AsWhole(_AsLibrary):
+    _name = "prequential_whole"
+    library = _Whole
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)  # type: ignore[no-untyped-call]
+class _AsPart(_AsLibrary):
+    _name = "prequential_part"
+    library = _Part
+
+
+class _Compiler(compiler.CompilerBase):
+    where: type[_AsLibrary]
+
+    def define_pipelines(self) -> list[Any]:
+        """numba's own, with the choice of a library."""
+        passes: Any = _build(self.state)
+        passes.add_pass_after(self.where, typed_passes.AnnotateTypes)
+        passes.finalize()
+        return [passes]
+
+
+_build: Any = compiler.DefaultPassBuilder.define_nopython_pipeline
+
+
+class Whole(_Compiler):
+    """numba's compiler for loops that Python calls."""
+
+    where = _AsWhole
+
+
+class Part(_Compiler):
+    """numba's compiler for loops that only other loops call."""
+
+    where = _AsPart
