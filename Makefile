@@ -26,7 +26,7 @@ LARGE := PREQUENTIAL_TESTS=large
 SOURCES := $(shell find topics pipeline -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick nightly lint bench fuzz chaos docs manifests matrix pins audit sbom clean
+.PHONY: help demo test quick nightly lint bench fuzz chaos docs manifests matrix pins audit wheel sbom clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,10 @@ pins: $(RELEASE)/.ready ## the image's packages resolved anew: deploy/requiremen
 audit: $(RELEASE)/.ready ## known vulnerabilities of the image's packages; fails where the database can't be reached
 	$(RELEASE)/bin/pip-audit --strict --disable-pip --require-hashes -r deploy/requirements.txt $(ARGS)
 	$(RELEASE)/bin/pip-audit --strict --disable-pip --require-hashes -r deploy/requirements-feeder.txt $(ARGS)
+
+wheel: $(RELEASE)/.ready ## wheels, in dist/: of the sources, and one for this platform with the engine's loops in it
+	$(RELEASE)/bin/python -m build --wheel --outdir dist .
+	$(RELEASE)/bin/python deploy/wheel.py dist/prequential-*-py3-none-any.whl
 
 sbom: $(RELEASE)/.ready ## the image's bill of materials (CycloneDX), in dist/
 	@mkdir -p dist

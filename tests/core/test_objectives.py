@@ -18,6 +18,8 @@ from prequential.settings.model import Config, DetectorConfig, Objective, Stream
 from prequential.topics.outputs import Alarm
 from test_comparisons import world_of_verdicts
 
+from tests.nightly import few
+
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
 
@@ -95,7 +97,7 @@ CASES: list[tuple[dict[str, float], str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("bounds", "signal", "params"), CASES)
+@pytest.mark.parametrize(("bounds", "signal", "params"), few(CASES, 3))
 def test_a_bound_is_tested_by_its_losses(
     bounds: dict[str, float], signal: str, params: dict[str, Any]
 ) -> None:

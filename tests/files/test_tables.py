@@ -253,7 +253,7 @@ class TestOneFile:
         timeless = digits(run("", "--predictions", path, "--labels", path))
         for files in (found, timeless):
             last = {(m["stage"], m["estimator"]): m for m in map(json.loads, files["metrics"].splitlines())}
-            own = last["initial", "all"]
+            own = last["final", "all"]
             truth = [row["y_true"] for row in rows]
             assert own["outcomes"] == len(rows)
             assert own["measures"]["p_per"] == sum(a == b for a, b in pairwise(truth)) / len(rows)

@@ -34,6 +34,8 @@ from prequential.core.estimators.sums import OF_CLASSES, SPREAD, is_any
 from prequential.core.tables import outcomes, scores
 from prequential.core.tables.outcomes import OUTCOME, REVISION, Log
 
+from tests.nightly import few
+
 sides = from_python(window._sides)
 
 ROWS = 1200
@@ -113,7 +115,7 @@ def spread(of: list[dict[str, float]], decays: list[float] | float = 1.0) -> flo
 
 
 @pytest.mark.parametrize("numbers", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", few(range(4)))
 def test_all_state_is_that_of_plain_loops(seed: int, numbers: bool) -> None:
     log = random_log(seed, ROWS, numbers=numbers)
     consumers = consumed(log, random_cuts(seed, ROWS), numbers=numbers)

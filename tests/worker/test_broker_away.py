@@ -19,6 +19,7 @@ from processes import WorkerProcess, await_published, await_ready, eventually, w
 from workload import Sender, records
 
 from tests.brokers import JavaBroker, launch
+from tests.nightly import few
 from tests.skipping import or_skip
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -96,7 +97,7 @@ def struck(
     return worker
 
 
-@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+@pytest.mark.parametrize("number", few([signal.SIGKILL, signal.SIGSTOP]))
 def test_a_recovering_worker_waits_for_a_broker(
     number: signal.Signals, broker: JavaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,6 +112,7 @@ class Deaths:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("cluster", [2], indirect=True)
 def test_whoever_dies_whenever(
     cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -27,6 +27,8 @@ from processes import (
 )
 from workload import Sender, records
 
+from tests.nightly import few
+
 pytestmark = pytest.mark.kafka
 
 _EMIT = {"emit": {"outcomes": 10, "every": None}}
@@ -61,7 +63,7 @@ def test_a_record_that_is_gone_in_a_run_is_told_of_its_shard_alone(cluster: Kafk
 
 
 @pytest.mark.parametrize("cluster", [2], indirect=True)
-@pytest.mark.parametrize(("names", "options"), [(("labels",), []), (INPUTS, ["--rebuild"])])
+@pytest.mark.parametrize(("names", "options"), few([(("labels",), []), (INPUTS, ["--rebuild"])]))
 def test_a_shard_that_lost_records_halts_alone_until_that_is_accepted(
     cluster: KafkaConfig, tmp_path: Path, names: tuple[str, ...], options: list[str]
 ) -> None:

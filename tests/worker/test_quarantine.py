@@ -313,7 +313,8 @@ _POISONED = Record("labels", b"s-0", b'{"stream":"s-0","instance_id":"poison","y
             ("engine", "error", 3, (3, 5), "ValueError: the engine fails"),
             ("engine", "crash", 2, (4, 6), _WITHOUT),
             ("decoder", "error", 3, (3, 5), "ValueError: the decoder fails"),
-        ]
+        ],
+        keep=0,
     ),
 )
 def test_workers_die_and_the_shard_goes_on(

@@ -41,6 +41,7 @@ from processes import (
 from workload import Sender, records
 
 from tests.brokers import READY_SECONDS, Broker, launch
+from tests.nightly import few
 from tests.skipping import or_skip
 
 pytestmark = pytest.mark.kafka
@@ -230,7 +231,7 @@ WRONG: Mapping[str, Mapping[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("wrong", few(WRONG))
 def test_what_is_wrong_is_one_sentence_without_the_secret(
     admin: KafkaConfig, wrong: str, tmp_path: Path
 ) -> None:

@@ -77,6 +77,7 @@ def remove(kafka: KafkaConfig) -> None:
         removed.result(HANGS)
 
 
+@pytest.mark.nightly
 def test_topics_that_retention_has_emptied(cluster: KafkaConfig, tmp_path: Path) -> None:
     """All was read, so nothing is missing: the next worker goes on, though even the last offset is gone."""
     config = write_config(tmp_path, cluster, defaults={"emit": {"outcomes": 10, "every": None}})

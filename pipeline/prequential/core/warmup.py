@@ -25,6 +25,7 @@ from prequential.core.input.plain import Parser
 from prequential.core.measures.registry import NAMES, OF_NUMBERS
 from prequential.core.shard import Shard
 from prequential.core.snapshot import read_snapshot
+from prequential.core.state import State
 from prequential.core.tables.alarms import new_alarms
 from prequential.core.tables.outcomes import new_log
 from prequential.settings.model import (
@@ -107,6 +108,7 @@ def warm_up(detectors: Iterable[str]) -> None:
     warm_up_detectors(detectors)
     _warm_up_plain()
     shard = Shard(CONFIG)
+    _warm_up_rare(shard.state)
     _feed(shard, 0)
     parts = list(shard.snapshot())
     shard = Shard(CONFIG)
@@ -139,6 +141,15 @@ def _warm_up_plain() -> None:
         shard.advance([_STEP] * 3, 1)
 
 
+def _warm_up_rare(state: State) -> None:
+    """Compile the loops for what doesn't happen to a small shard."""
+    counts, sums = np.zeros(0, np.int64), np.zeros(0)
+    losses = change_point.Losses(counts, sums, sums, counts)
+    change_point.best_split(losses, 0, 0, change_point.Totals(0, 0.0, 0.0), True)
+    change_point.best_move(np.zeros((0, 0)), 0, 0, 0, 0, sums, sums)
+    coverage.take_out(state.accounts.coverage, state.logs.events, 0)
+
+
 def warm_consumers() -> None:
     """Compile the loops that read the join's logs, by letting them read empty ones.
 
@@ -160,13 +171,9 @@ def warm_consumers() -> None:
     past = state.incidents.history
     history.follow(past, logs.outcomes, 0, 0, logs.events, 0, 0, catalog.registry.entities)
     history.follow_events(past, logs.events, 0, 0)
-    counts, sums = np.zeros(0, np.int64), np.zeros(0)
-    losses = change_point.Losses(counts, sums, sums, counts)
-    change_point.best_split(losses, 0, 0, change_point.Totals(0, 0.0, 0.0), True)
-    change_point.best_move(np.zeros((0, 0)), 0, 0, 0, 0, sums, sums)
+    _warm_up_rare(state)
     accounts.periods = periods.update(accounts.periods, logs.events, 0, 0)
     accounts.coverage = coverage.update(accounts.coverage, logs.events, 0, 0)
-    coverage.take_out(accounts.coverage, logs.events, 0)
     accounts.expected = following.update(accounts.expected, logs.events, 0, 0)
     look(begin(accounts.expected, 1), 1, nothing, 0)
     accounts.selection = selection.update(accounts.selection, logs.events, 0, 0)

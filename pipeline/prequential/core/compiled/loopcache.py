@@ -8,12 +8,14 @@ any file has that the loops in its closure stand in, or that these import.
 A file that is torn, or can't be read or written, costs time and one warning: its loops are compiled again.
 
 With `NUMBA_CACHE_DIR` they are kept there, also where nothing can be written, as in an image; else beside the
-sources, or in the user's cache directory.
+sources, or in the user's cache directory. A platform wheel (`make wheel`) brings its own, compiled for a
+processor that many have: they are looked up first.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import pickle
 import re
@@ -23,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from llvmlite import binding  # type: ignore[import-untyped]
 from numba.core import caching
 
 _log = logging.getLogger(__name__)
@@ -142,6 +145,27 @@ def description(function: Any) -> str:
     return f"{function.__module__}.{function.__qualname__}({', '.join(parts)})"
 
 
+#: Loops that came with the package, and what they are compiled for: `target` of `TARGET`.
+SHIPPED = Path(__file__).with_name("loops")
+TARGET = "target.json"
+
+
+@cache
+def shipped_target() -> tuple[str, str, str] | None:
+    """What shipped loops are compiled for (triple, processor, features); None: none can run here.
+
+    They need the instructions of their `features`, by LLVM's names.
+    """
+    try:
+        said = json.loads((SHIPPED / TARGET).read_text())
+    except FileNotFoundError:
+        return None
+    triple, processor, features = said["target"]
+    has: Any = binding.get_host_cpu_features()
+    fits = triple == binding.get_process_triple() and all(map(has.get, said["features"]))
+    return (triple, processor, features) if fits else None
+
+
 class LoopCache(caching.FunctionCache):
     """What is compiled of one function, kept as far as that is possible."""
 
@@ -151,15 +175,26 @@ class LoopCache(caching.FunctionCache):
         super().__init__(py_func)  # type: ignore[no-untyped-call]
         stamps = "".join(map(stamp, sorted(sources(py_func))))
         self._cache_file = _Files(self._cache_path, self._impl.filename_base, stamps)  # type: ignore[no-untyped-call]
+        self._shipped = None
+        if shipped_target() is not None:
+            self._shipped = _Files(str(SHIPPED), self._impl.filename_base, stamps)  # type: ignore[no-untyped-call]
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         """What a compiled loop is found by: types, processor, bytecode, closure."""
+        return self._key(sig, codegen.magic_tuple())
+
+    def _key(self, sig: Any, target: Any) -> Any:
         made_of = self._py_func.__code__.co_code + description(self._py_func).encode()
-        return sig, codegen.magic_tuple(), hashlib.sha256(made_of).hexdigest()
+        return sig, target, hashlib.sha256(made_of).hexdigest()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """A compiled loop; None where there is none that can be used."""
         try:
+            if self._shipped is not None:
+                target_context.refresh()
+                data = self._shipped.load(self._key(sig, shipped_target()))  # type: ignore[no-untyped-call]
+                if data is not None:
+                    return self._impl.rebuild(target_context, data)
             return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         except Exception as error:  # whatever unpickling makes of bytes
             self._warn("read", error)
