@@ -97,6 +97,9 @@ TABLES: dict[str, Callable[[list[Row]], Any]] = {
     "categories": lambda rows: pd.DataFrame(rows).astype({"stream": "category", "instance_id": "category"}),
     "times": lambda rows: pl.DataFrame(rows).with_columns(pl.col("ts").cast(pl.Datetime("ms", "UTC"))),
     "lazy strings": lambda rows: pd.DataFrame(rows).convert_dtypes(),
+    "an index": lambda rows: pd.DataFrame(rows).set_index("instance_id"),
+    "pieces": lambda rows: pd.concat([pd.DataFrame(rows[:700]), pd.DataFrame(rows[700:])]),
+    "objects": lambda rows: pd.DataFrame(rows).astype({"stream": object, "instance_id": object}),
 }  # fmt: skip
 
 

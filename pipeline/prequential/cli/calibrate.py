@@ -16,10 +16,10 @@ from prequential.cli.sources import (
     as_it_is,
     given_sources,
     notice,
-    progress_bar,
     read_past,
 )
 from prequential.program.compilation import compile_loops
+from prequential.program.progress import progress_bar
 from prequential.replay.table import print_wide
 from prequential.settings.budget import DEFAULT_BUDGET, parse_budget
 from prequential.topics.errors import WorkError

@@ -13,12 +13,12 @@ from prequential.cli.sources import (
     add_source_options,
     given_sources,
     notice,
-    progress_bar,
     read_sources,
 )
 from prequential.core.past.course import Courses
 from prequential.diagnosis.findings import findings
 from prequential.program.compilation import compile_loops
+from prequential.program.progress import progress_bar
 from prequential.replay.sources import Located, replay
 from prequential.replay.summary import Account, Emission, Place, emission_of, refuse_reused_ids, why
 from prequential.replay.text import show

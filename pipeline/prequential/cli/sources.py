@@ -8,27 +8,18 @@ from collections.abc import Callable
 from typing import Any
 
 from prequential.past.sequences import Sequence, sequences
+from prequential.program.progress import progress_bar, reading
 from prequential.replay.sources import Located
 from prequential.replay.summary import Account, why
 from prequential.settings.model import Config
 from prequential.tables.opening import open_sources
-from prequential.tables.rows import Progress as Reading
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Output
 from prequential.topics.reasons import printable
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import Progress
 from rich.table import Table
-from rich.text import Text
 
 
 def add_source_options(parser: argparse.ArgumentParser) -> Any:
@@ -62,17 +53,7 @@ def read_sources(
 ) -> list[Located]:
     """Read the files; raises UsageError or WorkError if one can't be."""
     paths = {KINDS.index(kind): getattr(args, kind) for kind in given}
-    return open_sources(config, paths, lambda kind: _reading(progress, KINDS[kind]))
-
-
-def _reading(progress: Progress, kind: str) -> Reading:
-    """Shows how far the reading of a file is; its rows are known by the share that has been read."""
-    task = progress.add_task(f"reading {kind}", total=None)
-
-    def advance(rows: int, share: float | None) -> None:
-        progress.update(task, completed=rows, total=rows / share if share else None)
-
-    return advance
+    return open_sources(config, paths, lambda kind: reading(progress, KINDS[kind]))
 
 
 def read_past(
@@ -87,23 +68,6 @@ def read_past(
     if not past:
         raise WorkError(printable(why(account.summary(None), account.facts())))
     return past
-
-
-class _Rate(ProgressColumn):
-    """Records a second."""
-
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:,.0f} records/s")
-
-
-def progress_bar() -> Progress:
-    """A bar with rate and time left, where standard error is a terminal."""
-    console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), _Rate(), TimeRemainingColumn(),
-        console=console, transient=True, disable=not console.is_terminal,
-    )  # fmt: skip
 
 
 def as_it_is(table: Table, console: Console) -> Table:

@@ -7,35 +7,98 @@ from math import nan
 from typing import Any
 
 import numpy as np
-from prequential.core.catalog.plans import Plan
-from prequential.core.compiled.kernel import Ints32
+from prequential.core.catalog.plans import Plan, Repeatedly
+from prequential.core.compiled.kernel import Ints32, columns_of
 from prequential.core.details.label_dependence import LabelDependence
 from prequential.core.incidents.incidents import ALARM, WARNING, Raised
 from prequential.core.output.messages import Reporter
 from prequential.core.state import State
 from prequential.core.tables.alarms import Alarms
+from prequential.core.tables.logs import OUTCOMES
 from prequential.core.tables.outcomes import OUTCOME, REFERENCE
 from prequential.settings.stages import parse as parse_stage
 
 
-def evaluate(state: State, reporter: Reporter, count: int, records: Sequence[Any]) -> list[Raised]:
-    """Let all that is by sequence take over `count` rows of the outcome log.
+class Evaluation:
+    """Estimators and detectors of a shard on the outcome log, whole or from row to row.
 
-    `records` are the micro-batch's, which the log's rows refer to. Returns alarms and warnings in the order
-    of records.
+    `read` lets them take over what is new in the log, as often as one likes; `finish` comes before the log is
+    emptied. What comes of it is the same, however often that was.
     """
-    catalog, log = state.catalog, state.logs.outcomes
-    plans, counts = log.plan[:count], log.kind[:count] != REFERENCE
-    numbers = [int(plans[0])] if (plans == plans[0]).all() else np.unique(plans).tolist()
-    first = catalog.columns.entities.first
-    ordered: list[tuple[tuple[int, ...], Raised]] = []
-    for number in numbers:
-        plan = catalog.plans[number]
-        rows = np.flatnonzero((plans == number) & counts).astype(np.int32)
-        if "dependence" in plan.config.details and not plan.numbers:
-            _note_labels(state, plan, rows)
-        _keep(state, plan, rows)
-        alarms = plan.consume(log, rows, catalog.positives(plan))
+
+    def __init__(self, state: State, reporter: Reporter) -> None:
+        self._state, self._reporter = state, reporter
+        #: Alarms of this life of the process.
+        self.alarms = 0
+        #: Counts how often what is known of tables has become void.
+        self.version = 0
+        self._read = 0  # rows of the log that were taken over
+        self._raised: list[tuple[tuple[int, ...], Raised]] = []
+        self._repeatedly: dict[int, Repeatedly | None] = {}  # by plan; None: it can't be had
+        self._log: Any = None  # whose columns these are, as a table of records takes its time to find one
+        self._kind: Any = None
+        self._plan: Any = None
+
+    def forget(self) -> None:
+        """Tables may be other ones from here on, or have other rows: the catalog has changed."""
+        self._repeatedly.clear()
+        self.version += 1
+
+    def read(self, records: Sequence[Any]) -> None:
+        """Let estimators and detectors take over the next rows of the log, one by one.
+
+        `records` are the micro-batch's, which the log's rows refer to.
+        """
+        outcomes, count = self._state.logs.outcomes, int(self._state.logs.used[OUTCOMES])
+        if outcomes is not self._log:
+            self._repeatedly.clear()
+            self._log, columns = outcomes, columns_of(outcomes)
+            self._kind, self._plan = columns["kind"], columns["plan"]
+        for row in range(self._read, count):
+            if self._kind[row] == REFERENCE:
+                continue
+            number = int(self._plan[row])
+            if number not in self._repeatedly:
+                plan = self._state.catalog.plans[number]
+                positives = self._state.catalog.positives(plan)
+                self._repeatedly[number] = Repeatedly(plan, outcomes, positives) if plan.repeats else None
+            repeatedly = self._repeatedly[number]
+            if repeatedly is None:
+                self._consume(self._state.catalog.plans[number], np.array([row], dtype=np.int32), records)
+            elif (alarms := repeatedly.consume(row)) is not None:
+                self._note(repeatedly.plan, np.array([row], dtype=np.int32), alarms, records)
+        self._read = count
+
+    def finish(self, records: Sequence[Any]) -> list[Raised]:
+        """Let everything that is by sequence take over the rest of the log.
+
+        `records` are the micro-batch's. Returns alarms and warnings since this was called last, in the order
+        of records.
+        """
+        state, count = self._state, int(self._state.logs.used[OUTCOMES])
+        log = state.logs.outcomes
+        plans, counts = log.plan[:count], log.kind[:count] != REFERENCE
+        numbers = [int(plans[0])] if (plans == plans[0]).all() else np.unique(plans).tolist()
+        for number in numbers:
+            plan = state.catalog.plans[number]
+            rows = np.flatnonzero((plans == number) & counts).astype(np.int32)
+            if "dependence" in plan.config.details and not plan.numbers:
+                _note_labels(state, plan, rows)
+            _keep(state, plan, rows)
+            left = rows[rows.searchsorted(self._read) :]
+            if len(left):
+                self._consume(plan, left, records)
+        ordered, self._raised, self._read = self._raised, [], 0
+        return [one for _, one in sorted(ordered, key=lambda one: one[0])]
+
+    def _consume(self, plan: Plan, rows: Ints32, records: Sequence[Any]) -> None:
+        alarms = plan.consume(self._state.logs.outcomes, rows, self._state.catalog.positives(plan))
+        self._note(plan, rows, alarms, records)
+
+    def _note(self, plan: Plan, rows: Ints32, alarms: Alarms, records: Sequence[Any]) -> None:
+        """Note alarms and warnings over these rows of the log, of stages that are reported."""
+        catalog, log = self._state.catalog, self._state.logs.outcomes
+        first = catalog.columns.entities.first
         for place, detector, values, level in _raised(alarms):
             row = int(rows[place])
             entity = int(plan.entity[log.sequence[row]])
@@ -45,13 +108,13 @@ def evaluate(state: State, reporter: Reporter, count: int, records: Sequence[Any
             if not catalog.streams[about.stream].reports(stage):
                 continue
             record, outcome = int(log.record[row]), int(log.number[row])
-            alarm = reporter.alarm(
+            alarm = self._reporter.alarm(
                 about, stage, outcome, plan.watches[detector], *values, records[record].instance_id,
                 int(log.t1[row]),
             )  # fmt: skip
             order = record, about.kind, entity, outcome, parse_stage(stage).row, detector
-            ordered.append((order, Raised(record, entity, alarm, level)))
-    return [one for _, one in sorted(ordered, key=lambda one: one[0])]
+            self._raised.append((order, Raised(record, entity, alarm, level)))
+            self.alarms += level == ALARM
 
 
 def _keep(state: State, plan: Plan, rows: Ints32) -> None:

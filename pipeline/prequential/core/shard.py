@@ -9,7 +9,7 @@ events, consumers read them, messages are made of what they keep.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,10 +19,10 @@ from prequential.core.catalog.state import ensure
 from prequential.core.compiled.kernel import Ints, capacity_for
 from prequential.core.compiled.space import Space
 from prequential.core.emission import Emission
-from prequential.core.evaluating import evaluate
+from prequential.core.evaluating import Evaluation
 from prequential.core.input import recurrence, seen
 from prequential.core.input.admission import Admission, reason_of
-from prequential.core.input.encoder import Encoder, MicroBatch
+from prequential.core.input.encoder import Encoder
 from prequential.core.input.merge import Batch, OffsetVector
 from prequential.core.input.merge import MicroBatch as Taken
 from prequential.core.input.refusals import Refusals
@@ -82,6 +82,7 @@ class Shard:
         self._versions_apart = any(one.versions == "separate" for one in settings)
         self.emission = Emission(self.state)
         self.reporter = self.emission.reporter
+        self.evaluation = Evaluation(self.state, self.reporter)
         self.encoder = Encoder(self.catalog)
         #: What came in this life of the process, and kind and offset of the first record that was dropped for
         #: each reason (`prequential.core.tables.logs`).
@@ -170,7 +171,8 @@ class Shard:
         if taken.flawed and None in records:
             for place, record in zip(places.tolist(), records):
                 if record is None:
-                    self._refuse(taken, place, None)
+                    batch, index = taken.locate(place)
+                    self._refuse(batch.kind, batch.offsets[index], batch.reasons[index])
             usable = np.array([record is not None for record in records], dtype=np.bool_)
             places = places[usable]
             records = [record for record in records if record is not None]
@@ -188,6 +190,7 @@ class Shard:
 
         And whether the one behind them has asked if it would be taken, and would be.
         """
+        self.evaluation.forget()
         limits, streams = self.config.limits, len(self.catalog.streams)
         admission = Admission(limits, self.state.store, self.state.remembered, streams, taken=is_taken)
         encoded = self.encoder.encode(records, taken.times[places], taken.kinds[places], admission)
@@ -198,26 +201,37 @@ class Shard:
             self.add_rows()
         used = len(encoded.positions)
         of_rows = records if used == encoded.stop else [records[i] for i in encoded.positions.tolist()]
-        rows = self._join(encoded, of_rows)
+        rows = self._join(encoded.rows, of_rows)
         would_be_taken = rows < used
         done = int(encoded.positions[rows]) if would_be_taken else encoded.stop
-        self._note_newest(encoded.rows, rows)
-        self.seen = seen.update(self.seen, encoded.rows, rows, len(self.catalog.streams))
-        self.recurrence = recurrence.update(
-            self.recurrence, encoded.rows, rows, self.catalog.columns.streams, len(self.catalog.streams)
-        )
-        if self.state.logs.dropped.max() > 0:
-            self._note_dropped(taken, places[encoded.positions])
-        if self._partitions is not None:
-            self._count_misplaced(encoded.rows, rows)
+        place_of = partial(_kind_and_offset, taken)
         for unused in encoded.unused:
             if unused.position < done:
-                self._refuse(taken, int(places[unused.position]), unused.reason)
-        for row in np.flatnonzero(encoded.rows.refused).tolist():
-            position = encoded.positions[row]
-            reason = reason_of(encoded.rows.refused[row], records[position], limits)
-            self._refuse(taken, int(places[position]), reason)
+                self._refuse(*place_of(places[unused.position]), unused.reason)
+        self.note(encoded.rows, rows, of_rows, lambda row: place_of(places[encoded.positions[row]]))
         return done, would_be_taken
+
+    def note(
+        self, rows: Rows, stop: int, records: Sequence[Any], place_of: Callable[[int], tuple[int, int]]
+    ) -> None:
+        """Note what is known of this process alone of rows before `stop`, which the join has done.
+
+        `records` are the rows', `of` gives a row's kind and offset.
+        """
+        self._note_newest(rows, stop)
+        self.seen = seen.update(self.seen, rows, stop, len(self.catalog.streams))
+        self.recurrence = recurrence.update(
+            self.recurrence, rows, stop, self.catalog.columns.streams, len(self.catalog.streams)
+        )
+        dropped = self.state.logs.dropped
+        if dropped.max() > 0:
+            for reason in np.flatnonzero(dropped > 0).tolist():
+                self.dropped[reason] = place_of(int(dropped[reason]) - 1)
+                dropped[reason] = -1
+        if self._partitions is not None:
+            self._count_misplaced(rows, stop)
+        for row in np.flatnonzero(rows.refused).tolist():
+            self._refuse(*place_of(row), reason_of(rows.refused[row], records[row], self.config.limits))
 
     def _note_newest(self, rows: Rows, stop: int) -> None:
         """When labels of each stream, and predictions of each model, came last, before this row."""
@@ -231,20 +245,12 @@ class Shard:
             # Record times don't decrease within a topic: the last one of each is its newest.
             newest[codes[chosen]] = rows.time[chosen]
 
-    def _note_dropped(self, taken: Taken, places: Ints) -> None:
-        """Where the first record stands that was dropped for a new reason; `places` are those of rows."""
-        dropped = self.state.logs.dropped
-        for reason in np.flatnonzero(dropped > 0).tolist():
-            batch, index = taken.locate(int(places[dropped[reason] - 1]))
-            self.dropped[reason] = batch.kind, batch.offsets[index]
-            dropped[reason] = -1
-
-    def _join(self, encoded: MicroBatch, records: Sequence[Any]) -> int:
+    def _join(self, rows: Rows, records: Sequence[Any]) -> int:
         """Let rows through the join, and consumers read what it writes; returns how many it has done.
 
         That is all of them, or those before one that has asked and would be taken.
         """
-        rows, limits, state = encoded.rows, self.config.limits, self.state
+        limits, state = self.config.limits, self.state
         self.emission.touch(rows.stream)
         row, count = 0, len(rows.kind)
         state.store = ensure(state.store, self.catalog, rows)
@@ -253,22 +259,26 @@ class Shard:
                 rows, row, count, self.catalog.registry, state.store, state.logs, limits.instances_per_shard,
                 limits.predictions_per_instance,
             )  # fmt: skip
-            used = state.logs.used
-            drained = bool(used[:REMEMBERED].any())
-            due = state.logs.due[: used[DUE]].tolist()
-            self._consume(records)
-            if why == EMIT:
-                self.outputs += self.emission.of_entities(due, replaying=self.replaying)
-            elif why == NEW_SEGMENT:
-                self.catalog.add_segment(int(used[WANTED]))
-                self.add_rows()
-            elif why == NEW_STAGE:
-                self.state.separate(int(used[WANTED]))
-            elif why == FULL and not drained:
-                self._widen_logs(int(used[NEEDED]))
-            elif why == NEW_NAMES:
+            self.go_on(why, records)
+            if why == NEW_NAMES:
                 break
         return row
+
+    def go_on(self, why: int, records: Sequence[Any]) -> None:
+        """Do what the join has stopped for: whoever reads the logs does so, and it can go on."""
+        used = self.state.logs.used
+        drained = bool(used[:REMEMBERED].any())
+        due = self.state.logs.due[: used[DUE]].tolist()
+        self._consume(records)
+        if why == EMIT:
+            self.outputs += self.emission.of_entities(due, replaying=self.replaying)
+        elif why == NEW_SEGMENT:
+            self.catalog.add_segment(int(used[WANTED]))
+            self.add_rows()
+        elif why == NEW_STAGE:
+            self.state.separate(int(used[WANTED]))
+        elif why == FULL and not drained:
+            self._widen_logs(int(used[NEEDED]))
 
     def _count_misplaced(self, rows: Rows, stop: int) -> None:
         """Count records of streams that belong to another partition, up to this row; not those refused."""
@@ -296,6 +306,7 @@ class Shard:
 
     def add_rows(self) -> None:
         """Have rows for streams and entities that are new, in the state and where messages are made."""
+        self.evaluation.forget()
         self.state.add_rows()
         self.emission.add_streams()
 
@@ -310,8 +321,8 @@ class Shard:
         state, logs = self.state, self.state.logs
         state.accounts.consume(logs)
         state.follow_predictions()
-        if count := int(logs.used[OUTCOMES]):
-            raised = evaluate(state, self.reporter, count, records)
+        if logs.used[OUTCOMES]:
+            raised = self.evaluation.finish(records)
             self.outputs += self.emission.of_outcomes(logs, replaying=self.replaying)
             messages = state.incidents.consume(logs, records, raised)
             self.outputs += [] if self.replaying else messages
@@ -321,15 +332,13 @@ class Shard:
 
     # ---- what can't be used
 
-    def _refuse(self, taken: Taken, place: int, reason: str | None) -> None:
-        """A dead letter; the reason is the batch's where decoding had failed."""
-        batch, index = taken.locate(place)
-        self.state.dead_letters[batch.kind] += 1
-        self.state.quarantined[batch.kind] += (batch.kind, batch.offsets[index]) in self.quarantine
-        why = batch.reasons[index] if reason is None else reason
-        self.refusals.add(batch.kind, why, batch.offsets[index])
+    def _refuse(self, kind: int, offset: int, reason: str) -> None:
+        """A dead letter."""
+        self.state.dead_letters[kind] += 1
+        self.state.quarantined[kind] += (kind, offset) in self.quarantine
+        self.refusals.add(kind, reason, offset)
         if not self.replaying:
-            self.dead_letters.append(DeadLetter(batch.kind, batch.offsets[index], why))
+            self.dead_letters.append(DeadLetter(kind, offset, reason))
 
     # ---- snapshot
 
@@ -357,6 +366,12 @@ class Shard:
             self.encoder.know(stream)
         self.emission.add_streams()
         return restored
+
+
+def _kind_and_offset(taken: Taken, place: int) -> tuple[int, int]:
+    """Of the record at a place."""
+    batch, index = taken.locate(int(place))
+    return batch.kind, batch.offsets[index]
 
 
 def _wider(column: Ints, rows: int) -> Ints:

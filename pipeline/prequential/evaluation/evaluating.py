@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sized
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from prequential.evaluation.result import Result
 from prequential.evaluation.tables import rows_of
 from prequential.mapping.model import OPTIONAL, REQUIRED, Field, MappingError, Origin, RecordMapping, parse
 from prequential.program.compilation import compile_loops
+from prequential.program.progress import progress_bar, reading
 from prequential.replay.sources import Located, replay
 from prequential.replay.summary import Account, Place, emission_of, refuse_reused_ids, why
 from prequential.settings.model import Config, ConfigError
@@ -42,6 +43,7 @@ def evaluate(
     stream: str = STREAM,
     model: str = MODEL,
     reused_ids: bool = False,
+    progress: bool = True,
     **settings: Any,
 ) -> Result:
     """Evaluate predictions by the labels that came, as `prequential replay` does.
@@ -76,6 +78,9 @@ def evaluate(
         The model of tables without such a column.
     reused_ids
         Allow ids that come again while labels are awaited: instances then meet each other's labels.
+    progress
+        Whether a bar shows on standard error how far it is, if that is a terminal, or in a notebook with
+        ipywidgets.
     **settings
         Those of a stream: `estimators`, `stages`, `label_horizon`, `detectors`, `task`, … They win over
         `config`. A `champion` is compared with each other model.
@@ -120,10 +125,13 @@ def evaluate(
     by_row = all(_lacks_ids(file, whole.files.get(KINDS[kind], ())) for kind, file in files.items())
     if by_row:
         files = _numbered(files)
-    sources = in_order(
-        table_sources(whole, files, defaults=defaults, section="columns[{!r}]".format), by_row=by_row
-    )
-    result = run(whole, sources)
+    with progress_bar(wanted=progress) as bar:
+        read = table_sources(
+            whole, files, lambda kind: reading(bar, KINDS[kind]), defaults, "columns[{!r}]".format
+        )
+        sources = in_order(read, by_row=by_row)
+        task = bar.add_task("evaluating", total=sum(map(len, sources)))
+        result = run(whole, sources, lambda records: bar.advance(task, records))
     if not reused_ids:
         refuse_reused_ids(result.summary, "reused_ids=True")
     return result
@@ -136,10 +144,12 @@ def _is_same(one: Any, other: Any) -> bool:
     return one is other
 
 
-def run(config: Config, sources: list[Located]) -> Result:
+def run(
+    config: Config, sources: list[Located], progress: Callable[[int], None] = lambda records: None
+) -> Result:
     """The result of a replay of these sources, one of each kind at most.
 
-    Raises WorkError if nothing could be evaluated.
+    `progress` takes the number of records just processed. Raises WorkError if nothing could be evaluated.
     """
     by_kind = {source.kind: source for source in sources}
 
@@ -156,7 +166,7 @@ def run(config: Config, sources: list[Located]) -> Result:
         elif isinstance(output, Incident):
             account.incidents.add(output)
 
-    shard = replay(config, sources, put, courses=Courses())
+    shard = replay(config, sources, put, progress, courses=Courses())
     account.add(shard)
     summary = account.summary(emission_of(shard.config, config, untimed=shard.catalog.untimed))
     if not summary.evaluated:

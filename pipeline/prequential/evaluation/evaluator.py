@@ -11,19 +11,23 @@ from prequential.config.reader import combined
 from prequential.core.input.merge import Batch
 from prequential.core.past.course import Courses
 from prequential.core.shard import Shard
+from prequential.core.stepping import Stepper
 from prequential.evaluation.evaluating import MODEL, STREAM, ConfigSource, compile_once
+from prequential.evaluation.present import Present
 from prequential.evaluation.result import Result
 from prequential.replay.summary import Account, Place, emission_of
-from prequential.replay.summary import Sequence as Evaluated
-from prequential.replay.text import shown_estimators
 from prequential.settings.model import Config, StreamConfig
 from prequential.topics import values
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS, Decoded
 from prequential.topics.messages import Label, Prediction, Record
 from prequential.topics.outputs import Alarm, Incident, Message, decoded
 
-#: Records that are processed at once: a round costs about as much as a hundred of them.
-_MOST = 1_000
+#: Records that are processed at once, and that are taken one by one: to process them all at once costs about
+#: as much as so many steps.
+_MOST, _FEW = 1_000, 100
+
+#: Before all times.
+_EARLIEST = -(1 << 62)
 
 
 class Evaluator:
@@ -75,7 +79,11 @@ class Evaluator:
         self._queue: list[tuple[int, Record]] = []
         self._time = -1  # of the latest record: ms, or how many predictions came before
         self._first: tuple[int, int] | None = None
-        self._offsets = [0, 0, 0]
+        self._latest = [_EARLIEST] * 3  # by kind: the largest record time
+        self._asked = False  # since the latest label
+        self._in_a_row = 0  # labels, up to this one, after each of which something was asked
+        self._stepper, self._present = Stepper(self._shard), Present(self._shard)
+        self._regression = self._config.stream(stream).task == "regression"
         self._outputs: list[Message] = []
         self._alarms_seen = 0
 
@@ -146,6 +154,10 @@ class Evaluator:
             self._stream, values.identifier("instance_id", instance_id), self._target("y_true", y_true), None
         )
         self._add(LABELS, record, values.milliseconds(ts), max(self._time, 0))
+        self._in_a_row = self._in_a_row + 1 if self._asked else 0
+        self._asked = False
+        if self._in_a_row > 1:  # so it will be after this one, too: then the answer is there
+            self._process()
 
     def get(
         self, measure: str | None = None, *, model: str | None = None, stage: str = "final",
@@ -185,14 +197,16 @@ class Evaluator:
         >>> evaluator.get("accuracy"), evaluator.get("accuracy", estimator="all")
         (0.0, 0.3333333333333333)
         """
-        estimates = self._estimates(model, stage, estimator)
-        return estimates if measure is None else estimates.get(measure)
+        self._process()
+        self._asked = True
+        return self._present.get((model, stage, estimator), measure)
 
     @property
     def drift_detected(self) -> bool:
         """Whether a detector has raised an alarm since this was last asked; `result().alarms` says which."""
         self._process()
-        alarms = sum(isinstance(output, Alarm) for output in self._outputs)
+        self._asked = True
+        alarms = self._shard.evaluation.alarms
         detected, self._alarms_seen = alarms > self._alarms_seen, alarms
         return detected
 
@@ -214,6 +228,7 @@ class Evaluator:
         {'nb': 0.75}
         """
         self._process()
+        self._close()
         shard = self._shard
 
         def place(kind: int, partition: int, offset: int) -> Place:
@@ -232,7 +247,7 @@ class Evaluator:
     def _target(self, field: str, value: values.Class) -> values.Class:
         target = values.target(field, value)
         number = isinstance(target, (int, float)) and not isinstance(target, bool)
-        if self._config.stream(self._stream).task == "regression":
+        if self._regression:
             if not number:
                 raise ValueError(f"{field} is {values.quoted(value)}: expected a number (task: regression)")
         elif isinstance(target, float):
@@ -249,47 +264,54 @@ class Evaluator:
         record.ts = ts
         if ts is not None and self._shard.catalog.untimed:
             self._process()
+            self._close()
             self._shard.catalog.untimed = False
+        self._time = time
+        time = self._latest[kind] = max(time, self._latest[kind])
         key = time, kind
         if self._first is not None and key < self._first:
             self._process()  # the order of calls isn't that of time
         self._queue.append((time, record))
-        self._first, self._time = key, time
+        self._first = key
         if len(self._queue) >= _MOST:
             self._process()
 
     def _process(self) -> None:
         """Process what is in the queue, whose order is that of time."""
-        if not self._queue:
+        queue, stepper = self._queue, self._stepper
+        if not queue:
             return
+        if len(queue) > _FEW:
+            self._process_batch(queue)
+        else:
+            for time, record in queue:
+                if not stepper.take(record, time):
+                    self._process_batch([(time, record)])
+            stepper.advance()
+        queue.clear()
+        self._first = None
+        if self._shard.outputs:
+            self._flush()
+
+    def _process_batch(self, queue: list[tuple[int, Record]]) -> None:
+        self._stepper.close()
         for kind in (PREDICTIONS, LABELS):
-            batch = [(time, record) for time, record in self._queue if kind == record.KIND]
+            batch = [(time, record) for time, record in queue if kind == record.KIND]
             if batch:
-                start = self._offsets[kind]
-                self._offsets[kind] += len(batch)
+                start = self._shard.merge.added[kind]
                 times = np.array([time for time, _ in batch], dtype=np.int64)
                 records: list[Record | None] = [record for _, record in batch]
                 self._shard.add(Batch(kind, range(start, start + len(batch)), times, Decoded(records, {})))
-        self._queue.clear()
-        self._first = None
-        self._shard.follow(tuple(self._offsets))
-        self._outputs += map(decoded, self._shard.flush()[0])
+        self._shard.follow(tuple(self._shard.merge.added))
+        self._flush()
 
-    def _estimates(self, model: str | None, stage: str, estimator: str | None) -> dict[str, float]:
-        result = self.result()
-        rows: list[Evaluated] = [one for one in result.summary.sequences if model in (None, one.model)]
-        models = list(dict.fromkeys(one.model for one in rows))
-        if len(models) > 1 and model is None:
-            raise ValueError(f"there are several models: expected model to be one of {', '.join(models)}")
-        for one in rows:
-            if one.is_of(stage):
-                name = estimator or shown_estimators(one.measures)[1]
-                if name not in one.measures:
-                    raise ValueError(f"no estimator {name!r}: expected one of {', '.join(one.measures)}")
-                return one.measures[name]
-        if not result.summary.sequences:
-            return {}
-        raise ValueError(f"no outcomes of {model or 'any model'} in stage {stage!r}")
+    def _close(self) -> None:
+        """Let everything that is evaluated know of all records."""
+        self._stepper.close()
+        self._flush()
+
+    def _flush(self) -> None:
+        self._outputs += map(decoded, self._shard.flush()[0])
 
 
 def _without_time(config: Config) -> Config:

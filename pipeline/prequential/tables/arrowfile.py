@@ -173,34 +173,66 @@ class HeldTable:
 
 
 class ArrowTable(ArrowFile):
-    """A table in memory."""
+    """A table in memory, of so many rows; batches of at most `BATCH` rows are made as they are read."""
 
-    def __init__(self, name: str, table: Any) -> None:
-        super().__init__(name, table.schema, table.num_rows, lambda wanted: table.to_batches())
-        self._table = table
+    def __init__(self, name: str, schema: Any, rows: int, read: Callable[[], Iterator[Any]]) -> None:
+        super().__init__(name, schema, rows, lambda wanted: read())
+        self._rows, self._made = rows, read
 
     def __len__(self) -> int:
-        return int(self._table.num_rows)
+        return self._rows
 
     def numbered(self, field: str) -> ArrowTable:
         """The same with the number of each row, from 0, in a column."""
-        numbers = pa.array(range(len(self)), pa.int64())
-        numbered = ArrowTable(self.name, self._table.append_column(field, numbers))
+        schema = self._schema.append(pa.field(field, pa.int64()))
+
+        def read() -> Iterator[Any]:
+            row = 0
+            for batch in self._made():
+                numbers = pa.array(range(row, row + batch.num_rows), pa.int64())
+                yield pa.record_batch([*batch.columns, numbers], schema=schema)
+                row += batch.num_rows
+
+        numbered = ArrowTable(self.name, schema, self._rows, read)
         numbered.own_columns = self.columns
         return numbered
 
 
 def of_object(name: str, table: Any) -> ArrowTable:
-    """Anything that speaks the Arrow C interface, or a DataFrame of pandas."""
+    """Anything that speaks the Arrow C interface."""
     if isinstance(table, pa.Table):
         arrow = table
     elif hasattr(table, "__arrow_c_stream__"):
         arrow = pa.RecordBatchReader.from_stream(table).read_all()
-    elif hasattr(table, "__arrow_c_array__"):
-        arrow = pa.Table.from_batches([pa.record_batch(table)])
     else:
-        arrow = pa.Table.from_pandas(table, preserve_index=False)
-    return ArrowTable(name, arrow.cast(pa.schema(list(map(_without_view, arrow.schema)))))
+        arrow = pa.Table.from_batches([pa.record_batch(table)])
+    schema = pa.schema(list(map(_without_view, arrow.schema)))
+
+    def read() -> Iterator[Any]:
+        for batch in arrow.to_batches():
+            for start in range(0, batch.num_rows, BATCH):
+                yield batch.slice(start, BATCH).cast(schema)
+
+    return ArrowTable(name, schema, arrow.num_rows, read)
+
+
+def of_pandas(name: str, table: Any) -> ArrowTable:
+    """A DataFrame of pandas, of which some rows at a time are made into Arrow's.
+
+    The whole at once would take as much memory again.
+    """
+    index = None if hasattr(table, "__arrow_c_stream__") else False
+    # A column of objects has the type of all its rows; where they differ, Arrow says so here.
+    present = pa.Schema.from_pandas(table, preserve_index=index).remove_metadata()
+    schema = pa.schema(list(map(_without_view, present)))
+
+    def read() -> Iterator[Any]:
+        for start in range(0, len(table), BATCH):
+            rows = table.iloc[start : start + BATCH]
+            for batch in pa.Table.from_pandas(rows, present, index, nthreads=1).to_batches():
+                yield batch.replace_schema_metadata(None).cast(schema)
+
+    return ArrowTable(name, schema, len(table), read)
 
 
 def _without_view(field: Any) -> Any:

@@ -1,7 +1,8 @@
 """The records of a file of rows, in the order in which they are processed.
 
-The file is read twice: first its times, which stay in memory (16 bytes a record, with the row of each), then
-all of it, a batch at a time. One that isn't in order of its times is held in memory meanwhile.
+The file is read twice: first its times, which stay in memory (8 bytes a record where there are times, and 8
+for its row where not every row is one record), then all of it, a batch at a time. One that isn't in order of
+its times is held in memory meanwhile.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 from prequential.core.compiled.kernel import Ints
@@ -48,6 +49,10 @@ class _Recent(NamedTuple):
     rows: Rows
 
 
+#: Numbers that follow each other, without memory for each, or any numbers, (n,) int64.
+Numbers = Union[range, Ints]
+
+
 class TableSource:
     """The records of a file, by one mapping or by several, each of which makes a record of every row.
 
@@ -79,14 +84,16 @@ class TableSource:
         self._recent: deque[_Recent] = deque()
         self._rows, self._which, times = self._times(progress)
         #: Whether its records say when something happened.
-        self.has_times = not len(times) or bool((times != _NONE).any())
-        times = _filled(times) if self.has_times else self._rows
+        self.has_times = not len(self._rows) or times is not None
+        self._record_times: Numbers = self._rows
         self._order: Ints | None = None
-        if len(times) > 1 and (times[1:] < times[:-1]).any():
-            self._order = np.argsort(times, kind="stable")
-            self._rows, times = self._rows[self._order], times[self._order]
-            self._which = self._which[self._order]
-        self._record_times = times
+        if times is not None:
+            self._record_times = times = _filled(times)
+            if len(times) > 1 and (times[1:] < times[:-1]).any():
+                order = self._order = np.argsort(times, kind="stable")
+                self._record_times = times[order]
+                self._rows = order if isinstance(self._rows, range) else self._rows[order]
+                self._which = None if self._which is None else self._which[order]
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -100,7 +107,9 @@ class TableSource:
     def delay(self, by: int) -> None:
         """Have all records so much later (ms), where the order of rows is that of time."""
         assert not self.has_times
-        self._record_times = self._record_times + by
+        times = self._record_times
+        moved = range(times.start + by, times.stop + by) if isinstance(times, range) else times + by
+        self._record_times = moved
 
     def batches(self) -> Iterator[Batch]:
         """The records as batches; a batch's offsets count in the order of processing."""
@@ -113,7 +122,7 @@ class TableSource:
             self._recent.append(_Recent(start, stop, row, rows))
             while self._recent[0].stop < start - _RECENT:
                 self._recent.popleft()
-            times = self._record_times[start:stop]
+            times = _array(self._record_times[start:stop])
             yield Batch(self.kind, range(start, stop), times, Decoded(read.records, read.reasons))
             start = stop
         if start != len(self):
@@ -146,11 +155,14 @@ class TableSource:
     def _place(self, row: int) -> Place:
         return {"file": self.file.name, self.file.unit: 1 + row}
 
-    def _times(self, progress: Progress) -> tuple[Ints, Any, Ints]:
-        """Of every record, in the file's order: its row, which mapping it is of, its time if it has one."""
-        rows_of: list[Ints] = [np.zeros(0, dtype=np.int64)]
-        which: list[Any] = [np.zeros(0, dtype=np.uint16)]
-        times_of: list[Ints] = [np.zeros(0, dtype=np.int64)]
+    def _times(self, progress: Progress) -> tuple[Numbers, Any, Ints | None]:
+        """Of every record, in the file's order: its row, which mapping it is of, its time if it has one.
+
+        The second is None where there is one mapping, the third where no record has a time.
+        """
+        rows_of: list[Numbers] = []
+        which: list[Any] = []
+        times_of: list[Ints | None] = []
         row = 0
         for rows in self.file.batches(progress):
             if row == 0:
@@ -162,11 +174,22 @@ class TableSource:
             for place, (passed, times) in enumerate(for_each):
                 kept = np.setdiff1d(np.arange(len(rows)), list(passed)) if passed else slice(None)
                 of_rows[place, kept] = [_NONE if time is None else time for time in times]
-            rows_of.append(places + row)
-            which.append(whose)
-            times_of.append(of_rows[whose, places])
+            each = len(self._translators) == 1 and len(places) == len(rows)
+            rows_of.append(range(row, row + len(rows)) if each else places + row)
+            if len(self._translators) > 1:
+                which.append(whose)
+            times_of.append(of_rows[whose, places] if (of_rows != _NONE).any() else None)
             row += len(rows)
-        return np.concatenate(rows_of), np.concatenate(which), np.concatenate(times_of)
+        whose = np.concatenate(which) if which else None
+        timed = any(times is not None for times in times_of)
+        filled = [
+            np.full(len(some), _NONE) if times is None else times for some, times in zip(rows_of, times_of)
+        ] if timed else []  # fmt: skip
+        each = all(isinstance(some, range) for some in rows_of)
+        return (
+            range(row) if each else np.concatenate([_array(some) for some in rows_of]), whose,
+            np.concatenate(filled) if timed else None,
+        )  # fmt: skip
 
     def _places(self, rows: Rows, passed: Sequence[frozenset[int]]) -> tuple[Ints, Any]:
         """Rows of the records of a batch, and which mapping each is of: row by row, mapping by mapping.
@@ -193,9 +216,11 @@ class TableSource:
     def _in_order_of_time(self) -> Iterator[tuple[None, Rows, _Read]]:
         held = self.file.hold()
         for start in range(0, len(self), BATCH):
-            rows = held.take(self._rows[start : start + BATCH].tolist())
+            rows = held.take(_array(self._rows[start : start + BATCH]).tolist())
             translated = [translator(rows) for translator in self._translators]
-            which = self._which[start : start + BATCH]
+            which = np.zeros(len(rows), dtype=np.uint16)
+            if self._which is not None:
+                which = self._which[start : start + BATCH]
             yield None, rows, _read(rows, np.arange(len(rows)), which, translated)
 
 
@@ -214,6 +239,10 @@ def _read(rows: Rows, places: Ints, whose: Any, translated: Sequence[Any]) -> _R
     return _Read(numbers, records, reasons)
 
 
+def _array(numbers: Numbers) -> Ints:
+    return np.arange(numbers.start, numbers.stop) if isinstance(numbers, range) else numbers
+
+
 def _filled(times: Ints) -> Ints:
     """Times with those that are missing: the one before, and for the first ones the first that there is.
 
@@ -221,8 +250,10 @@ def _filled(times: Ints) -> Ints:
     [5, 5, 5, 3]
     """
     known = times != _NONE
+    if known.all():
+        return times
     latest = np.maximum.accumulate(np.where(known, np.arange(len(times)), -1))
-    return times[np.maximum(latest, int(np.argmax(known)))] if len(times) else times
+    return times[np.maximum(latest, int(np.argmax(known)))]
 
 
 def _with_times(mapping: RecordMapping, file: RowFile) -> RecordMapping:

@@ -59,7 +59,8 @@ def ensure_rows(
 ) -> Store:
     """The store with capacity for so many more records, bytes of their ids, and probabilities.
 
-    The same arrays where they have it. Columns that no stream needs have no second dimension.
+    The same arrays where they have it, and the same store where all have. Columns that no stream needs have
+    no second dimension.
     """
     streams = catalog.registry.streams
     keys, ages = int(streams.keys.max()), int(streams.age_count.max())
@@ -81,6 +82,9 @@ def ensure_rows(
         probabilities=grown(store.probabilities, int(used[PROBABILITIES]) + probabilities + 2),
         wheels=_wheels(store.wheels, len(streams.clock)),
     )  # fmt: skip
+    before = tables_of(store)
+    if all(array is before[name] for name, array in tables_of(wider).items()):
+        return store
     check(wider)
     return wider
 

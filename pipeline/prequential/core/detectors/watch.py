@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, viewed
+from prequential.core.compiled.repeated import Run, run
 from prequential.core.detectors import DETECTORS, signals
 from prequential.core.detectors.budgets import BINARY, BOUNDED, NO_LOSS, RATIO
 from prequential.core.detectors.declaration import MIN_OUTCOMES
@@ -48,15 +49,15 @@ class WatchedRows(Rows):
     """Rows of the log as signals are made of them: beside `Rows`, their losses."""
 
     def __init__(
-        self, log: Log, rows: Ints32, capacity: int, loss: int, positives: Positives
+        self, log: Log, rows: Ints32, capacity: int, loss: int, positives: Positives, run: Run = run
     ) -> None:
-        super().__init__(log, rows, capacity, numbers=loss != WRONG)
+        super().__init__(log, rows, capacity, loss != WRONG, run)
         self.loss, self.positives = loss, positives
 
     @cached_property
     def _losses_and_outcomes(self) -> tuple[Floats, Bytes]:
         losses, outcome = np.empty(len(self.rows)), np.empty(len(self.rows), dtype=np.uint8)
-        signals.error(self.log, self.rows, self.loss, losses, outcome)
+        self.run(signals.error, self.log, self.rows, self.loss, losses, outcome)
         return losses, outcome
 
     @property
@@ -73,7 +74,9 @@ class WatchedRows(Rows):
     def errors(self) -> Additions:
         """What the rows add to the means of errors: each outcome's loss, nothing of revisions."""
         into = additions(len(self.rows), payload_of_errors(self.loss))
-        signals.errors(self.log, self.rows, self.loss == WRONG, self.losses, self.outcome, into)
+        self.run(
+            signals.errors, self.log, self.rows, self.loss == WRONG, self.losses, self.outcome, into
+        )
         return into
 
 
@@ -111,20 +114,21 @@ class Signal:
         if self._estimator is not None:
             self._measures(self._estimator, rows, values, fed)
         elif self._scaled is not None:
-            signals.scaled_error(
-                self._scaled, rows.log, rows.rows, rows.losses, rows.outcome, values, fed
-            )
+            rows.run(
+                signals.scaled_error, self._scaled, rows.log, rows.rows, rows.losses, rows.outcome, values,
+                fed,
+            )  # fmt: skip
         elif self._loss_measure is not None:
-            signals.own_loss(rows.log, rows.rows, self._loss_measure, rows.positives, values, fed)
+            rows.run(signals.own_loss, rows.log, rows.rows, self._loss_measure, rows.positives, values, fed)
         elif not self._errors:
             return rows.losses, rows.outcome
         else:
             short, *longer = [self._error(one, rows) for one in self._errors]
             if self._ratio is None:
                 return short, rows.outcome
-            signals.ratio(
-                self._ratio, rows.log, rows.rows, signals.Errors(short, longer[0], rows.outcome),
-                self._min_outcomes, values, fed,
+            rows.run(
+                signals.ratio, self._ratio, rows.log, rows.rows,
+                signals.Errors(short, longer[0], rows.outcome), self._min_outcomes, values, fed,
             )  # fmt: skip
         return values, fed
 
@@ -132,9 +136,9 @@ class Signal:
     def _error(accumulator: Accumulator, rows: WatchedRows) -> Floats:
         """An estimator's error after each of the rows."""
         read = np.empty((len(rows), accumulator.payload.width))
-        accumulator.add(rows.errors, read)
+        accumulator.add(rows.errors, read, rows.run)
         values = np.zeros(len(rows))
-        signals.mean(read, rows.outcome, values)
+        rows.run(signals.mean, read, rows.outcome, values)
         return values
 
     def _measures(self, estimator: Estimator, rows: WatchedRows, values: Floats, fed: Bytes) -> None:
@@ -164,6 +168,11 @@ class Signal:
                     estimator.sums.table, kind, sequences, positive, added, into.values, into.reasons
                 )
             signals.feed(into, self._measure, rows.outcome[span], values[span], fed[span])
+
+    @property
+    def repeats(self) -> bool:
+        """Whether `update` is calls of loops alone, so that they may be made again (`Repeated`)."""
+        return self._estimator is None
 
     def ensure(self, rows: int) -> None:
         """Have capacity for at least so many sequences; new ones have no outcomes."""
@@ -254,7 +263,9 @@ class Watch:
         `place` is its place among the stream's detectors, which alarms carry.
         """
         values, fed = self.signal.update(rows)
-        self._run(self.table, self._settings, rows.log, rows.rows, values, fed, place, alarms)
+        rows.run(
+            self._run, self.table, self._settings, rows.log, rows.rows, values, fed, place, alarms
+        )
 
 
 def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> list[Watch]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from prequential.core.compiled.kernel import Floats, Ints, grown, taken
+from prequential.core.compiled.repeated import Run, run
 from prequential.core.estimators.declaration import (
     COUNTS,
     UNREAD_COUNTS,
@@ -40,17 +41,17 @@ class Accumulator:
 
     # ---- counts
 
-    def count(self, codes: Codes, into: Counted = UNREAD_COUNTS) -> None:
-        """Take over rows of a log, of a payload of counts.
+    def count(self, codes: Codes, into: Counted = UNREAD_COUNTS, run: Run = run) -> None:
+        """Take over rows of a log, of a payload of counts; `run` calls the loop.
 
         With `into`, as many rows of it are written: the reading after each row that is an outcome.
         """
-        self._loops.update(self.table, codes, self.parameter, into)
+        run(self._loops.update, self.table, codes, self.parameter, into)
 
-    def counted(self, sequences: Ints) -> Counted:
+    def counted(self, sequences: Ints, run: Run = run) -> Counted:
         """Counts or weights of these sequences, (n,) int64: cells of (n, width), row by row."""
         into = new_counted(len(sequences), self.payload.width)
-        self._loops.read(self.table, sequences, self.parameter, into)
+        run(self._loops.read, self.table, sequences, self.parameter, into)
         return into
 
     def effective(self, sequence: int, n: float) -> float:
@@ -59,17 +60,17 @@ class Accumulator:
 
     # ---- sums
 
-    def add(self, rows: Additions, into: Floats = UNREAD_SUMS) -> None:
-        """Take over rows of a log, of a payload of sums.
+    def add(self, rows: Additions, into: Floats = UNREAD_SUMS, run: Run = run) -> None:
+        """Take over rows of a log, of a payload of sums; `run` calls the loop.
 
         With `into`, (rows, width), the reading after each of them that is an outcome is written there.
         """
-        self._loops.update(self.table, self.payload.kind, rows, self.parameter, into)
+        run(self._loops.update, self.table, self.payload.kind, rows, self.parameter, into)
 
-    def summed(self, sequences: Ints) -> Floats:
+    def summed(self, sequences: Ints, run: Run = run) -> Floats:
         """Sums of these sequences, (n,) int64: (n, width) float64, row by row."""
         into = np.empty((len(sequences), self.payload.width))
-        self._loops.read(self.table, self.payload.kind, sequences, self.parameter, into)
+        run(self._loops.read, self.table, self.payload.kind, sequences, self.parameter, into)
         return into
 
     # ---- rows

@@ -57,11 +57,11 @@ class Estimator:
 
     def update(self, rows: Rows) -> None:
         """Take over rows of the log: joint cells, scores (once `score` was called), and pairs."""
-        self.cells.count(rows.cells)
+        self.cells.count(rows.cells, run=rows.run)
         if self.summed:
-            self.sums.add(rows.scores)
+            self.sums.add(rows.scores, run=rows.run)
         for one, codes in zip(self.pairs, rows.pairs):
-            one.count(codes)
+            one.count(codes, run=rows.run)
 
     def tables(self) -> Iterator[Any]:
         """The tables of all its payloads; each has a row for each sequence."""

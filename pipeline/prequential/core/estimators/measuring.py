@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.core.compiled.kernel import Floats, Ints, allocating, viewed
+from prequential.core.compiled.repeated import Repeated, Run, run
 from prequential.core.estimators.declaration import Additions, Counted, Payload
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.sums import OF_CLASSES, SPREAD, additions, is_any
@@ -93,7 +94,7 @@ def block_of(*payloads: Payload) -> int:
 
 def measured(
     estimator: Estimator, sequences: Ints, positives: Positives, chance: bool = False, *,
-    ranked: bool = True, into: Measured | None = None,
+    ranked: bool = True, into: Measured | None = None, run: Run = run,
 ) -> Measured:  # fmt: skip
     """The measures of these sequences, (n,) int64, in as many rows.
 
@@ -111,6 +112,8 @@ def measured(
         Whether `auc` is made of windows, which are sorted for it; else it stays without a value.
     into
         Zeros of `new_measured` that are written to; None: new ones.
+    run
+        Calls each loop.
 
     Returns
     -------
@@ -126,10 +129,39 @@ def measured(
         some = sequences[start : start + step]
         block = viewed(into, slice(start, start + step))
         positive = np.empty(len(some), dtype=np.int64)
-        summed = estimator.sums.summed(some) if estimator.summed else NO_SUMS
-        measure(estimator.cells.counted(some), summed, some, asked, block, positive)
+        summed = estimator.sums.summed(some, run) if estimator.summed else NO_SUMS
+        run(measure, estimator.cells.counted(some, run), summed, some, asked, block, positive)
         if ranks:
             assert rank is not None
-            sums = estimator.sums
-            rank(sums.table, sums.payload.kind, some, positive, NOTHING_ADDED, block.values, block.reasons)
+            table, kind = estimator.sums.table, estimator.sums.payload.kind
+            run(rank, table, kind, some, positive, NOTHING_ADDED, block.values, block.reasons)
     return into
+
+
+class Reading:
+    """The measures of one sequence by one estimator, as often as they are asked for.
+
+    Once a table of the estimator has been replaced, as by one with more rows, it reads what is gone.
+    """
+
+    def __init__(self, estimator: Estimator, sequence: int, positives: Positives, *, ranked: bool) -> None:
+        self._estimator, self._sequence = estimator, np.array([sequence])
+        self._positives, self._ranked = positives, ranked
+        self._into = new_measured(1)
+        self._repeated: Repeated | None = None
+        self._summed = False
+
+    def now(self) -> Measured:
+        """The measures now, in one row: the same arrays each time."""
+        into = self._into
+        into.values.fill(0.0)
+        into.reasons.fill(0)
+        if self._repeated is None or self._summed != self._estimator.summed:
+            self._repeated, self._summed = Repeated(), self._estimator.summed
+            measured(
+                self._estimator, self._sequence, self._positives, ranked=self._ranked, into=into,
+                run=self._repeated.run,
+            )  # fmt: skip
+        else:
+            self._repeated.again()
+        return into

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 from prequential.core.compiled.kernel import Ints, Ints32, kernel
+from prequential.core.compiled.repeated import Run, run
 from prequential.core.estimators import sums
 from prequential.core.estimators.declaration import COUNTS, NO_CELL, Additions, Codes, Payload
 from prequential.core.tables.outcomes import REVISION, Log, cell_of
@@ -16,12 +17,13 @@ from prequential.core.tables.outcomes import REVISION, Log, cell_of
 class Rows:
     """Rows of the log of sequences that are evaluated alike; each payload is made when it is first asked for.
 
-    `capacity` is the room for classes; `numbers`: the task is regression.
+    `capacity` is the room for classes; `numbers`: the task is regression. `run` calls each loop that reads
+    them.
     """
 
-    def __init__(self, log: Log, rows: Ints32, capacity: int, numbers: bool) -> None:
+    def __init__(self, log: Log, rows: Ints32, capacity: int, numbers: bool, run: Run = run) -> None:
         self.log, self.rows = log, rows
-        self.numbers = numbers
+        self.numbers, self.run = numbers, run
         self._capacity = capacity
         #: By sign, where there are details of them: pairs of neighbours.
         self.pairs: Sequence[Codes] = ()
@@ -33,14 +35,14 @@ class Rows:
     def cells(self) -> Codes:
         """Which joint cells the rows add 1 to, or move an outcome between."""
         into = _new_codes(len(self.rows))
-        joint_codes(self.log, self.rows, self._capacity, into)
+        self.run(joint_codes, self.log, self.rows, self._capacity, into)
         return into
 
     @cached_property
     def scores(self) -> Additions:
         """What the rows add to sums of scores; `flags` is 0 for those that have none."""
         into = sums.additions(len(self.rows), payload_of_scores(self.numbers))
-        sums.scores_of(self.log, self.rows, self.numbers, into)
+        self.run(sums.scores_of, self.log, self.rows, self.numbers, into)
         return into
 
 

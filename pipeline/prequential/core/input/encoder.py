@@ -103,8 +103,8 @@ class Encoder:
         self._plain = PlainEncoder(catalog, self._streams, self._models, self._classes)
         #: Entities that were taken out of the catalog since this was last emptied.
         self.retired: list[Entity] = []
-        #: Whether any stream has segments, probabilities, propensities, numbers.
-        self._keys = 0
+        #: Most keys of segments that a stream has; and whether any has probabilities, propensities, numbers.
+        self.keys = 0
         self._scores = self._weights = self._numbers = False
 
     def know(self, stream: Stream) -> None:
@@ -114,7 +114,7 @@ class Encoder:
         self._models[stream.name] = dict(stream.models)
         self._classes[stream.name] = dict(stream.classes)
         s = self._catalog.columns.streams
-        self._keys = max(self._keys, len(stream.config.segments))
+        self.keys = max(self.keys, len(stream.config.segments))
         self._scores |= bool(s.probabilities[stream.code] or s.expects[stream.code])
         self._weights |= bool(s.weights[stream.code])
         self._numbers |= bool(s.regression[stream.code])
@@ -143,7 +143,7 @@ class Encoder:
         count = len(records)
         if isinstance(records, PlainRecords) and not self._numbers:
             learn = partial(self._learn, records, admission)
-            rows = self._plain.rows(records, times, kinds, self._keys, learn)
+            rows = self._plain.rows(records, times, kinds, self.keys, learn)
             known = len(rows.kind)
             if known:
                 return MicroBatch(rows, np.arange(known), [], known)
@@ -247,10 +247,10 @@ class Encoder:
             if any(given):
                 starts_of_p[at + 1] = list(map(len, given))
                 np.cumsum(starts_of_p, out=starts_of_p)
-                names = np.array(self._hashed(chain.from_iterable(given)), dtype=np.uint64)
+                names = np.array(self.hashed(chain.from_iterable(given)), dtype=np.uint64)
                 p = np.array(list(chain.from_iterable(one.values() for one in given)), dtype=np.float64)
-        segments = np.zeros((count, self._keys), dtype=np.uint16)
-        if self._keys:
+        segments = np.zeros((count, self.keys), dtype=np.uint16)
+        if self.keys:
             self._fill_segments(segments, records, streams.tolist())
         return Rows(
             kinds, streams, event_times, times, np.frombuffer(text, dtype=np.uint8), starts, model, label,
@@ -259,7 +259,8 @@ class Encoder:
             np.zeros(count, dtype=np.uint8), np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.uint8),
         )  # fmt: skip
 
-    def _hashed(self, names: Iterable[str]) -> list[int]:
+    def hashed(self, names: Iterable[str]) -> list[int]:
+        """Hashes of names of classes."""
         known = self._hashes
         values = []
         for name in names:
@@ -283,6 +284,41 @@ class Encoder:
                     if name in given:
                         segments[i, key] = stream.position(key, given[name])
 
+    # ---- one record
+
+    def write(self, rows: Rows, i: int, record: Any, time: int) -> None:
+        """Write a prediction or a label into row `i`, but for its id and its probabilities.
+
+        `time` is its record time, ms. Raises KeyError if it has names that aren't known, Unusable if it can't
+        be used.
+        """
+        name, kind, columns = record.stream, record.KIND, self._catalog.columns
+        code = self._streams[name]
+        value, field = (record.y_pred, "y_pred") if kind == PREDICTION else (record.y_true, "y_true")
+        if self._numbers and columns.streams.regression[code]:
+            rows.number[i], rows.label[i] = number_of(value, field), 0
+        else:
+            target = value if type(value) is str else class_name(value)
+            rows.label[i], rows.number[i] = self._classes[name][target], 0.0
+        model = version = 0
+        if kind == PREDICTION:
+            model = self._models[name][record.model]
+            if record.y_proba and columns.streams.correction[code] and not columns.entities.corrected[model]:
+                raise KeyError(record.model)
+            if record.model_version is not None:
+                version = self._catalog.streams[code].version(str(record.model_version))
+        rows.kind[i], rows.stream[i], rows.time[i] = kind, code, time
+        rows.ts[i] = time if record.ts is None else record.ts
+        rows.model[i], rows.version[i] = model, version
+        rows.classes[i] = columns.streams.class_count[code]
+        if self.keys:
+            rows.segments[i] = 0
+            self._fill_segments(rows.segments[i : i + 1], [record], [code])
+
+    def probabilities_of(self, record: Any) -> dict[str, float]:
+        """A record's probabilities by class, if any stream has use for them."""
+        return (self._scores and getattr(record, "y_proba", None)) or {}
+
     # ---- with names that are new
 
     def _learn(self, records: Sequence[Any], admission: Admission | None, row: int) -> bool:
@@ -294,7 +330,7 @@ class Encoder:
             news = self._news(stream, record)
         except Unusable:
             return False
-        if news is None or len(config.segments) > self._keys or config.task == "regression":
+        if news is None or len(config.segments) > self.keys or config.task == "regression":
             return False
         if row >= _slack(admission, record, stream, row):
             return False

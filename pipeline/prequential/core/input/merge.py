@@ -234,6 +234,14 @@ class Merge:
         self._latest[kind] = int(times[-1])
         return len(batch.offsets)
 
+    def pass_by(self, kind: int, time: int) -> int:
+        """Let a record with this time (ms) be taken at once, with nothing buffered; returns its offset."""
+        offset = self.added[kind]
+        self.added[kind] = self.vector[kind] = offset + 1
+        self._latest[kind] = self._taken[kind] = time
+        self._last = time, kind
+        return offset
+
     def reach(self, kind: int, end: int) -> None:
         """A topic has been read up to `end`: what lies between there and its last record isn't records.
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from prequential.core.catalog.catalog import Catalog, Entity, Stream
 from prequential.core.compiled.mathematics import added, exp, log
-from prequential.core.estimators.measuring import Measured, measured, new_measured
+from prequential.core.estimators.measuring import Measured, Reading, measured, new_measured
 from prequential.core.estimators.naming import RANDOM_SUFFIX
 from prequential.core.measures.registry import NAMES, OF_RANKS
 from prequential.core.output.texts import Values, Who, joined
@@ -103,11 +103,19 @@ class Estimates:
         into, whole = new_measured(start), np.zeros(start, dtype=np.uint8)
         for plan, positives, one, sequences, chance, span in tasks:
             own_rows = Measured(into.n[span], into.values[span], into.reasons[span])
-            ranked = not _OF_RANKS.isdisjoint(plan.config.measures)
+            ranked = _ranks(plan.config)
             measured(one, sequences, positives, chance, ranked=ranked, into=own_rows)
             whole[span] = one.memory.whole
         ending = np.zeros(start, dtype=np.int64)
         return States(Values(into.n, whole, into.values, into.reasons, ending), places)
+
+    def reading(self, row: int, line: Line) -> Reading:
+        """What says at any time what a line about an entity says, of a model in a single stage."""
+        plan, [position] = self._catalog.plans[self._catalog.columns.entities.plan[row]], line.positions
+        sequence = int(self._catalog.columns.entities.first[row]) + position
+        return Reading(
+            plan.estimators[line.place], sequence, self._catalog.positives(plan), ranked=_ranks(plan.config)
+        )
 
     def lines(self, row: int, about: Entity, stream: Stream) -> Lines:
         """What messages there are about an entity."""
@@ -166,6 +174,11 @@ class Estimates:
             np.zeros(len(intermediate), dtype=np.int64),
         )
         return states._replace(rows=joined([present, more])), at
+
+
+def _ranks(config: StreamConfig) -> bool:
+    """Whether windows are sorted for measures."""
+    return not _OF_RANKS.isdisjoint(config.measures)
 
 
 def _chances(config: StreamConfig) -> tuple[bool, ...]:

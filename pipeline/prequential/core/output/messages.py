@@ -56,7 +56,8 @@ class Reporter:
 
     def __init__(self, catalog: Catalog, accounts: Accounts, notes: Notes) -> None:
         self._catalog, self._accounts, self._notes = catalog, accounts, notes
-        self._estimates = Estimates(catalog)
+        #: What its messages say of estimators.
+        self.of_estimators = Estimates(catalog)
         self.expectations = Expectations(catalog, accounts)
         self._writer = Writer(METRICS, vocabulary(NAMES, REASONS))
         self._columns: dict[tuple[str, ...], int] = {}  # by names of measures
@@ -64,7 +65,7 @@ class Reporter:
     def forget(self, rows: Sequence[int]) -> None:
         """Drop what is remembered of these entities' messages."""
         for row in rows:
-            self._estimates.forget(row)
+            self.of_estimators.forget(row)
             self.expectations.newest.pop(row, None)
 
     # ---- metrics
@@ -100,7 +101,7 @@ class Reporter:
             Of the topic of metrics; [] where it is replaying.
         """
         catalog, entities = self._catalog, self._catalog.columns.entities
-        states = None if replaying and not self._compares(rows) else self._estimates.states(rows)
+        states = None if replaying and not self._compares(rows) else self.of_estimators.states(rows)
         coverages = self._coverages(rows) if covered else {}  # which moves what has run out: it's state, too
         self._notes.reported.update(zip(rows, self._present(rows)))
         entities.changed[rows] = 0
@@ -126,7 +127,7 @@ class Reporter:
     ) -> list[Encoded]:
         """The messages about these entities."""
         catalog, entities, draft = self._catalog, self._catalog.columns.entities, Draft()
-        states, beyond = self._estimates.with_intermediate(rows, states)
+        states, beyond = self.of_estimators.with_intermediate(rows, states)
         columns_of = (entities.outcomes, entities.revisions, entities.newest_ts)
         of_rows = (column[rows].tolist() for column in columns_of)
         for row, counts, outcomes, revisions, ts in zip(rows, self._counts(rows), *of_rows):
@@ -135,7 +136,7 @@ class Reporter:
             stream = catalog.streams[about.stream]
             numbers = b"".join(b",%d" % one for one in (outcomes, revisions, *catalog.loss)) + b"]"
             columns = self._columns_of(stream.config.measures)
-            lines = self._estimates.lines(row, about, stream)
+            lines = self.of_estimators.lines(row, about, stream)
             first, step = states.places.get(row, (0, 0))  # where there are no stages, no lines
             at = [
                 first + block * step + position if position >= 0 else beyond[row, block]
@@ -195,12 +196,12 @@ class Reporter:
 
         One for each line (model, stage, estimator) for which `shown` is true.
         """
-        states = self._estimates.states(rows)
+        states = self.of_estimators.states(rows)
         for row in rows:
             about = self._catalog.entities[row]
             assert about is not None
             stream = self._catalog.streams[about.stream]
-            for line in self._estimates.lines(row, about, stream).all:
+            for line in self.of_estimators.lines(row, about, stream).all:
                 if not shown(line, stream.config):
                     continue
                 state = state_of(states, row, line, stream.config.alpha)
@@ -239,7 +240,7 @@ class Reporter:
         """Note at which estimates it is worse than a baseline, and since when; at an emission."""
         before, ts = self._notes.worse.get(row, {}), int(self._catalog.columns.entities.newest_ts[row])
         worse = {}
-        for line in self._estimates.lines(row, about, stream).all:
+        for line in self.of_estimators.lines(row, about, stream).all:
             if line.chance:
                 continue
             state = state_of(states, row, line, stream.config.alpha)

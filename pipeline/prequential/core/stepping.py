@@ -1,0 +1,124 @@
+"""Records one at a time, and what is known after each: a micro-batch that is left open.
+
+A micro-batch of one record costs about as much as one of hundreds, as whoever reads the join's logs has to
+begin. Here the join takes each record in its turn, and estimators and detectors what it makes of it. All
+else, which nobody asks for after each record, reads the logs when the micro-batch is closed. What a shard
+comes to know doesn't depend on how records were cut into micro-batches, so it doesn't depend on this either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import is_
+from typing import Any
+
+from prequential.core.catalog.state import ensure_rows
+from prequential.core.compiled.repeated import entry_of
+from prequential.core.detectors.objectives import every_detector
+from prequential.core.input.open_rows import PROBABILITIES, RECORDS, TEXT, OpenRows
+from prequential.core.join.join import DONE, EMIT, join
+from prequential.core.shard import Shard
+from prequential.core.tables.errors import Unusable
+from prequential.core.tables.logs import OVERDUE
+
+
+class Stepper:
+    """Lets a shard take records one at a time; it must be closed before the shard is used otherwise."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard, self._state = shard, shard.state
+        self._open: OpenRows | None = None
+        self._spare: OpenRows | None = None  # of a micro-batch that was closed
+        self._row = 0  # which the join takes next
+        self._of: list[tuple[int, int]] = []  # kind and offset by row
+        self._tables: tuple[Any, ...] = ()
+        self._entry: Callable[..., tuple[int, int]] | None = None  # the join, for these
+        streams = (shard.config.defaults, *shard.config.streams.values())
+        #: Versions as models of their own are names of this process' making; the test for harm needs to know
+        #: what became of predictions before.
+        self._able = not any(
+            one.versions == "separate" or any(d.detector == "harm" for d in every_detector(one))
+            for one in streams
+        )
+
+    def take(self, record: Any, time: int) -> bool:
+        """Take a prediction or a label, behind all that the shard was given; `advance` processes it.
+
+        False: it has to go the way of a batch, as it has names that aren't known, messages are due by its
+        time, or the configuration wants it so. Then nothing has happened.
+
+        Parameters
+        ----------
+        record
+            A message.
+        time
+            Its record time, ms; not less than that of the record of its kind before it.
+        """
+        if not self._able or time >= self._state.next_tick or self._shard.state.lacks_rows:
+            return False
+        try:
+            if self._open is None:
+                self._begin()
+            if not self._open.add(record, time):  # type: ignore[union-attr]
+                self.close()
+                self._begin()
+                if not self._open.add(record, time):  # type: ignore[union-attr]
+                    return False
+        except (KeyError, Unusable):
+            return False
+        self._of.append((record.KIND, self._shard.merge.pass_by(record.KIND, time)))
+        return True
+
+    def advance(self) -> None:
+        """Process all that was taken, as far as estimators and detectors are concerned."""
+        if self._open is None:
+            return
+        shard, records, used = self._shard, self._open.records, self._state.logs.used
+        while self._row < len(records) or used[OVERDUE]:
+            self._row, why = self._join(len(records))
+            if why == DONE:
+                break
+            shard.go_on(why, records)
+            if why != EMIT:
+                shard.evaluation.forget()
+            used = self._state.logs.used
+        shard.evaluation.read(records)
+
+    def close(self) -> None:
+        """Let all else that is to know of the records know of them."""
+        self.advance()
+        if self._open is None:
+            return
+        shard, records, rows = self._shard, self._open.records, self._open.rows
+        if records:
+            shard.emission.touch(rows.stream[: len(records)])
+            shard.go_on(DONE, records)
+            shard.note(rows, len(records), records, self._of.__getitem__)
+            self._open.clear()
+        self._spare, self._open = self._open, None
+        self._row, self._of = 0, []
+
+    def _begin(self) -> None:
+        """Have room for records, in the state store too."""
+        state, encoder = self._state, self._shard.encoder
+        self._open, self._spare = self._spare or OpenRows(encoder), None
+        if self._open.rows.segments.shape[1] != encoder.keys:
+            self._open = OpenRows(encoder)
+        state.store = ensure_rows(state.store, state.catalog, RECORDS, TEXT, PROBABILITIES)
+
+    def _join(self, stop: int) -> tuple[int, int]:
+        """The next row, and why the join stopped there."""
+        assert self._open is not None
+        state, limits = self._state, self._shard.config.limits
+        tables = self._open.rows, state.catalog.registry, state.store, state.logs
+        rows, registry, store, logs = tables
+        args = (
+            rows, self._row, stop, registry, store, logs, limits.instances_per_shard,
+            limits.predictions_per_instance,
+        )  # fmt: skip
+        if len(self._tables) != len(tables) or not all(map(is_, tables, self._tables)):
+            self._tables, self._entry = tables, None
+            return join(*args)
+        if self._entry is None:
+            self._entry = entry_of(join, args)
+        return self._entry(*args)

@@ -1,0 +1,105 @@
+"""The present values of measures of a shard, read where they are kept: no message is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from prequential.core.catalog.catalog import Entity, Stream
+from prequential.core.estimators.measuring import Reading
+from prequential.core.measures.registry import INDEX
+from prequential.core.output.estimates import Line, state_of
+from prequential.core.past.course import COURSE_STAGES
+from prequential.core.shard import Shard
+from prequential.core.tables.streams import BASELINE, CORRECTION, MODEL
+from prequential.replay.text import shown_estimators
+
+#: Model, stage and estimator, as `Evaluator.get` has them.
+Asked = tuple[Any, str, Any]
+
+#: Gives the values now: that of a measure, or (None) of all that have one, by name.
+Values = Callable[[Any], Any]
+
+
+class Present:
+    """Finds what is asked for, and remembers where it is until the shard's tables are other ones."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._known: dict[Asked, Values] = {}
+        self._state = 0, 0
+
+    def get(self, asked: Asked, measure: str | None) -> Any:
+        """The value of a measure, None if it has none; without `measure` all values by name.
+
+        Estimators must have all outcomes (`Evaluation.read`). Raises ValueError as `Evaluator.get` does.
+        """
+        shard = self._shard
+        with_outcomes = np.count_nonzero(shard.catalog.columns.entities.outcomes)
+        state = shard.evaluation.version, int(with_outcomes)
+        if state != self._state:
+            self._known.clear()
+            self._state = state
+        values = self._known.get(asked)
+        if values is None:
+            values = self._known[asked] = self._find(*asked)
+        return values(measure)
+
+    def _find(self, model: str | None, stage: str, estimator: str | None) -> Values:
+        catalog = self._shard.catalog
+        outcomes = catalog.columns.entities.outcomes
+        whole = [
+            (about, stream) for stream in catalog.streams for about in catalog.entities_of(stream)
+            if about.kind in (MODEL, BASELINE, CORRECTION) and outcomes[about.row]
+        ]  # fmt: skip
+        if not whole:
+            return lambda measure: {} if measure is None else None
+        models = list(dict.fromkeys(about.model for about, _ in whole))
+        if len(models) > 1 and model is None:
+            raise ValueError(f"there are several models: expected model to be one of {', '.join(models)}")
+        for about, stream in whole:
+            lines = self._lines(about, stream, stage) if model in (None, about.model) else {}
+            if lines:
+                name = estimator or shown_estimators(lines)[1]
+                if name not in lines:
+                    raise ValueError(f"no estimator {name!r}: expected one of {', '.join(lines)}")
+                return self._values(about, stream, lines[name])
+        raise ValueError(f"no outcomes of {model or 'any model'} in stage {stage!r}")
+
+    def _lines(self, about: Entity, stream: Stream, stage: str) -> dict[str, Line]:
+        """By estimator what is said of an entity in a stage, or in one that is the same."""
+        lines = self._shard.reporter.of_estimators.lines(about.row, about, stream).all
+        return {
+            line.estimator: line for line in lines
+            if line.model == about.model and line.stage in stream.evaluated[:COURSE_STAGES]
+            and stage in (line.stage, *line.same)
+        }  # fmt: skip
+
+    def _values(self, about: Entity, stream: Stream, line: Line) -> Values:
+        estimates, alpha = self._shard.reporter.of_estimators, stream.config.alpha
+        places = {name: INDEX[name] for name in stream.config.measures}
+        if len(line.positions) == 1:
+            return _reader(estimates.reading(about.row, line), places)
+
+        def values(measure: str | None) -> Any:
+            _, by_measure, reasons = state_of(estimates.states([about.row]), about.row, line, alpha)
+            return _chosen(by_measure, list(reasons), places, measure)
+
+        return values
+
+
+def _reader(reading: Reading, places: dict[str, int]) -> Values:
+    def values(measure: str | None) -> Any:
+        measured = reading.now()
+        return _chosen(measured.values[0].tolist(), measured.reasons[0].tolist(), places, measure)
+
+    return values
+
+
+def _chosen(values: list[float], reasons: list[int], places: dict[str, int], measure: str | None) -> Any:
+    """Of values and reasons by place those of a measure, or of all that have a value."""
+    if measure is None:
+        return {name: values[place] for name, place in places.items() if not reasons[place]}
+    place = places.get(measure)
+    return None if place is None or reasons[place] else values[place]

@@ -1,0 +1,49 @@
+"""How far something is: a bar on standard error, where somebody sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+
+class _Rate(ProgressColumn):
+    """Records a second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.0f} records/s")
+
+
+def progress_bar(*, wanted: bool = True) -> Progress:
+    """A bar with rate and time left, if it is wanted and standard error is a terminal.
+
+    Or in a notebook, where rich needs ipywidgets for it.
+    """
+    console = Console(stderr=True)
+    seen = console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), _Rate(), TimeRemainingColumn(),
+        console=console, transient=True, disable=not (wanted and seen),
+    )  # fmt: skip
+
+
+def reading(progress: Progress, kind: str) -> Callable[[int, float | None], None]:
+    """Shows how far the reading of a file is; its rows are known by the share that has been read."""
+    task = progress.add_task(f"reading {kind}", total=None)
+
+    def advance(rows: int, share: float | None) -> None:
+        progress.update(task, completed=rows, total=rows / share if share else None)
+
+    return advance
