@@ -9,8 +9,14 @@ from typing import Final
 from prequential.core.detectors import DETECTORS
 from prequential.settings.model import DetectorConfig, StreamConfig
 
-#: The case that peers know, too; others are compared with it.
+#: The easy case; those that the product alone can evaluate are compared with it.
 PLAIN: Final = "plain"
+
+#: Ids and spaces as applications have them, and many predictions that wait for an hour.
+UUID: Final = "uuid"
+
+#: Records at their own pace, in real time.
+QUIET: Final = "quiet"
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,14 @@ class Case:
     numbers: bool = False
     #: Models, whatever is asked for.
     models: int | None = None
+    #: Instances in a second of event time, over all streams.
+    rate: float = 10_000.0
+    #: Labels come so many ms after their instance: at the earliest, on average, at the latest.
+    label_ms: tuple[float, float, float] = (300.0, 1_000.0, 5_000.0)
+    #: Ids are UUIDs, and JSON has spaces as `json.dumps` writes them.
+    as_dumped: bool = False
+    #: Peers can evaluate it, too: classes, one prediction of a model for an instance, no segments.
+    peers: bool = False
 
 
 _SEGMENTS = {"region": 5, "device": 3}
@@ -42,8 +56,15 @@ _DETECTORS = (
     DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 100.0}),
 )
 
+#: With labels an hour late and two models a million predictions wait.
+_WAITING_RATE = 1_000_000 / 2 / 3_600
+
 CASES: Final[Mapping[str, Case]] = {
-    PLAIN: Case(),
+    PLAIN: Case(peers=True),
+    UUID: Case(
+        rate=_WAITING_RATE, label_ms=(3_600_000.0, 3_610_000.0, 3_660_000.0), as_dumped=True, peers=True
+    ),
+    QUIET: Case(rate=1_000.0, peers=True),
     "y_proba": Case(probabilities=True),
     "segments": Case(StreamConfig(segments=tuple(_SEGMENTS)), segments=_SEGMENTS),
     "several": Case(StreamConfig(stages=("initial", "final", "bins"), bins=3), predictions=3),
@@ -54,3 +75,6 @@ CASES: Final[Mapping[str, Case]] = {
     "undetected": Case(StreamConfig(detectors=())),
     "detectors": Case(StreamConfig(detectors=_DETECTORS)),
 }
+
+#: Those of the peers.
+PEERS: Final = tuple(name for name, case in CASES.items() if case.peers)

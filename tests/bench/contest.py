@@ -3,99 +3,104 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
-from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, Final
 from uuid import uuid4
 
 from prequential.cli.common import add_kafka_options, load
 from prequential.topics.admin import create
-from prequential.topics.clients import KafkaConfig
+from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.specs import INPUTS, topic_specs
+from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, INPUTS, METRICS
 from rich.console import Console
-from rich.table import Table
 
-from tests.bench.messages import generate
+from tests.bench import contestants, results
+from tests.bench.cases import CASES, PLAIN, QUIET, UUID
+from tests.bench.contestants import CONTESTANTS, Contestant, Pace, Shown
+from tests.bench.messages import generate, send_in_time, specs
 from tests.bench.messages import load as load_messages
+from tests.bench.published import Figures, difference, published
+from tests.bench.results import Ratio, Rounds
 
+#: What a case that only the product can evaluate is compared with, where it isn't the plain one.
+_BESIDE: Final = {"comparisons": "uncompared", "detectors": "undetected"}
 
-class _Contestant(NamedTuple):
-    """Who takes part."""
+#: Cases that are asked for by name.
+_CASES: Final = tuple(name for name in CASES if name not in _BESIDE.values())
 
-    name: str  # in the results
-    module: str  # below tests/bench
-    instances: int | None  # at most; messages of its own for the slow one: its rate is what counts
-    needs: tuple[str, ...]  # packages that it imports
-    case: str = "plain"  # what its messages say
+#: Instances: with peers, enough that a worker on a quiet machine takes two snapshots meanwhile; in real
+#: time, two minutes.
+_INSTANCES: Final = {PLAIN: 5_000_000, UUID: 3_000_000, QUIET: 120_000}
+_ALONE: Final = 200_000
 
+#: Streams in real time.
+_QUIET_STREAMS: Final = 300
 
-_CONTESTANTS = (
-    _Contestant("prequential", "prequential_worker", None, ()),
-    _Contestant("loop", "peer_loop", None, ("river",)),
-    _Contestant("quix", "peer_quix", None, ("quixstreams",)),
-    _Contestant("faust", "peer_faust", 10_000, ("cramjam",)),
-)
+#: Seconds until the first record in real time: a contestant is then up.
+_UP: Final = 15.0
 
-#: What peers can evaluate, too; and what only the product can, so that it is its own peer.
-_PLAIN = "plain"
-_CASES = (
-    _PLAIN, "y_proba", "segments", "several", "period", "regression", "comparisons", "detectors",
-)  # fmt: skip
+#: Snapshots that a run of the worker should contain.
+_SNAPSHOTS: Final = 2
 
-#: What a case is compared with, where it isn't the plain one.
-_BESIDE = {"comparisons": "uncompared", "detectors": "undetected"}
-
-#: The checkout.
-_ROOT = Path(__file__).resolve().parents[2]
-
-#: Seconds that a contestant may take.
-_PATIENCE = 600.0
-
-#: What the contestants of each round have shown, by their names.
-_Rounds = list[dict[str, dict[str, Any]]]
+#: Of the worker: what it publishes beside metrics.
+_OTHERS: Final = (COMPARISONS, DRIFT_ALARMS, INCIDENTS)
 
 #: Waiting predictions that can still be divided: a hundredth, and two models.
-_LEAST_WAITING = 200
+_LEAST_WAITING: Final = 200
+
+#: By name: what a contestant shows, and what it has published.
+_Played = dict[str, tuple[dict[str, Any], Figures]]
+
+#: Seconds within which the broker has forgotten a topic that is deleted, and between two looks.
+_DELETED, _LOOK = 30.0, 0.1
+
+_PEERS: Final = (
+    Ratio("prequential is", "events_per_second", "ratio", ".2f", of="prequential"),
+    Ratio("metrics alone", "events_per_second", "metrics_ratio", ".2f", of="prequential-metrics"),
+    Ratio("of prequential's", "cpu_seconds_per_hour", "hourly_ratio", ".2f", by="prequential"),
+)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the benchmark; returns the exit status: 0 done, 1 it failed, 2 wrong usage."""
     parser = argparse.ArgumentParser(
         prog="make bench ARGS=…",
-        description="Puts the same messages through the worker (default configuration, durability on), "
-        "a hand-written confluent-kafka loop, a Quix Streams app with state and a tutorial-style Faust "
-        "app, one after the other, and prints events/s and the ratios. Without --bootstrap-servers an "
-        "embedded broker is started.",
+        description="Puts the same messages through the worker (default configuration, durability on; and "
+        "once more with metrics messages alone, which is what the others publish), a Kafka Streams processor "
+        "(exactly once, cold and warm), hand-written loops with dicts and with River's metrics, and a Quix "
+        "Streams app, one after the other, and prints events/s, ratios and what they published. Without "
+        "--bootstrap-servers a broker is started, Apache Kafka where this machine can have it.",
     )
     add_kafka_options(parser)
     parser.add_argument(
-        "--instances", type=int, default=200_000, metavar="N", help="default: 200000"
-    )
+        "--instances", type=int, metavar="N",
+        help=f"default: {_INSTANCES[PLAIN]} ({UUID}: {_INSTANCES[UUID]}, {QUIET}: {_INSTANCES[QUIET]}); "
+        f"{_ALONE} in cases for the worker alone",
+    )  # fmt: skip
     parser.add_argument("--models", type=int, default=2, metavar="N", help="default: 2")
-    parser.add_argument("--streams", type=int, default=1, metavar="N", help="default: 1")
+    parser.add_argument("--streams", type=int, metavar="N", help=f"default: 1 ({QUIET}: {_QUIET_STREAMS})")
     parser.add_argument(
         "--only",
         action="append",
-        choices=[contestant.name for contestant in _CONTESTANTS],
+        choices=[contestant.name for contestant in CONTESTANTS],
         help="only this contestant (may be repeated)",
     )
     parser.add_argument(
-        "--case", choices=_CASES, default=_PLAIN,
-        help="what messages say: with any but 'plain' (the default) the worker takes part alone, with plain "
-        "messages and with these, and the ratio is between the two",
+        "--case", choices=_CASES, default=PLAIN,
+        help=f"what messages say: {PLAIN!r}, the default; {UUID!r}, as applications write them, with labels "
+        f"an hour late and a million predictions that wait; {QUIET!r}, in real time, for what an hour costs; "
+        "with any other the worker takes part alone, with plain messages and with these, and the ratio is "
+        "between the two",
     )  # fmt: skip
     parser.add_argument(
         "--rounds", type=int, default=1, metavar="N",
-        help="go round so often, with fresh topics, and report medians (default: 1)",
+        help="go round so often, each time with another one first, and report medians (default: 1)",
     )  # fmt: skip
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument(
@@ -123,179 +128,155 @@ def _run(args: argparse.Namespace) -> int:
         if args.waiting < _LEAST_WAITING:
             raise UsageError(f"--waiting is {args.waiting}: expected at least {_LEAST_WAITING}")
         return _instead(args, "waiting", "--waiting", str(args.waiting))
+    if args.instances is None:
+        args.instances = _INSTANCES.get(args.case, _ALONE)
+    if args.streams is None:
+        args.streams = _QUIET_STREAMS if args.case == QUIET else 1
     for name in ("instances", "models", "streams", "rounds"):
         if getattr(args, name) < 1:
             raise UsageError(f"--{name} is {getattr(args, name)}: expected at least 1")
     chosen = _chosen(args)
-    console = Console(stderr=True)
-    rounds = []
     with _cluster(args) as kafka:
-        for number in range(1, args.rounds + 1):
-            results = {}
-            loaded: dict[tuple[int, str], tuple[KafkaConfig, int]] = {}
-            for each in chosen:
-                size = min(args.instances, each.instances or args.instances), each.case
-                if size not in loaded:
-                    console.print(f"loading {size[0]:,} instances of {args.models} models ({each.case}) …")
-                    loaded[size] = _load(kafka, args, *size)
-                console.print(f"round {number} of {args.rounds}: {each.name} …")
-                results[each.name] = _contest(each, *loaded[size])
-            rounds.append(results)
-    if args.case == _PLAIN:
-        _print_peers(rounds, as_json=args.json)
-    else:
-        _print_case(rounds, _BESIDE.get(args.case, _PLAIN), as_json=args.json)
+        rounds = _rounds(args, kafka, chosen)
+    beside = _BESIDE.get(args.case, PLAIN)
+    ratios = _PEERS if CASES[args.case].peers else (
+        Ratio(f"of {beside}", "events_per_second", "ratio", ".2f", by=beside),
+        Ratio(f"of {beside}", "cpu_us_per_event", "cpu_ratio", ".2f", by=beside),
+    )  # fmt: skip
+    results.show(rounds, ratios, as_json=args.json)
     return 0
 
 
-def _chosen(args: argparse.Namespace) -> list[_Contestant]:
+def _chosen(args: argparse.Namespace) -> list[Contestant]:
     """Who takes part, in this order."""
-    if args.case != _PLAIN:
+    if not CASES[args.case].peers:
         if others := sorted(set(args.only or ()) - {"prequential"}):
             raise UsageError(f"--case {args.case} is for the worker alone: not with --only {others[0]}")
-        worker = _CONTESTANTS[0]
-        beside = _BESIDE.get(args.case, _PLAIN)
+        worker = CONTESTANTS[0]
+        beside = _BESIDE.get(args.case, PLAIN)
         return [worker._replace(name=case, case=case) for case in (beside, args.case)]
-    chosen = [each for each in _CONTESTANTS if not args.only or each.name in args.only]
+    chosen = [each for each in CONTESTANTS if not args.only or each.name in args.only]
     missing = {need for each in chosen for need in each.needs if find_spec(need) is None}
     if missing:
         raise UsageError(
             f"the peers need {', '.join(sorted(missing))}, which `make bench` installs; "
             "or choose others with --only"
         )
-    return chosen
+    return [each._replace(case=args.case) for each in chosen]
 
 
 def _instead(args: argparse.Namespace, module: str, *options: str) -> int:
     """Run a benchmark of the engine alone, as a process of its own; returns the exit status."""
     json_option = ["--json"] if args.json else []
     command = [sys.executable, "-m", f"tests.bench.{module}", *options, *json_option]
-    return 1 if subprocess.run(command, cwd=_ROOT, check=False).returncode else 0
+    return 1 if subprocess.run(command, cwd=contestants.ROOT, check=False).returncode else 0
 
 
 @contextmanager
 def _cluster(args: argparse.Namespace) -> Iterator[KafkaConfig]:
-    """The cluster that was named, or an embedded broker."""
+    """The cluster that was named, or a broker of this machine."""
     kafka = load(args).kafka
     if args.bootstrap_servers is not None or args.config is not None:
         yield kafka
         return
-    from prequential.demo.broker import CLIENT_SETTINGS, EmbeddedBroker  # others need no such package
+    from tests.brokers import launch  # others need no Java, Docker or embedded broker
 
-    with EmbeddedBroker() as broker:
-        yield KafkaConfig(broker.bootstrap_servers, prefix=kafka.prefix, security=CLIENT_SETTINGS)
+    with launch() as broker:
+        yield broker.config(prefix=kafka.prefix)
 
 
-def _load(
-    kafka: KafkaConfig, args: argparse.Namespace, instances: int, case: str
-) -> tuple[KafkaConfig, int]:
-    """Make fresh topics and fill them; returns where they are, and the number of records."""
+def _rounds(args: argparse.Namespace, kafka: KafkaConfig, chosen: Sequence[Contestant]) -> Rounds:
+    """All rounds; each begins with another contestant."""
+    console = Console(stderr=True)
+    rounds: Rounds = []
+    loaded: dict[tuple[int, str], tuple[KafkaConfig, int]] = {}
+    for number in range(args.rounds):
+        shown: Shown = {}
+        figures: dict[tuple[int, str], tuple[str, Figures]] = {}
+        first = number % len(chosen)
+        for each in (*chosen[first:], *chosen[:first]):
+            size = min(args.instances, each.instances or args.instances), each.case
+            console.print(f"round {number + 1} of {args.rounds}: {each.name} …")
+            if each.case == QUIET:
+                live = _live(kafka, args, each, *size)
+                shown |= {name: result for name, (result, _) in live.items()}
+                continue  # figures aren't compared: when a topic is at its end decides there, too
+            if size not in loaded:
+                console.print(f"loading {size[0]:,} instances of {args.models} models ({each.case}) …")
+                loaded[size] = _load(kafka, args, *size)
+            for name, (result, said) in _play(each, *loaded[size]).items():
+                shown[name] = result
+                other, before = figures.setdefault(size, (name, said)) if each.is_compared else (name, said)
+                if differs := difference(before, said):
+                    raise WorkError(f"{other} and {name} have published different figures: {differs}")
+                if result.get("snapshots", _SNAPSHOTS) < _SNAPSHOTS:
+                    seen = result["snapshots"]
+                    console.print(f"{name}: {seen} snapshots; more --instances have {_SNAPSHOTS} in it")
+        rounds.append({name: shown[name] for name in sorted(shown, key=_place)})
+    return rounds
+
+
+def _place(name: str) -> tuple[int, str]:
+    """Where a row stands in the table, whoever went first; what has two rows has them together."""
+    names = [each.name for each in CONTESTANTS]
+    found = [place for place, one in enumerate(names) if name.removesuffix("-cold") == one]
+    return (*found, len(names))[0], name
+
+
+def _fresh(kafka: KafkaConfig) -> KafkaConfig:
+    """The cluster with topics under a new prefix."""
     kafka = replace(kafka, prefix=f"{kafka.prefix}bench-{uuid4().hex[:8]}.")
-    topics = {name: kafka.topic(name) for name in INPUTS}
-    create(kafka, topic_specs(kafka))
+    create(kafka, specs(kafka))
+    return kafka
+
+
+def _load(kafka: KafkaConfig, args: argparse.Namespace, instances: int, case: str) -> tuple[KafkaConfig, int]:
+    """Make topics and fill them; returns where they are, and the number of records."""
+    kafka = _fresh(kafka)
     messages = generate(instances, args.models, args.streams, case=case)
+    topics = {name: kafka.topic(name) for name in INPUTS}
     counts = load_messages(kafka.bootstrap_servers, topics, messages)
     return kafka, sum(counts.values())
 
 
-def _contest(who: _Contestant, kafka: KafkaConfig, records: int) -> dict[str, Any]:
-    """Run one contestant as a process of its own; returns what it printed."""
-    module = who.module
-    command = [
-        sys.executable, "-m", f"tests.bench.{module}",
-        "--bootstrap-servers", kafka.bootstrap_servers, "--prefix", kafka.prefix,
-        "--records", str(records), "--case", who.case, "--json",
-    ]  # fmt: skip
-    try:
-        done = subprocess.run(
-            command, cwd=_ROOT, capture_output=True, text=True, timeout=_PATIENCE, env=os.environ
-        )
-    except subprocess.TimeoutExpired as error:
-        raise WorkError(f"{module} wasn't done after {_PATIENCE:.0f} s") from error
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode or not lines:
-        last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
-        raise WorkError(f"{module} failed with status {done.returncode}: {last}")
-    result: dict[str, Any] = json.loads(lines[-1])
-    result["events_per_second"] = result["records"] / result["seconds"]
-    result["cpu_us_per_event"] = result["cpu_seconds"] / result["records"] * 1e6
-    return result
+def _play(who: Contestant, kafka: KafkaConfig, records: int, pace: Pace | None = None) -> _Played:
+    """What a contestant shows, with what it has published."""
+    found = {}
+    for name, result in contestants.run(who, kafka, records, pace).items():
+        if who.is_worker:
+            said = published(kafka, kafka.topic(METRICS), map(kafka.topic, _OTHERS))
+        else:
+            said = published(kafka, result["outputs"])
+        found[name] = result | {"messages": said.messages, "megabytes": said.bytes / 1e6}, said.figures
+    if who.is_worker:
+        _forget_worker(kafka)
+    return found
 
 
-def _print_peers(rounds: _Rounds, *, as_json: bool) -> None:
-    """Medians over the rounds; beside them how many times faster the worker is."""
-    summary = _medians(rounds)
-    for name, about in summary.items():
-        if ratios := _ratios(rounds, "events_per_second", "prequential", name):
-            about |= {"ratio": median(ratios), "ratios": ratios}
-    _show(rounds, summary, {"events_per_second": ("prequential is", "ratio", ".1f")}, as_json=as_json)
+def _forget_worker(kafka: KafkaConfig) -> None:
+    """Make all topics anew but the inputs: the next worker begins at their beginning, too."""
+    admin = connect(kafka)
+    own = [spec.name for spec in specs(kafka) if spec.role != "input"]
+    for deleted in admin.delete_topics(own).values():
+        deleted.result()
+    end = time.monotonic() + _DELETED
+    while set(own) & set(admin.list_topics().topics):
+        if time.monotonic() > end:
+            raise WorkError(f"the broker still has deleted topics after {_DELETED:.0f} s")
+        time.sleep(_LOOK)
+    create(kafka, specs(kafka))
 
 
-def _print_case(rounds: _Rounds, beside: str, *, as_json: bool) -> None:
-    """Medians over the rounds; with them how many times the figures of the case `beside` they are."""
-    summary = _medians(rounds)
-    for name, about in summary.items():
-        ratios = _ratios(rounds, "events_per_second", name, beside)
-        cpu = _ratios(rounds, "cpu_us_per_event", name, beside)
-        about |= {"ratio": median(ratios), "ratios": ratios, "cpu_ratio": median(cpu), "cpu_ratios": cpu}
-    columns = {
-        "events_per_second": (f"of {beside}", "ratio", ".2f"),
-        "cpu_us_per_event": (f"of {beside}", "cpu_ratio", ".2f"),
-    }
-    _show(rounds, summary, columns, as_json=as_json)
-
-
-def _medians(rounds: _Rounds) -> dict[str, dict[str, Any]]:
-    """What contestants have shown, by name."""
-    summary = {name: dict(newest) for name, newest in rounds[-1].items()}
-    for name, about in summary.items():
-        for field in ("events_per_second", "cpu_us_per_event", "peak_rss_mb"):
-            about[field] = median(results[name][field] for results in rounds)
-    return summary
-
-
-def _ratios(rounds: _Rounds, field: str, one: str, other: str) -> list[float]:
-    """How many times `other`'s figure `one`'s is, in each round that has both."""
-    both = [results for results in rounds if one in results and other in results]
-    return [results[one][field] / results[other][field] for results in both]
-
-
-#: Columns of the table: heading, field, format.
-_COLUMNS = (
-    ("records", "records", ",.0f"),
-    ("events/s", "events_per_second", ",.0f"),
-    ("CPU µs/event", "cpu_us_per_event", ".1f"),
-    ("peak MB", "peak_rss_mb", ".0f"),
-    ("outcomes", "outcomes", ",.0f"),
-)
-
-
-def _show(
-    rounds: _Rounds,
-    summary: dict[str, dict[str, Any]],
-    beside: dict[str, tuple[str, str, str]],
-    *,
-    as_json: bool,
-) -> None:
-    """Print all, for machines or as a table; some columns have that of a ratio beside them."""
-    if as_json:
-        print(json.dumps({"results": list(summary.values())}))
-        return
-    columns: list[tuple[str, str, str, str]] = []
-    for heading, field, form in _COLUMNS:
-        columns.append((heading, field, form, ""))
-        if field in beside:
-            columns.append((*beside[field], " x"))
-    table = Table(title=f"medians of {len(rounds)} rounds" if len(rounds) > 1 else None)
-    table.add_column("")
-    for heading, *_ in columns:
-        table.add_column(heading, justify="right")
-    for name, about in summary.items():
-        table.add_row(
-            name,
-            *(f"{about[field]:{form}}{unit}" if field in about else "" for _, field, form, unit in columns),
-        )
-    Console().print(table)
+def _live(
+    kafka: KafkaConfig, args: argparse.Namespace, who: Contestant, instances: int, case: str
+) -> _Played:
+    """The same on records that come in real time."""
+    kafka = _fresh(kafka)
+    seconds = instances / CASES[case].rate
+    start = round((time.time() + _UP) * 1e3)
+    messages = generate(instances, args.models, args.streams, case=case, start=start)
+    pace = Pace(lambda: send_in_time(kafka, messages), _UP + seconds / 2)
+    return _play(who, kafka, instances * (2 + args.models), pace)
 
 
 if __name__ == "__main__":

@@ -1,125 +1,97 @@
 """Counts of one model as a JSON object, for peers whose state is a store of JSON values.
 
-The same figures as `peer_loop` has of River's metrics: accuracy and kappa of the initial and the
-final prediction, over all outcomes and over a window, the persistent baseline's accuracy, and a
-faded error.
+The figures are those of `peer_loop`: outcomes of all time, of a window and faded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from tests.bench.settings import EMIT_OUTCOMES, FADING, WINDOW
+from tests.bench import figures
+from tests.bench.figures import Kind
+from tests.bench.settings import EMIT_OUTCOMES, FADING, LARGE_WEIGHT, WINDOW
 
 Counts = dict[str, Any]
 
-#: Classes get one character each, in the order in which they are seen, from this one on. So the
-#: cell of a confusion matrix is two characters, label and prediction, and the window one string.
+#: Classes get one character each, in the order in which they are seen, from this one on. So a kind of outcome
+#: is three characters, label, prediction and what the baselines had right, and the window one string.
 _FIRST_CLASS = ord("A")
+_KIND = 3
 
-#: Characters of an outcome in the window: label, initial prediction, final prediction.
-_OUTCOME = 3
+#: What the baselines had right: persistent, majority.
+_RIGHT = ((False, False), (False, True), (True, False), (True, True))
 
 
 def new_counts() -> Counts:
     """The counts before the first outcome."""
     return {
-        "outcomes": 0,
-        "persistent": 0,
-        "faded_errors": 0.0,
-        "faded_outcomes": 0.0,
-        "classes": {},
-        "window": "",
-        "initial": {"all": {}, "window": {}},
-        "final": {"all": {}, "window": {}},
-    }
+        "outcomes": 0, "ts": 0, "known": False, "published": True, "classes": [], "recent": "",
+        "all": {}, "window": {}, "faded": {}, "growth": 1.0,
+    }  # fmt: skip
 
 
-def add(counts: Counts, y_true: str, previous: str | None, first: str, last: str) -> None:
-    """Count an outcome: label, the label before it, initial and final prediction.
+def add(
+    counts: Counts, y_true: str, y_pred: str, persistent: str | None, majority: str | None, ts: int
+) -> bool:
+    """Count an outcome; the baselines' answers are of the time of the prediction. True if messages are due.
 
     >>> counts = new_counts()
-    >>> add(counts, "up", None, "down", "up")
-    >>> add(counts, "down", "up", "down", "down")
-    >>> counts["window"], counts["initial"]["all"], counts["final"]["all"]
-    ('ABABBB', {'AB': 1, 'BB': 1}, {'AA': 1, 'BB': 1})
+    >>> add(counts, "up", "down", None, None, 1)
+    False
+    >>> add(counts, "down", "down", "up", "down", 2)
+    False
+    >>> counts["recent"], counts["all"]
+    ('AB0BB1', {'AB0': 1, 'BB1': 1})
     """
-    classes = counts["classes"]
-    for name in (y_true, first, last):
-        counts["window"] += classes.setdefault(name, chr(_FIRST_CLASS + len(classes)))
-    _enter(counts, counts["window"][-_OUTCOME:])
-    if len(counts["window"]) > _OUTCOME * WINDOW:
-        _leave(counts, counts["window"][:_OUTCOME])
-        counts["window"] = counts["window"][_OUTCOME:]
+    right = 2 * (persistent == y_true) + (majority == y_true)
+    kind = f"{_code(counts, y_true)}{_code(counts, y_pred)}{right}"
+    counts["all"][kind] = counts["all"].get(kind, 0) + 1
+    window = counts["window"]
+    window[kind] = window.get(kind, 0) + 1
+    counts["recent"] += kind
+    if len(counts["recent"]) > _KIND * WINDOW:
+        window[counts["recent"][:_KIND]] -= 1
+        counts["recent"] = counts["recent"][_KIND:]
+    counts["growth"] /= FADING
+    counts["faded"][kind] = counts["faded"].get(kind, 0.0) + counts["growth"]
+    if counts["growth"] > LARGE_WEIGHT:
+        counts["faded"] = {one: weight / counts["growth"] for one, weight in counts["faded"].items()}
+        counts["growth"] = 1.0
     counts["outcomes"] += 1
-    counts["persistent"] += y_true == previous
-    counts["faded_errors"] = (y_true != last) + FADING * counts["faded_errors"]
-    counts["faded_outcomes"] = 1 + FADING * counts["faded_outcomes"]
+    counts["ts"] = ts
+    counts["known"] = counts["known"] or persistent is not None
+    counts["published"] = counts["outcomes"] % EMIT_OUTCOMES == 0
+    return bool(counts["published"])
 
 
-def is_due(counts: Counts) -> bool:
-    """Whether a metrics message follows the outcome just added."""
-    return bool(counts["outcomes"] % EMIT_OUTCOMES == 0)
+def messages(stream: str, partition: int, model: str, counts: Counts) -> Iterator[dict[str, Any]]:
+    """Metrics messages with the counts as they stand."""
+    return figures.messages(
+        stream, partition, model, counts["outcomes"], counts["ts"], counts["known"],
+        (
+            ("all", _kinds(counts, "all"), 1), (f"window:{WINDOW}", _kinds(counts, "window"), 1),
+            (f"fading:{FADING}", _kinds(counts, "faded"), counts["growth"]),
+        ),
+    )  # fmt: skip
 
 
-def accuracy(matrix: dict[str, int]) -> float:
-    """The share of right predictions.
-
-    >>> accuracy({"AA": 3, "BA": 1})
-    0.75
-    """
-    return sum(n for cell, n in matrix.items() if cell[0] == cell[1]) / sum(matrix.values())
+def accuracy(counts: Counts) -> float:
+    """Of all outcomes."""
+    right: int = sum(n for kind, n in counts["all"].items() if kind[0] == kind[1])
+    return right / int(counts["outcomes"])
 
 
-def kappa(matrix: dict[str, int]) -> float:
-    """Cohen's kappa; 0 where chance agreement is certain, as in River.
-
-    >>> kappa({"AA": 3, "BA": 1, "BB": 4})
-    0.75
-    """
-    labels: dict[str, int] = {}
-    predictions: dict[str, int] = {}
-    for cell, n in matrix.items():
-        labels[cell[0]] = labels.get(cell[0], 0) + n
-        predictions[cell[1]] = predictions.get(cell[1], 0) + n
-    total = sum(matrix.values())
-    chance = sum(n * predictions.get(name, 0) for name, n in labels.items()) / total**2
-    return (accuracy(matrix) - chance) / (1 - chance) if chance < 1 else 0.0
+def _code(counts: Counts, name: str) -> str:
+    classes: list[str] = counts["classes"]
+    if name not in classes:
+        classes.append(name)
+    return chr(_FIRST_CLASS + classes.index(name))
 
 
-def message(stream: str, model: str, counts: Counts) -> dict[str, Any]:
-    """The metrics message with the counts as they stand."""
+def _kinds(counts: Counts, memory: str) -> dict[Kind, float]:
+    classes = counts["classes"]
     return {
-        "stream": stream,
-        "model": model,
-        "outcomes": counts["outcomes"],
-        "initial": _measures(counts["initial"]),
-        "final": _measures(counts["final"]),
-        "persistent_accuracy": counts["persistent"] / counts["outcomes"],
-        "faded_error": counts["faded_errors"] / counts["faded_outcomes"],
+        (classes[ord(kind[0]) - _FIRST_CLASS], classes[ord(kind[1]) - _FIRST_CLASS], *_RIGHT[int(kind[2])]): n
+        for kind, n in counts[memory].items()
     }
-
-
-def _measures(stage: dict[str, dict[str, int]]) -> dict[str, float]:
-    return {
-        "accuracy": accuracy(stage["all"]),
-        "kappa": kappa(stage["all"]),
-        "window_accuracy": accuracy(stage["window"]),
-        "window_kappa": kappa(stage["window"]),
-    }
-
-
-def _enter(counts: Counts, outcome: str) -> None:
-    for stage, cell in _cells(outcome):
-        for matrix in counts[stage].values():
-            matrix[cell] = matrix.get(cell, 0) + 1
-
-
-def _leave(counts: Counts, outcome: str) -> None:
-    for stage, cell in _cells(outcome):
-        counts[stage]["window"][cell] -= 1
-
-
-def _cells(outcome: str) -> tuple[tuple[str, str], ...]:
-    """Each stage's cell of the confusion matrix."""
-    return ("initial", outcome[0] + outcome[1]), ("final", outcome[0] + outcome[2])

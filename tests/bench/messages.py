@@ -7,24 +7,24 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from time import perf_counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from time import perf_counter, time
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from confluent_kafka import KafkaError, Message, Producer
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.specs import INPUTS, topic_specs
+from prequential.topics.specs import INPUTS, TopicSpec, topic_specs
 
 from tests.bench.cases import CASES, PLAIN, Case
 
 #: Event time of the first instance, in epoch ms.
 START_MS: Final = 1_700_000_000_000
-
-#: Instances per second of event time, over all streams.
-RATE: Final = 10_000
 
 #: Share of labels that repeat the one before them in their stream, as in the Electricity data
 #: (0.853): what makes the persistent baseline strong.
@@ -36,15 +36,19 @@ BEST_ERROR, WORST_ERROR = 0.10, 0.25
 #: A model answers some ms after the instance, on average and at most.
 MEAN_ANSWER_MS, MAX_ANSWER_MS = 8.0, 40.0
 
-#: Labels come at the earliest, on average and at the latest this many ms after their instance.
-MIN_LABEL_MS, MEAN_LABEL_MS, MAX_LABEL_MS = 300.0, 1_000.0, 5_000.0
+#: From an instance's last prediction to its label, in ms, at least.
+GAP_MS: Final = 100
 
-#: Event time that `load` delivers before it goes on, in ms. As answers take at most 40 ms and
-#: labels at least 300, no label gets into its topic before the predictions that it is for.
-SLICE_MS: Final = 100
-
-#: Purpose of random numbers that say segments; those of labels and models are below it.
+#: Purposes of random numbers that say segments and ids; those of labels and models are below them.
 _SEGMENT: Final = 1_000_000
+_ID: Final = 2_000_000
+
+#: Groups of hex digits of a UUID.
+_UUID_CUTS: Final = (0, 8, 12, 16, 20, 32)
+
+
+#: Records that wait in the producer at most: behind that it waits for the broker.
+_QUEUE: Final = 100_000
 
 
 class Record(NamedTuple):
@@ -63,8 +67,14 @@ def generate(
     seed: int = 1,
     classes: int = 2,
     case: str = PLAIN,
+    *,
+    start: int = START_MS,
+    rate: float | None = None,
 ) -> Iterator[Record]:
     """An instance, predictions of each model and a label, `instances` times, in order of time.
+
+    `start` is the first one's time in ms; `rate` are instances in a second of event time, by default
+    the case's.
 
     Labels depend on each other in time, models differ in their error rates, and labels come late
     and in another order than their instances. The same arguments give the same messages; what
@@ -77,17 +87,18 @@ def generate(
     about = CASES[case]
     models = about.models or models
     number = np.arange(instances)
-    born = START_MS + number * 1_000 // RATE
-    waiting = _draws(seed, 2).exponential(MEAN_LABEL_MS - MIN_LABEL_MS, instances)
-    labelled = born + np.minimum(MIN_LABEL_MS + waiting, MAX_LABEL_MS).astype(np.int64)
+    born = start + (number * (1_000 / (rate or about.rate))).astype(np.int64)
+    earliest, mean, latest = about.label_ms
+    waiting = _draws(seed, 2).exponential(mean - earliest, instances)
+    labelled = born + np.minimum(earliest + waiting, latest).astype(np.int64)
     truth = _values(seed, instances) if about.numbers else _labels(seed, instances, streams, classes)
     blocks = [_Block("instances", "", _segments(about, seed, instances), born)]
     for model, error in enumerate(np.linspace(BEST_ERROR, WORST_ERROR, models)):
         thinking = _draws(seed, 4 * model + 5).exponential(MEAN_ANSWER_MS, instances)
         answered = born + np.minimum(thinking, MAX_ANSWER_MS).astype(np.int64)
         for again in range(about.predictions):
-            # Spread over the time up to the label, but for a slice; those that come later err less.
-            times = answered + (labelled - SLICE_MS - answered) * again // about.predictions
+            # Spread over the time up to the label, but for the gap; those that come later err less.
+            times = answered + (labelled - GAP_MS - answered) * again // about.predictions
             worse = error * (1 + (about.predictions - 1 - again) / 2)
             said = _predictions(about, truth, worse, classes, seed, model, again)
             blocks.append(_Block("predictions", f'"model":"m-{model}",', said, times))
@@ -95,13 +106,14 @@ def generate(
 
     moments = np.concatenate([block.times for block in blocks])
     order = np.argsort(moments, kind="stable")  # ties: instances, predictions, labels
+    ids = _ids(about, seed, instances)
     for place, ts in zip(order.tolist(), moments[order].tolist(), strict=True):
         at, index = divmod(place, instances)
         kind, model_field, says, _ = blocks[at]
         stream = f"s-{index % streams}"
-        text = (
-            f'{{"stream":"{stream}",{model_field}"instance_id":"i-{index:06}",{says[index]}"ts":{ts}}}'
-        )
+        text = f'{{"stream":"{stream}",{model_field}"instance_id":"{ids[index]}",{says[index]}"ts":{ts}}}'
+        if about.as_dumped:
+            text = text.replace('":', '": ').replace(',"', ', "')
         yield Record(ts, kind, stream.encode(), text.encode())
 
 
@@ -117,6 +129,24 @@ class _Block(NamedTuple):
 def _draws(seed: int, purpose: int, again: int = 0) -> np.random.Generator:
     """Random numbers of their own for each purpose: no case changes what it has in common with others."""
     return np.random.default_rng((seed, purpose, again) if again else (seed, purpose))
+
+
+def _ids(about: Case, seed: int, instances: int) -> Sequence[str]:
+    if not about.as_dumped:
+        return _Numbered()
+    halves = _draws(seed, _ID).integers(0, 1 << 64, (instances, 2), dtype=np.uint64).tolist()
+    digits = (f"{high:016x}{low:016x}" for high, low in halves)
+    return ["-".join(text[a:b] for a, b in pairwise(_UUID_CUTS)) for text in digits]
+
+
+class _Numbered(Sequence[str]):
+    """Short ids that say their number; none is kept."""
+
+    def __len__(self) -> int:
+        return sys.maxsize
+
+    def __getitem__(self, index: Any) -> Any:
+        return f"i-{index:06}"
 
 
 def _labels(seed: int, instances: int, streams: int, classes: int) -> Any:
@@ -169,15 +199,29 @@ def _predictions(
 
 def _texts(about: Case, values: Any) -> list[str]:
     """Labels or predictions as JSON."""
-    return [f"{value:.3f}" if about.numbers else f'"{value}"' for value in values.tolist()]
+    if about.numbers:
+        return [f"{value:.3f}" for value in values.tolist()]
+    classes = [f'"{value}"' for value in range(int(values.max(initial=0)) + 1)]
+    return [classes[value] for value in values.tolist()]
+
+
+def specs(kafka: KafkaConfig) -> list[TopicSpec]:
+    """The topics as the product makes them, but that the inputs keep their producers' times for good.
+
+    So the messages decide when outputs are due, and not how long it took to load them.
+    """
+    times = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"}
+    return [
+        replace(spec, configs={**spec.configs, **times}) if spec.role == "input" else spec
+        for spec in topic_specs(kafka)
+    ]
 
 
 def load(bootstrap_servers: str, topics: Mapping[str, str], records: Iterable[Record]) -> dict[str, int]:
     """Produce records of `generate` to `topics` (full names by kind); the number sent by kind.
 
-    Each slice of event time is delivered before the next one is sent: the topics' LogAppendTime
-    then grows as it would have if somebody had lived through it, only faster.
-    Raises RuntimeError if a record isn't delivered.
+    Kafka's timestamps are the records' own times: in topics that keep them (`specs`) it makes no difference
+    how long this took. Raises RuntimeError if a record isn't delivered.
     """
     failures: list[str] = []
 
@@ -192,21 +236,30 @@ def load(bootstrap_servers: str, topics: Mapping[str, str], records: Iterable[Re
             "compression.type": "lz4",
             "enable.idempotence": True,  # keeps the order when something is sent again
             "linger.ms": 5,
+            "queue.buffering.max.messages": 2 * _QUEUE,
             "delivery.report.only.error": True,  # `note` needn't hear of all the others
         }
     )
     counts: Counter[str] = Counter()
-    end_of_slice = START_MS + SLICE_MS
     for record in records:
-        if record.ts >= end_of_slice:
-            producer.flush()
-            end_of_slice = record.ts - record.ts % SLICE_MS + SLICE_MS
-        producer.produce(topics[record.kind], record.value, record.key, on_delivery=note)
+        while len(producer) > _QUEUE:
+            producer.poll(0.01)
+        producer.produce(topics[record.kind], record.value, record.key, timestamp=record.ts, on_delivery=note)
         counts[record.kind] += 1
     producer.flush()
     if failures:
         raise RuntimeError(f"{len(failures)} records not delivered, the first to {failures[0]}")
     return dict(counts)
+
+
+def send_in_time(kafka: KafkaConfig, records: Iterable[Record]) -> None:
+    """Send records at their times, from now on."""
+    producer = Producer(kafka.client(**{"partitioner": "murmur2_random", "linger.ms": 5}))
+    for record in records:
+        while record.ts > time() * 1e3:
+            producer.poll(0.002)
+        producer.produce(kafka.topic(record.kind), record.value, record.key, timestamp=record.ts)
+    producer.flush()
 
 
 def main() -> None:
@@ -226,7 +279,7 @@ def main() -> None:
     parser.add_argument("--case", choices=list(CASES), default=PLAIN)
     args = parser.parse_args()
     kafka = KafkaConfig(args.bootstrap_servers, args.prefix, partitions=args.partitions)
-    create(kafka, topic_specs(kafka))
+    create(kafka, specs(kafka))
     messages = generate(args.instances, args.models, args.streams, args.seed, args.classes, args.case)
     began = perf_counter()
     counts = load(args.bootstrap_servers, {kind: kafka.topic(kind) for kind in INPUTS}, messages)

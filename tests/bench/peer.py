@@ -8,10 +8,11 @@ import os
 import resource
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 from uuid import uuid4
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -33,14 +34,14 @@ class Peer:
     records: int
     as_json: bool
     case: str = PLAIN
-    group: str = field(default_factory=lambda: f"bench-{uuid4().hex[:8]}")
+    http_port: int = 0
+    only_metrics: bool = False
+    group: str = ""
     _began: tuple[float, float] | None = None
     _took: tuple[float, float] | None = None
 
     @classmethod
-    def from_command_line(
-        cls, name: str, description: str | None, cases: Collection[str] = (PLAIN,)
-    ) -> Peer:
+    def from_command_line(cls, name: str, description: str | None, cases: Collection[str] = (PLAIN,)) -> Peer:
         """The run that `sys.argv` asks for, of one of the cases that the peer can evaluate."""
         parser = argparse.ArgumentParser(
             description=description, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -50,8 +51,16 @@ class Peer:
         parser.add_argument("--records", type=int, required=True, metavar="N", help="expected")
         parser.add_argument("--case", choices=list(cases), default=PLAIN, help="what messages say")
         parser.add_argument("--json", action="store_true", help="for machines")
+        parser.add_argument("--group", metavar="NAME", help="the consumer group; default: a new one")
+        parser.add_argument("--http-port", type=int, default=0, metavar="N", help="the worker's endpoint")
+        parser.add_argument(
+            "--only-metrics", action="store_true", help="the worker's: without comparisons and detectors"
+        )
         args = parser.parse_args()
-        return cls(name, args.bootstrap_servers, args.prefix, args.records, args.json, args.case)
+        return cls(
+            name, args.bootstrap_servers, args.prefix, args.records, args.json, args.case,
+            args.http_port, args.only_metrics, args.group or f"bench-{uuid4().hex[:8]}",
+        )  # fmt: skip
 
     @property
     def inputs(self) -> dict[str, str]:
@@ -69,9 +78,15 @@ class Peer:
         return len(self._admin.list_topics(labels).topics[labels].partitions)
 
     def create_topics(self, *names: str) -> None:
-        """Create topics with as many partitions as the inputs have."""
-        partitions = self.partitions()
-        topics = [NewTopic(name, partitions) for name in names]
+        """Create topics that aren't there, with as many partitions as the inputs have.
+
+        Their records stay, whatever time they have.
+        """
+        partitions, existing = self.partitions(), self._admin.list_topics().topics
+        kept = {"retention.ms": "-1"}
+        topics = [NewTopic(name, partitions, config=kept) for name in names if name not in existing]
+        if not topics:
+            return
         for created in self._admin.create_topics(topics).values():
             created.result()
 
@@ -85,8 +100,8 @@ class Peer:
             raise RuntimeError(f"peer {self.name!r} stopped without a record")
         self._took = perf_counter() - self._began[0], _cpu_seconds() - self._began[1]
 
-    def report(self, outcomes: int, accuracy: Mapping[str, float]) -> None:
-        """Print the result: `outcomes` of all models, `accuracy` of each one's final predictions.
+    def report(self, outcomes: int, accuracy: Mapping[str, float], **more: Any) -> None:
+        """Print the result: `outcomes` of all models, `accuracy` of each one's final predictions, and `more`.
 
         `cpu_seconds` are user and system time of the process with all its threads.
         """
@@ -100,8 +115,10 @@ class Peer:
             "seconds": round(seconds, 3),
             "cpu_seconds": round(cpu_seconds, 3),
             "peak_rss_mb": round(_peak_rss_mb(), 1),
+            "outputs": self.output,
             "outcomes": outcomes,
             "accuracy": {model: accuracy[model] for model in sorted(accuracy)},
+            **more,
         }
         if self.as_json:
             print(json.dumps(result), flush=True)

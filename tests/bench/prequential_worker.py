@@ -1,7 +1,8 @@
 """The product in the benchmark: its worker with the default configuration, durability and all.
 
 `python -m tests.bench.prequential_worker --bootstrap-servers ADDR --prefix P --records N [--case NAME]`
-A case (`tests.bench.cases`) brings settings of its own for streams. Loops are compiled before anything else.
+A case (`tests.bench.cases`) brings settings of its own for streams; with `--only-metrics` it says what peers
+say, and nothing else: no comparisons, no alarms. Loops are compiled before anything else.
 The clock stops when the transaction with the last outputs and the journal has been committed.
 """
 
@@ -13,6 +14,7 @@ import signal
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from prequential.cli.worker import quiet_collector
@@ -68,16 +70,21 @@ def accuracy(shards: Iterable[Shard]) -> dict[str, float]:
         for shard in shards
         for message in map(decoded, shard.reporter.metrics(models_of(shard)))
         if isinstance(message, Metrics)
-        and (message.stage, message.estimator) == ("final", "all") and "accuracy" in message.measures
+        and (message.stage, message.estimator) == ("final", "all")
+        and "accuracy" in message.measures
     }
 
 
 async def main(peer: Peer) -> None:
     """Run the worker until everything is published."""
+    defaults = CASES[peer.case].config
+    if peer.only_metrics:
+        peer.name = "prequential-metrics"
+        defaults = replace(defaults, compare="off", detectors=())
     config = Config(
         kafka=KafkaConfig(peer.bootstrap_servers, prefix=peer.prefix),
-        defaults=CASES[peer.case].config,
-        http=HttpConfig(port=0),
+        defaults=defaults,
+        http=HttpConfig(port=peer.http_port),
         worker=WorkerConfig(group=peer.group),
     )
     worker = TimedWorker(config, peer)
@@ -87,8 +94,10 @@ async def main(peer: Peer) -> None:
     if running.done():
         running.result()
     peer.stop()
-    shards = [runner.shard for runner in worker.runners.values()]
-    peer.report(outcomes(shards), accuracy(shards))
+    runners = worker.runners.values()
+    shards = [runner.shard for runner in runners]
+    snapshots = max(sum(runner.statistics.snapshots.counts) for runner in runners)
+    peer.report(outcomes(shards), accuracy(shards), snapshots=snapshots)
     os.kill(os.getpid(), signal.SIGTERM)
     with suppress(asyncio.CancelledError):
         await running

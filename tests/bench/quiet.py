@@ -19,12 +19,11 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 from uuid import uuid4
 
-from confluent_kafka import Producer
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import topic_specs
 
-from tests.bench import messages
+from tests.bench.messages import generate, send_in_time
 from tests.brokers import launch
 from tests.worker.processes import WorkerProcess, write_config
 
@@ -39,14 +38,8 @@ def cpu_seconds(pid: int) -> float:
 
 def feed(kafka: KafkaConfig, streams: int, rate: int, seconds: float) -> None:
     """Send events at their times, from now on."""
-    producer = Producer(kafka.client(**{"partitioner": "murmur2_random", "linger.ms": 5}))
-    messages.START_MS = round(time.time() * 1e3) + 1_000
-    messages.RATE = rate // 4  # an instance, two predictions, a label
-    for record in messages.generate(int(rate / 4 * seconds), 2, streams):
-        while record.ts > time.time() * 1e3:
-            producer.poll(0.002)
-        producer.produce(kafka.topic(record.kind), record.value, record.key, timestamp=record.ts)
-    producer.flush()
+    start, instances = round(time.time() * 1e3) + 1_000, rate / 4  # an instance, two predictions, a label
+    send_in_time(kafka, generate(int(instances * seconds), 2, streams, start=start, rate=instances))
 
 
 def ask(url: str, *, compressed: bool = False) -> tuple[bytes, float]:

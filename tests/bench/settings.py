@@ -5,17 +5,29 @@ from __future__ import annotations
 from typing import Any, Final
 
 from prequential.kafka.fetching import FETCH_SETTINGS
+from prequential.settings.model import StreamConfig
 
-#: How librdkafka fetches for whoever reads with it: for the peers loop and Quix as for the worker.
+_DEFAULT: Final = StreamConfig()
+
+#: How librdkafka fetches for whoever reads with it: for the peers in Python as for the worker.
 FETCH: Final[dict[str, Any]] = dict(FETCH_SETTINGS)
 
-#: Outcomes of a model between two of its metrics messages, and in its window.
-EMIT_OUTCOMES: Final = 1_000
+#: Outcomes of a model between two of its messages; and a message comes, too, when time passes a multiple of
+#: this (ms), if there were outcomes since the last one. Both as by default in a worker.
+EMIT_OUTCOMES: Final = _DEFAULT.emit_outcomes or 0
+EMIT_EVERY_MS: Final = _DEFAULT.emit_every or 0
+
+#: Outcomes in the window.
 WINDOW: Final = 1_000
 
-#: Fading factor of the faded error (2013 paper: S = x + A*S, N = 1 + A*N, error S/N).
+#: Fading factor (2013 paper: S = x + A*S, N = 1 + A*N, estimate S/N).
 FADING: Final = 0.999
 
-#: How long a prediction or label waits for its counterpart, in ms of event time: the default of
-#: `label_horizon`, 7 days.
-HORIZON_MS: Final = 7 * 24 * 3_600_000
+#: Peers let a new outcome's weight grow instead of making all others' less; from here on all are made small
+#: again.
+LARGE_WEIGHT: Final = 1e200
+
+#: How long a prediction or a label waits for its counterpart, and how long an instance is known after its
+#: outcomes, so that nothing counts twice: ms of event time.
+HORIZON_MS: Final = _DEFAULT.label_horizon
+SETTLE_MS: Final = _DEFAULT.settle

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,11 +16,13 @@ from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.outputs import Metrics, decoded
 
-from tests.bench import contest, costs, measures
+from tests.bench import contest, contestants, costs, measures
 from tests.bench.cases import CASES
+from tests.bench.contestants import Contestant, Pace
 from tests.bench.feeding import batches, feed
 from tests.bench.messages import Record, generate
 from tests.bench.prequential_worker import accuracy, outcomes
+from tests.bench.published import Figures, Published
 from tests.bench.test_peers import SIZE, plain_accuracy
 
 pytestmark = pytest.mark.bench
@@ -79,7 +82,7 @@ def test_numbers_are_predicted_by_numbers() -> None:
     assert all(type(prediction["y_pred"]) is float for prediction in messages["predictions"])
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [name for name, about in CASES.items() if about.rate == CASES["plain"].rate])
 def test_a_case_has_the_instances_and_labels_of_the_plain_one_at_their_times(case: str) -> None:
     def when(kind: str, of: str) -> list[tuple[str, int]]:
         return [(message["instance_id"], message["ts"]) for message in said(of)[kind]]
@@ -166,15 +169,25 @@ def test_the_command_knows_all_cases() -> None:
     assert set(CASES) == {*contest._CASES, *contest._BESIDE.values()}
 
 
-def test_with_a_case_the_worker_takes_part_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_a_case_of_its_own_the_worker_takes_part_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert contest.main(["--case", "segments", "--only", "loop"]) == 2
     assert "--case segments is for the worker alone: not with --only loop" in capsys.readouterr().err
 
 
+#: What contestants publish: those that are named have other figures.
+FIGURES: Figures = {("s-0", 1_000): array("d", [0.5])}
+
+
+class Played(list[tuple[str, str, str]]):
+    """What would have been loaded and run."""
+
+    strange: str | None = None
+
+
 @pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
-    """What would have been loaded and run; every contestant but those of `period` takes a second."""
-    done = []
+def played(monkeypatch: pytest.MonkeyPatch) -> Played:
+    """Every contestant but those of `period` and Kafka Streams takes a second."""
+    done = Played()
 
     @contextmanager
     def cluster(args: argparse.Namespace) -> Iterator[KafkaConfig]:
@@ -184,44 +197,75 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
         done.append(("load", case, str(instances)))
         return kafka, 4 * instances
 
-    def play(who: Any, kafka: KafkaConfig, records: int) -> dict[str, Any]:
-        done.append(("run", who.case, who.module))
+    def run(who: Contestant, kafka: KafkaConfig, records: int, pace: Pace | None = None) -> Any:
+        done.append(("run", who.case, who.name))
         slow = 4 if who.case == "period" else 1
-        return {
-            "peer": "prequential", "case": who.case, "records": records, "outcomes": 7, "peak_rss_mb": 100.0,
-            "events_per_second": 1000 / slow, "cpu_us_per_event": 2.0 * slow,
+        result = {
+            "peer": who.name, "case": who.case, "records": records, "outcomes": 7, "peak_rss_mb": 100.0,
+            "events_per_second": 1000 / slow, "cpu_us_per_event": 2.0 * slow, "outputs": who.name,
         }  # fmt: skip
+        if who.name != "streams":
+            return {who.name: result}
+        cold = {**result, "events_per_second": 250.0}
+        return {"streams-cold": cold, "streams": {**result, "events_per_second": 500.0}}
 
-    for name, instead in (("_cluster", cluster), ("_load", load), ("_contest", play)):
-        monkeypatch.setattr(contest, name, instead)
+    def published(kafka: KafkaConfig, metrics: str, others: Iterable[str] = ()) -> Published:
+        figures = {**FIGURES, ("s-0", 2_000): array("d", [0.5])} if metrics == done.strange else FIGURES
+        return Published(3, 3_000_000, figures)
+
+    monkeypatch.setattr(contest, "_cluster", cluster)
+    monkeypatch.setattr(contest, "_load", load)
+    monkeypatch.setattr(contest, "_forget_worker", lambda kafka: None)
+    monkeypatch.setattr(contest, "published", published)
+    monkeypatch.setattr(contestants, "run", run)
     return done
 
 
-def test_plain_and_the_case_take_turns(played: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_plain_and_the_case_take_turns(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
     assert contest.main(["--case", "period", "--rounds", "2", "--instances", "50", "--json"]) == 0
-    turn = [
-        ("load", "plain", "50"), ("run", "plain", "prequential_worker"),
-        ("load", "period", "50"), ("run", "period", "prequential_worker"),
+    assert played == [
+        ("load", "plain", "50"), ("run", "plain", "plain"),
+        ("load", "period", "50"), ("run", "period", "period"),
+        ("run", "period", "period"), ("run", "plain", "plain"),
     ]  # fmt: skip
-    assert played == turn * 2
-    plain, case = json.loads(capsys.readouterr().out)["results"]
+    period, plain = json.loads(capsys.readouterr().out)["results"]
     assert (plain["case"], plain["ratio"], plain["cpu_ratio"]) == ("plain", 1, 1)
-    assert (case["case"], case["ratio"], case["cpu_ratios"]) == ("period", 0.25, [4, 4])
+    assert (period["case"], period["ratio"], period["cpu_ratios"]) == ("period", 0.25, [4, 4])
 
 
-def test_the_ratio_is_printed(played: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_ratio_is_printed(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
     assert contest.main(["--case", "period"]) == 0
     row = next(line for line in capsys.readouterr().out.splitlines() if "period" in line)
-    assert "0.25 x" in row
-    assert "4.00 x" in row
+    assert "0.25x" in row
+    assert "4.00x" in row
 
 
-def test_without_a_case_peers_take_part(played: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
-    assert contest.main(["--only", "prequential", "--json"]) == 0
-    assert played == [("load", "plain", "200000"), ("run", "plain", "prequential_worker")]
-    (result,) = json.loads(capsys.readouterr().out)["results"]
-    assert result["ratio"] == 1
-    assert "cpu_ratio" not in result
+PEERS_HERE = [word for name in ("prequential", "streams", "loop") for word in ("--only", name)]
+
+
+def test_peers_take_part_and_who_goes_first_changes(
+    played: Played, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert contest.main([*PEERS_HERE, "--rounds", "3", "--instances", "50", "--json"]) == 0
+    assert [name for what, _, name in played if what == "run"] == [
+        "prequential", "streams", "loop",
+        "streams", "loop", "prequential",
+        "loop", "prequential", "streams",
+    ]  # fmt: skip
+    assert [what for what, *_ in played].count("load") == 1
+    found = {one["name"]: one for one in json.loads(capsys.readouterr().out)["results"]}
+    assert list(found) == ["prequential", "streams", "streams-cold", "loop"]
+    assert [one["ratio"] for one in found.values()] == [1, 2, 4, 1]
+    assert {(one["messages"], one["megabytes"]) for one in found.values()} == {(3, 3.0)}
+
+
+def test_who_publishes_something_else_is_no_peer(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+    played.strange = "loop"
+    assert contest.main([*PEERS_HERE, "--instances", "50"]) == 1
+    assert (
+        "prequential and loop have published different figures: 0 messages that the other hasn't, such as "
+        "('s-0', 2000); 1 the other way round" in capsys.readouterr().err
+    )
 
 
 def test_batches_are_by_topic_and_offsets_go_on() -> None:

@@ -1,9 +1,10 @@
-"""The peers do the job that they are timed at: each gives what a plain loop over dicts gives."""
+"""The peers do the job that they are timed at: each publishes what the worker publishes."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -15,31 +16,37 @@ from uuid import uuid4
 import pytest
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.specs import INPUTS, topic_specs
+from prequential.topics.specs import INPUTS, METRICS
 
-from tests.bench import counting
-from tests.bench.cases import CASES
-from tests.bench.messages import SLICE_MS, Record, generate, load
+from tests.bench import counting, figures, peer_loop, peer_streams
+from tests.bench.cases import CASES, PEERS, PLAIN, QUIET, UUID
+from tests.bench.messages import GAP_MS, START_MS, Record, generate, load, specs
+from tests.bench.published import Published, difference, published
 from tests.bench.settings import WINDOW
+from tests.brokers import SHORT_LIVED
+from tests.nightly import scaled
+from tests.oracle_measures import Kind, measures
+from tests.skipping import or_skip
 
 ROOT = Path(__file__).parents[2]
 
-#: Size of the runs that are compared; three streams, so that several partitions are in use.
-SIZE = {"instances": 2_000, "models": 2, "streams": 3, "classes": 3}
+#: Size of the runs that are compared; three streams, so that several partitions are in use, and more outcomes
+#: in each than make messages due.
+SIZE = {"instances": 3_300, "models": 2, "streams": 3, "classes": 3}
 
-#: Seconds after which a peer hangs: Faust takes about 5 s for these messages, and as long to start; the
-#: worker may have its loops to compile.
+#: Seconds after which a peer hangs: the worker may have its loops to compile.
 PEER_SECONDS = 120
 
 MODULES = {
-    "prequential": "prequential_worker", "loop": "peer_loop", "quix": "peer_quix", "faust": "peer_faust",
+    "prequential": "prequential_worker", "streams": "peer_streams", "loop": "peer_loop",
+    "river": "peer_river", "quix": "peer_quix",
 }  # fmt: skip
 
-#: What each peer imports that the project itself does not; cramjam is how aiokafka reads LZ4.
-NEEDS = {"loop": ("river",), "quix": ("quixstreams",), "faust": ("cramjam",)}
+#: What each peer imports that the project itself does not.
+NEEDS = {"river": ("river",), "quix": ("quixstreams",)}
 
-#: Peers that only the benchmark's own environment has: `make nightly` runs these tests there.
-ELSEWHERE = ("quix", "faust")
+#: `make nightly` has them, too: in an environment of its own (Quix Streams), and what repeats another one.
+ONLY_NIGHTLY = ("river", "quix")
 
 
 def test_the_same_arguments_give_the_same_messages() -> None:
@@ -47,18 +54,19 @@ def test_the_same_arguments_give_the_same_messages() -> None:
     assert list(generate(**SIZE)) != list(generate(**SIZE, seed=2))
 
 
-def test_what_belongs_to_an_instance_does_not_depend_on_how_many_follow() -> None:
-    assert set(generate(100, streams=3)) < set(generate(500, streams=3))
+@pytest.mark.parametrize("case", [PLAIN, UUID])
+def test_what_belongs_to_an_instance_does_not_depend_on_how_many_follow(case: str) -> None:
+    assert set(generate(100, streams=3, case=case)) < set(generate(500, streams=3, case=case))
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_messages_come_in_order_of_time_and_labels_a_slice_after_their_predictions(case: str) -> None:
+def test_messages_come_in_order_of_time_and_labels_after_their_predictions(case: str) -> None:
     records = list(generate(**SIZE, case=case))
     assert [record.ts for record in records] == sorted(record.ts for record in records)
     assert Counter(record.kind for record in records) == {
-        "instances": 2_000,
-        "predictions": 2_000 * (CASES[case].models or SIZE["models"]) * CASES[case].predictions,
-        "labels": 2_000,
+        "instances": SIZE["instances"],
+        "predictions": SIZE["instances"] * (CASES[case].models or SIZE["models"]) * CASES[case].predictions,
+        "labels": SIZE["instances"],
     }
     predicted: dict[str, int] = {}
     for record in records:
@@ -66,65 +74,168 @@ def test_messages_come_in_order_of_time_and_labels_a_slice_after_their_predictio
         if record.kind == "predictions":
             predicted[instance_id] = record.ts
         elif record.kind == "labels":
-            assert record.ts >= predicted[instance_id] + SLICE_MS
+            assert record.ts >= predicted[instance_id] + GAP_MS
 
 
-def test_counts_in_json_are_the_metrics_of_river() -> None:
-    pytest.importorskip("river")
-    from tests.bench import peer_loop
+def test_ids_and_spaces_are_those_of_applications() -> None:
+    for record in generate(5, case=UUID):
+        message = json.loads(record.value)
+        assert record.value == json.dumps(message).encode()
+        assert [len(part) for part in message["instance_id"].split("-")] == [8, 4, 4, 4, 12]
 
+
+def test_a_million_predictions_wait() -> None:
+    about = CASES[UUID]
+    assert 2 * about.rate * about.label_ms[0] / 1_000 == pytest.approx(1_000_000)
+
+
+def test_counts_in_json_are_those_of_the_loop() -> None:
     random = Random(1)
-    model, counts, previous = peer_loop.Model(), counting.new_counts(), None
-    for _ in range(WINDOW + 500):
-        y_true, first, last = random.choices("abc", (5, 2, 1), k=3)
-        model.update(y_true, previous, first, last)
-        counting.add(counts, y_true, previous, first, last)
-        previous = y_true
-    message = counting.message("s", "m", counts)
-    for stage in ("initial", "final"):
-        assert message.pop(stage) == pytest.approx(model.values()[stage], abs=1e-12)
-    rest = {key: value for key, value in model.values().items() if key in message}
-    assert message == {"stream": "s", "model": "m", **rest}
+    model, counts = peer_loop.Model(), counting.new_counts()
+    for number in range(WINDOW + 500):
+        y_true, y_pred, persistent, majority = random.choices("abc", (5, 2, 1), k=4)
+        model.update(y_true, y_pred, persistent, majority)
+        assert counting.add(counts, y_true, y_pred, persistent, majority, number) == (number % WINDOW == 999)
+    theirs = list(counting.messages("s", 0, "m", counts))
+    assert theirs == list(model.messages("s", 0, "m", WINDOW + 499))
+    assert counting.accuracy(counts) == model.accuracy()
+
+
+def test_figures_are_the_oracles() -> None:
+    random = Random(2)
+    for _ in range(scaled(300, 3_000)):
+        classes, right = random.choice([("0", "1"), ("a", "b", "c"), ("true", "false")]), random.random()
+        faded: dict[figures.Kind, float] = {}
+        growth = 1.0
+        for _ in range(random.randint(1, 12)):
+            y_true = random.choice(classes)
+            y_pred = y_true if random.random() < right else random.choice(classes)
+            growth /= 0.999
+            kind = y_true, y_pred, random.random() < right, random.random() < right
+            faded[kind] = faded.get(kind, 0.0) + growth
+        (said,) = figures.messages("s", 0, "m", 1, 1, True, [("faded", faded, growth)])
+        values, undefined = measures({Kind(*kind): weight / growth for kind, weight in faded.items()})
+        assert said["measures"] == pytest.approx(values, rel=1e-9, abs=1e-7)
+        assert said["undefined"] == figures.NEVER | undefined
+
+
+# ---- peers at work
 
 
 @pytest.fixture(scope="module")
-def loaded(kafka: Any) -> KafkaConfig:
-    """A cluster with the messages in topics that nobody else uses."""
+def loaded(kafka: Any, request: pytest.FixtureRequest) -> tuple[str, KafkaConfig, list[Record]]:
+    """A case, and a cluster with its messages in topics that nobody else uses."""
+    case = request.param
     cluster = KafkaConfig(kafka.bootstrap_servers, prefix=f"{uuid4().hex[:8]}.")
-    create(cluster, topic_specs(cluster))
-    topics = {kind: cluster.topic(kind) for kind in INPUTS}
-    counts = load(cluster.bootstrap_servers, topics, generate(**SIZE))
-    assert counts == {"instances": 2_000, "predictions": 4_000, "labels": 2_000}
-    return cluster
+    create(cluster, specs(cluster))
+    records = list(generate(**SIZE, case=case))
+    load(cluster.bootstrap_servers, {kind: cluster.topic(kind) for kind in INPUTS}, records)
+    return case, cluster, records
+
+
+@pytest.fixture(scope="module")
+def by_worker(loaded: tuple[str, KafkaConfig, list[Record]]) -> Published:
+    """What the worker publishes."""
+    (result,) = shown("prequential", *loaded)
+    assert result["snapshots"] == 0
+    _, cluster, _ = loaded
+    return published(cluster, cluster.topic(METRICS))
+
+
+#: The hard case, in which time makes messages due as well as numbers of outcomes; at night also the easy one.
+BOTH = [UUID, pytest.param(PLAIN, marks=pytest.mark.nightly)]
 
 
 @pytest.mark.bench
 @pytest.mark.kafka
+@pytest.mark.parametrize("loaded", BOTH, indirect=True, scope="module")
 @pytest.mark.parametrize(
-    "peer", [pytest.param(peer, marks=pytest.mark.nightly if peer in ELSEWHERE else ()) for peer in MODULES]
+    "peer",
+    [
+        pytest.param(peer, marks=pytest.mark.nightly if peer in ONLY_NIGHTLY else ())
+        for peer in MODULES
+        if peer != "prequential"
+    ],
 )
-def test_a_peer_gives_what_a_plain_loop_gives(peer: str, loaded: KafkaConfig) -> None:
+def test_a_peer_publishes_what_the_worker_publishes(
+    peer: str, loaded: tuple[str, KafkaConfig, list[Record]], by_worker: Published
+) -> None:
+    case, cluster, _ = loaded
+    results = shown(peer, *loaded)
+    assert [result["peer"] for result in results] == (
+        ["streams-cold", "streams"] if peer == "streams" else [peer]
+    )
+    for result in results:
+        found = published(cluster, result["outputs"]).figures
+        if (peer, case) == ("quix", PLAIN):  # takes records of one time in an order of its own
+            assert found.keys() == by_worker.figures.keys()
+        elif peer == "quix":  # of the last multiple of time it says nothing
+            assert len(found) > 0.8 * len(by_worker.figures)
+            assert difference(found, {key: by_worker.figures[key] for key in found}) is None
+        else:
+            assert difference(found, by_worker.figures) is None
+
+
+def shown(peer: str, case: str, cluster: KafkaConfig, records: list[Record]) -> list[dict[str, Any]]:
+    """What a peer prints; it knows each outcome and accuracy."""
+    results = run_peer(peer, case, cluster, records)
+    for result in results:
+        assert (result["case"], result["records"]) == (case, len(records))
+        assert result["outcomes"] == SIZE["instances"] * SIZE["models"]
+        assert result["accuracy"] == plain_accuracy(records)
+        assert min(result[key] for key in ("seconds", "cpu_seconds", "peak_rss_mb")) > 0
+    return results
+
+
+def run_peer(
+    peer: str, case: str, cluster: KafkaConfig, records: list[Record], *options: str
+) -> list[dict[str, Any]]:
+    """What a peer prints; skipped where this machine can't have it."""
     if missing := [name for name in NEEDS.get(peer, ()) if importlib.util.find_spec(name) is None]:
         pytest.skip(f"peer {peer!r} needs {', '.join(missing)}")
-    records = list(generate(**SIZE))
-    place = ["--bootstrap-servers", loaded.bootstrap_servers, "--prefix", loaded.prefix]
+    if peer == "streams":
+        with or_skip():
+            peer_streams.classpath()
     done = subprocess.run(
         [
-            *(sys.executable, "-m", f"tests.bench.{MODULES[peer]}", *place),
-            *("--records", str(len(records)), "--json"),
+            *(sys.executable, "-m", f"tests.bench.{MODULES[peer]}"),
+            *("--bootstrap-servers", cluster.bootstrap_servers, "--prefix", cluster.prefix),
+            *("--records", str(len(records)), "--case", case, "--json", *options),
         ],
         cwd=ROOT,
+        env={**os.environ, "JDK_JAVA_OPTIONS": " ".join(SHORT_LIVED)},
         capture_output=True,
         text=True,
         timeout=PEER_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
-    assert (result["peer"], result["records"]) == (peer, len(records))
-    assert result["outcomes"] == SIZE["instances"] * SIZE["models"]
-    assert result["accuracy"] == plain_accuracy(records)
-    assert min(result[key] for key in ("seconds", "cpu_seconds", "peak_rss_mb")) > 0
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+@pytest.mark.bench
+@pytest.mark.kafka
+@pytest.mark.nightly
+def test_kafka_streams_goes_on_after_a_restart(kafka: Any) -> None:
+    cluster = KafkaConfig(kafka.bootstrap_servers, prefix=f"{uuid4().hex[:8]}.")
+    create(cluster, specs(cluster))
+    # One of its runs is enough, as in real time. Time makes messages due in both halves.
+    records = list(generate(**SIZE, case=QUIET, start=START_MS + 8_500))
+    for half in (records[: len(records) // 2], records[len(records) // 2 :]):
+        load(cluster.bootstrap_servers, {kind: cluster.topic(kind) for kind in INPUTS}, half)
+        run_peer("streams", QUIET, cluster, half, "--group", "again")
+    run_peer("prequential", QUIET, cluster, records)
+    expected = published(cluster, cluster.topic(METRICS)).figures
+    found = published(cluster, f"{cluster.prefix}again-metrics")
+    assert difference(found.figures, expected) is None
+    assert found.messages == len(expected)
+
+
+def test_the_cases_of_peers_are_what_they_can_evaluate() -> None:
+    for name in PEERS:
+        about = CASES[name]
+        assert (about.predictions, about.models, about.segments) == (1, None, {})
+        assert not about.numbers | about.probabilities
 
 
 def plain_accuracy(records: list[Record]) -> dict[str, float]:
