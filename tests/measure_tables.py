@@ -43,7 +43,7 @@ _TABLE = re.compile(r"\| measure \|.*\n(?:\|.*\n)+")
 def table(section: str) -> str:
     """The table of a section: a line for each of its measures, in the order of declaration."""
     inputs = SECTIONS[section]
-    return _HEAD + "".join(_line(one) for one in MEASURES.values() if one.of in inputs)
+    return _HEAD + "".join(_line(one) for one in MEASURES.values() if one.inputs in inputs)
 
 
 def _line(one: Measure) -> str:

@@ -210,12 +210,12 @@ class TestDetectors:
 class TestChanges:
     def test_a_time_is_a_place_in_each_sequence(self) -> None:
         past = everything(StreamConfig(stages=("final",)))[0]
-        assert Known(ts=1_000 * 99).of(past) == Change(100)
-        assert Known(ts=1_000 * 99 - 1).of(past) == Change(99)
-        assert Known(ts="1970-01-01T00:01:39Z").of(past) == Change(100)
-        assert Known(ts=10**12).of(past) is None
-        assert Known(ts=-1).of(past) is None
-        assert Known(outcome=COUNT).of(past) is None
+        assert Known(ts=1_000 * 99).change(past) == Change(100)
+        assert Known(ts=1_000 * 99 - 1).change(past) == Change(99)
+        assert Known(ts="1970-01-01T00:01:39Z").change(past) == Change(100)
+        assert Known(ts=10**12).change(past) is None
+        assert Known(ts=-1).change(past) is None
+        assert Known(outcome=COUNT).change(past) is None
 
     def test_a_change_is_of_the_sequences_that_it_names(self) -> None:
         same, worse = sorted(everything(StreamConfig(stages=("final",))), key=lambda one: one.model)

@@ -254,7 +254,7 @@ class Topic:
         return min(shard.frontiers[self.kind] for shard in self.shards)
 
     def read(self, wait: float) -> int:
-        """Buffer what has come, or comes within so many seconds; how many records that are.
+        """Buffer what has come, or comes within so many seconds; returns how many records that are.
 
         A partition at its end holds nothing back.
         """
@@ -300,8 +300,8 @@ def run(peer: Peer, new_counts: Callable[[], Counts]) -> None:
     topics = [Topic(peer, kind, of, shards) for kind, of in enumerate((Instance, Prediction, Label))]
     left, turn = peer.records, 0
     while left or any(map(len, (buffer for shard in shards for buffer in shard.buffers))):
-        # The topic that is most behind holds the others back. Where all are at their ends they take turns;
-        # and each that is at its end is looked at every time: what comes then counts.
+        # The topic that is most behind holds the others back. Where all are at their ends they take turns,
+        # and any that is at its end is looked at each time: what comes of it then counts.
         turn += 1
         behind = min(topics, key=lambda one: (one.frontier, (one.kind + turn) % 3))
         count = behind.read(_WAIT)

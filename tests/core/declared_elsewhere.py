@@ -45,7 +45,7 @@ def own_half_square(log: Log, row: int) -> tuple[float, bool]:
 
 
 @measure(
-    NUMBERS, "mean of e²/2", "the test", low=0, better=LESS, loss=Loss("half_mse", of=own_half_square),
+    NUMBERS, "mean of e²/2", "the test", low=0, better=LESS, loss=Loss("half_mse", function=own_half_square),
     help="Half of the mean squared error",
 )  # fmt: skip
 @inner

@@ -506,7 +506,7 @@ def use_labels(thing: Any, rng: random.Random) -> Any:
     if isinstance(thing, Transitions):
         return thing.persistence, [thing.repeat(code) for code in range(3)]
     if isinstance(thing, Increments):
-        return [thing.of(code) for code in range(3)]
+        return [thing.values(code) for code in range(3)]
     return thing.test() if isinstance(thing, RecentDependence) else thing.report(["a", "b", "c"])
 
 

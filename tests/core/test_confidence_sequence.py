@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import oracle_verdicts as oracle
@@ -21,13 +21,13 @@ import pytest
 from oracle_cases import lab, pred
 from oracle_cohorts import Place
 from prequential.core.cohorts import pending as cohorts
-from prequential.core.cohorts.blocks import Blocks, new_blocks
+from prequential.core.cohorts.blocks import new_blocks
 from prequential.core.cohorts.timeline import CLOSED, OPEN
 from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS, normal_mixture
 from prequential.core.comparisons import confidence_sequence as sequence
 from prequential.core.comparisons import recent as forgetting
 from prequential.core.comparisons.joint import new_joint
-from prequential.core.comparisons.updating import Due, Times, step_losses
+from prequential.core.comparisons.updating import Due, Times, Verdicts, step_losses
 from prequential.core.compiled.kernel import Floats, zeros
 from prequential.core.detectors.confidence_sequence import RHO, needed_for
 from prequential.core.detectors.confidence_sequence import radius as bound_radius
@@ -37,29 +37,18 @@ from test_between_lives import Lives
 _HERE = Path(__file__).resolve()
 
 
-class Tables(NamedTuple):
-    """All that sequences have."""
-
-    sequences: sequence.Sequences
-    pending: cohorts.Pending
-    blocks: Blocks
-    recent: forgetting.Recent
-    recent_blocks: Blocks
-    closed: cohorts.Closed
-
-
-def begun(loss: str = "error", level: float = 0.05, rows: int = 1) -> Tables:
+def begun(loss: str = "error", level: float = 0.05, rows: int = 1) -> Verdicts:
     table = sequence.new_table(rows)
     for row in range(rows):
         sequence.declare(table, row, sequence.LARGEST.get(loss, 0.0), level, loss == "error")
-    return Tables(
+    return Verdicts(
         table, cohorts.new_pending(rows), new_blocks(rows), forgetting.new_recent(rows), new_blocks(rows),
         cohorts.new_closed(),
     )  # fmt: skip
 
 
 def run(
-    tables: Tables, row: int, d: Sequence[float] | Floats, cohorts: Sequence[int] | None = None,
+    tables: Verdicts, row: int, d: Sequence[float] | Floats, cohorts: Sequence[int] | None = None,
     epoch: int = 0, frontiers: Sequence[int] | None = None,
 ) -> None:  # fmt: skip
     """Differences of a row: each is a cohort that closes at once, unless something else is said."""
@@ -71,8 +60,8 @@ def run(
     joint.frontier[:] = joint.cohort + 1 if frontiers is None else frontiers
     rows = len(tables.sequences)
     nobody = Due(np.full(rows, -1), np.zeros(rows, np.int32), np.zeros(rows, np.uint8))  # is told anything
-    places, found = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
-    done = step_losses(*tables[:5], zeros(Times, rows), nobody, joint, places, tables.closed, found)
+    places, due_rows = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
+    done = step_losses(tables, zeros(Times, rows), nobody, joint, places, due_rows)
     assert done == (n, 0)
 
 
@@ -85,7 +74,7 @@ def differences(seed: int, n: int, loss: str = "error") -> Floats:
     return np.clip(random_.normal(lean, 0.5), -2, 2)
 
 
-def check(tables: Tables, expected: oracle.Sequence) -> None:
+def check(tables: Verdicts, expected: oracle.Sequence) -> None:
     """All that is said of row 0."""
     table, recent = tables.sequences, tables.recent
     known, low, high, effective = sequence.interval(table, 0)

@@ -56,7 +56,7 @@ class TestIncrements:
         for i in range(5):
             p = [probability(labels, i, length) for length in range(highest + 1)]
             assert [many.given(i, length) for length in range(highest + 1)] == p
-            assert many.of(i) == [None if a is None or b is None else b - a for a, b in pairwise(p)]
+            assert many.values(i) == [None if a is None or b is None else b - a for a, b in pairwise(p)]
 
     @given(chunks)
     def test_snapshot_goes_on_where_it_stood(self, parts: list[list[tuple[int, int]]]) -> None:
@@ -76,7 +76,7 @@ class TestIncrements:
         """Section 6.8: strong first order, some second order, hardly more; Δ(48) = 0.02."""
         increments = Increments(highest=48)
         increments.update_many(np.array(elec2()))
-        first, second, *higher = increments.of(DOWN)
+        first, second, *higher = increments.values(DOWN)
         assert (first, second) == (pytest.approx(0.2971, abs=5e-5), pytest.approx(0.0227, abs=5e-5))
         assert max(abs(delta or 0.0) for delta in higher[:6]) < 0.01
         assert higher[-1] == pytest.approx(0.0222, abs=5e-5)
@@ -88,7 +88,7 @@ class TestIncrements:
             labels.append(label)
         increments = Increments(highest=3)
         increments.update_many(np.array(labels))
-        assert increments.of(0) == [
+        assert increments.values(0) == [
             pytest.approx(0.4, abs=0.02),
             pytest.approx(0.0, abs=0.01),
             pytest.approx(0.0, abs=0.01),

@@ -132,7 +132,7 @@ NO_STATE = re.compile(
     |\.catalog\.(_registry|columns)\.(streams|entities|classes|ages)
     |\.catalog\.(plans|_plans)\..*\.(owner|entity|estimators\.\d+\.sums\..*|_estimator\.sums\..*)$
     |\.store\.(ids\.entries|links|wheels)
-    |\.pairing\.(pairs|heads|seen|_joint|_used)$|\.pairing\.tables\..*\.(_closed\.|due\.|_found$)
+    |\.pairing\.(pairs|heads|seen|_joint|_used)$|\.pairing\.tables\..*\.(_closed\.|due\.|_due_rows$)
     |\.incidents\.history\.(due|examples|notes)$
     """,
     re.VERBOSE,
@@ -258,7 +258,7 @@ def _by_stage(state: State, stage: str) -> dict[str, dict[tuple[Any, ...], bytes
         assert one is not None
         assert state.courses is not None
         place = state.catalog.streams[one.stream].evaluated.index(stage)
-        found[f"course {one.row}"] = {(): repr(state.courses.of(one.row, place)).encode()}
+        found[f"course {one.row}"] = {(): repr(state.courses.course(one.row, place)).encode()}
     assert state.past is not None
     for entity, place, log in state.past.sequences():
         if ONE_STREAM.stages[place] == stage:

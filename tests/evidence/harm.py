@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from prequential.core.cohorts.blocks import Blocks
-from prequential.core.cohorts.pending import Closed, Pending, new_closed
+from prequential.core.cohorts.pending import Position, new_closed
 from prequential.core.cohorts.timeline import Timeline, new_timeline
 from prequential.core.compiled.kernel import Floats, Ints
 from prequential.core.detectors import harm
@@ -161,16 +160,15 @@ def settings(
 
 @numba.njit(error_model="numpy")
 def first_alarm(
-    timeline: Timeline, table: harm.Harm, pending: Pending, blocks: Blocks, closed: Closed,
-    given: harm.Settings, x: Floats, when: Floats, order: Ints,
-) -> int:  # fmt: skip
+    timeline: Timeline, tests: harm.Tests, given: harm.Settings, x: Floats, when: Floats, order: Ints
+) -> int:
     """How many labels had come at the first alarm; 0: there is none."""
     made, n = 0, len(x)
     for k in range(n):
         i = order[k]
         cohort, epoch, frontier, made = label(timeline, i, when[i], made, n)
-        found = harm.step(table, pending, blocks, given, 0, x[i], cohort, epoch, frontier, closed)
-        if found[0]:
+        raised = harm.step(tests, given, 0, x[i], Position(cohort, epoch, frontier))[0]
+        if raised:
             return k + 1
     return 0
 
@@ -182,10 +180,10 @@ def alarms(world: World, given: harm.Settings, streams: int, outcomes: int, seed
         world.make(seed * 1_000_003 + stream, world.first, world.second, world.count, x)
         when = world.labels(x, stream)
         table = harm.new_table(1, given)
+        tests = harm.Tests(table, *harm.parts_of(table), new_closed())
         found[stream] = first_alarm(
-            new_timeline(1), table, *harm.parts_of(table), new_closed(), given, x, when,
-            np.argsort(when, kind="stable"),
-        )  # fmt: skip
+            new_timeline(1), tests, given, x, when, np.argsort(when, kind="stable")
+        )
     return found
 
 

@@ -121,9 +121,8 @@ def run(
     for k in range(n):
         i = order[k]
         cohort, epoch, frontier, made = label(timeline, i, when[i], made, n)
-        count = sequence.step(
-            table, tables.pending, tables.blocks, 0, d[i], cohort, epoch, frontier, tables.closed
-        )
+        at = cohorts.Position(cohort, epoch, frontier)
+        count = sequence.step(table, tables.pending, tables.blocks, 0, d[i], at, tables.closed)
         forgetting.follow(tables.recent, tables.recent_blocks, table, 0, tables.closed, count)
         verdicts[k], recent[k] = table.verdict[0], tables.recent.verdict[0]
         if until_b and verdicts[k] == 2:

@@ -33,23 +33,24 @@ def test_blocks_are_means_of_equal_slices_however_outcomes_come(seed: int) -> No
         while length > BLOCKS * width:
             width *= 2
         slices = [losses[row][start : start + width] for start in range(0, length, width)]
-        assert courses.of(*divmod(row, COURSE_STAGES)) == (width, [sum(one) / len(one) for one in slices])
+        assert courses.course(*divmod(row, COURSE_STAGES)) == (width, [sum(one) / len(one) for one in slices])
 
 
 def test_what_has_no_outcomes_has_no_course() -> None:
     courses, nobody = Courses(), np.zeros(0, np.int64)
-    assert courses.of(0, 0) == (0, [])
+    assert courses.course(0, 0) == (0, [])
     courses.update(nobody, nobody, nobody, np.zeros(0))
     one = np.array([1])
     courses.update(one, one, one, np.array([1.0]))
     courses.update(one, one + 1, one, np.array([1.0]))  # a later stage than are kept
-    assert (courses.of(0, 0), courses.of(1, 1), courses.of(9, 1)) == ((0, []), (1, [1.0]), (0, []))
+    found = [courses.course(*place) for place in ((0, 0), (1, 1), (9, 1))]
+    assert found == [(0, []), (1, [1.0]), (0, [])]
 
 
 def test_a_stage_is_as_another_one() -> None:
     courses, zeros, numbers = Courses(), np.zeros(100, np.int64), np.arange(1, 101)
     courses.update(zeros, zeros + 1, numbers, np.arange(100.0))
     courses.copy(0, 1, 0)
-    assert courses.of(0, 0) == courses.of(0, 1) == (2, [2 * i + 0.5 for i in range(50)])
+    assert courses.course(0, 0) == courses.course(0, 1) == (2, [2 * i + 0.5 for i in range(50)])
     courses.update(zeros[:1], zeros[:1], np.array([101]), np.array([7.0]))
-    assert courses.of(0, 0) != courses.of(0, 1)
+    assert courses.course(0, 0) != courses.course(0, 1)

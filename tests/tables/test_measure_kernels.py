@@ -28,7 +28,7 @@ from prequential.core.measures.declaration import NO_POSITIVE, REASONS, UNSEEN_P
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import Positives
 from prequential.core.measures.registry import INDEX, NAMES
-from prequential.core.measures.table import measure_cells, measure_numbers
+from prequential.core.measures.table import InMemory, measure_cells, measure_numbers
 from prequential.core.tables import scores
 from prequential.core.tables.streams import OTHER
 
@@ -66,7 +66,7 @@ def measured(cells: Floats, positive: int = 0) -> Table:
     """The table of a matrix in joint cells; its class with this code is the positive one."""
     capacity = math.isqrt(len(cells) // 4)
     classes, positives = new_classes(capacity), positives_of(capacity, positive)
-    return table(measure_cells, cells, classes, positives, 0, False, True, NO_SUMS, False)
+    return table(measure_cells, InMemory(cells, True, NO_SUMS, False), classes, positives, 0, False)
 
 
 def cells_of(estimator: str, capacity: int, places: list[int]) -> Floats:
@@ -260,8 +260,8 @@ def test_sequences_are_measured_each_by_itself(regression: bool) -> None:
         if regression:
             measure_numbers(sums[q], bool(scored[q]), spreads[q], value, reason)
         else:
-            given = (cells[q], new_classes(4), positives_of(4, codes[q]), 0, False, True)
-            measure_cells(*given, sums[q], bool(scored[q]), value, reason)
+            memory = InMemory(cells[q], True, sums[q], bool(scored[q]))
+            measure_cells(memory, new_classes(4), positives_of(4, codes[q]), 0, False, value, reason)
         assert (found.values[row].tobytes(), found.reasons[row].tobytes()) == (
             value.tobytes(), reason.tobytes(),
         )  # fmt: skip
@@ -274,13 +274,15 @@ def test_cells_are_measured_with_the_positive_class_of_their_sequence(
     """What is configured is the positive class, here of the second sequence; by chance, too."""
     cells, classes = np.arange(16.0), new_classes(2)
     memory = memory_of(cells, "ab")
-    given = (cells, classes, positives_of(2, 0, code), 1)
-    found = table(measure_cells, *given, False, True, NO_SUMS, True)
+    given = (classes, positives_of(2, 0, code), 1)
+    without_sums = [InMemory(cells, True, NO_SUMS, scored) for scored in (False, True)]
+    found = table(measure_cells, without_sums[1], *given, False)
     assert_of_matrix(found, measures(memory, positive))
-    unscored = table(measure_cells, *given, False, True, NO_SUMS, False)
+    unscored = table(measure_cells, without_sums[0], *given, False)
     assert unscored[1]["auc"] == ("no_positive_class" if positive is None else "no_probabilities")
     assert found == unscored  # of no outcome there are probabilities
-    some = table(measure_cells, *given, False, True, scores.sums_of({scores.SCORED: 1}), True)
+    with_some = InMemory(cells, True, scores.sums_of({scores.SCORED: 1}), True)
+    some = table(measure_cells, with_some, *given, False)
     assert some[1]["auc"] == ("no_positive_class" if positive is None else "not_a_window")
 
     # By chance: each label with each prediction, while the baselines stay as they are.
@@ -289,9 +291,9 @@ def test_cells_are_measured_with_the_positive_class_of_their_sequence(
         pairs[one._replace(y_pred=other.y_pred)] += weight * times
     values, reasons = measures(pairs, positive)
     values["kappa_se"] *= math.sqrt(cells.sum())  # of as many outcomes as there are, not of all pairs
-    chance = table(measure_cells, *given, True, True, NO_SUMS, True)
+    chance = table(measure_cells, without_sums[1], *given, True)
     assert_of_matrix(chance, (values, reasons))
-    assert chance == table(measure_cells, *given, True, True, NO_SUMS, False)
+    assert chance == table(measure_cells, without_sums[0], *given, True)
     others = unscored[1].keys() - set(OF_MATRIX)
     assert {name: chance[1][name] for name in others} == {name: unscored[1][name] for name in others}
 
@@ -309,12 +311,13 @@ def test_kappa_keeps_its_digits_where_little_is_right(factor: float) -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_measures_of_baselines_without_a_label(known: bool) -> None:
-    given = np.arange(1.0, 17.0), new_classes(2), positives_of(2, 0), 0
+    given = new_classes(2), positives_of(2, 0), 0
+    memory = InMemory(np.arange(1.0, 17.0), known, NO_SUMS, False)
     for chance in (False, True):
-        undefined = table(measure_cells, *given, chance, known, NO_SUMS, False)[1]
+        undefined = table(measure_cells, memory, *given, chance)[1]
         without = {name for name, why in undefined.items() if why == "no_label_known"}
         assert without == (set() if known else {"p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus"})
-    nothing = table(measure_cells, np.zeros(16), *given[1:], False, known, NO_SUMS, False)[1]
+    nothing = table(measure_cells, memory._replace(cells=np.zeros(16)), *given, False)[1]
     assert set(nothing.values()) == {"empty"}
 
 
@@ -393,8 +396,8 @@ def fixed() -> str:
             classes, sums = new_classes(k), generator.random(scores.SIZE)
             positives = positives_of(k, row % 4 - 2)
             for chance in (False, True):
-                given = (cells, classes, positives, 0, chance, row % 4 > 0, sums, row % 3 > 0)
-                measure_cells(*given, values, reasons)
+                memory = InMemory(cells, row % 4 > 0, sums, row % 3 > 0)
+                measure_cells(memory, classes, positives, 0, chance, values, reasons)
                 bits += [values.tobytes().hex(), reasons.tobytes().hex()]
             measure_numbers(sums, row % 3 > 0, float(row % 2), values, reasons)
             bits += [values.tobytes().hex(), reasons.tobytes().hex()]

@@ -124,7 +124,8 @@ def test_a_ratio_has_a_largest_value_and_waits_for_an_error() -> None:
     values, fed = np.zeros(6), np.ones(6, np.uint8)
     outcome = np.array([1, 1, 1, 1, 1, 0], dtype=np.uint8)
     rows = np.arange(6, dtype=np.int32)
-    signals.ratio(signals.new_ratio(1), log, rows, short, long, outcome, 3, values, fed)
+    errors = signals.Errors(short, long, outcome)
+    signals.ratio(signals.new_ratio(1), log, rows, errors, 3, values, fed)
     assert fed.tolist() == [0, 0, 0, 1, 1, 0]
     assert values[3:5].tolist() == [1e200, 1e200]
 

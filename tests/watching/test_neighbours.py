@@ -55,7 +55,7 @@ def pace(*times: int) -> Pace:
 
 
 def silent(own: Pace, now: int | None, *stream: Pace) -> Silence | None:
-    return silence(own, StreamPace.of(stream, now))
+    return silence(own, StreamPace.from_paces(stream, now))
 
 
 MINUTE = 60_000

@@ -34,10 +34,10 @@ def test_a_flood_is_a_line_a_minute_whose_counts_add_up() -> None:
         "6000 records can't be used: 6000 of labels: class '…' is one too many: at most 2 "
         "(first: labels/0 offset 100)"
     )
-    rest = rejected.rest()
-    assert rest is not None
-    assert sum(int(line.split()[0]) for line in [*lines, rest]) == 60_000
-    assert rejected.rest() is None
+    last = rejected.remaining()
+    assert last is not None
+    assert sum(int(line.split()[0]) for line in [*lines, last]) == 60_000
+    assert rejected.remaining() is None
 
 
 def test_reasons_without_end_are_a_line_of_bounded_length_and_memory() -> None:
@@ -55,7 +55,8 @@ def test_reasons_without_end_are_a_line_of_bounded_length_and_memory() -> None:
 def test_nothing_of_it_writes_to_the_terminal() -> None:
     rejected = Rejected()
     rejected.note("labels", 0, 1, "\x1b[31m has\nlines")
-    assert rejected.rest() == "1 record can't be used: labels: \ufffd[31m has\ufffdlines (labels/0 offset 1)"
+    line = rejected.remaining()
+    assert line == "1 record can't be used: labels: \ufffd[31m has\ufffdlines (labels/0 offset 1)"
 
 
 @pytest.mark.kafka

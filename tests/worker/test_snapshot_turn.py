@@ -53,7 +53,7 @@ def test_who_asks_first_is_first() -> None:
 def test_between_turns_there_is_a_rest() -> None:
     turn = SnapshotTurn()
     assert turn.take("a", 0.0)
-    turn.rest(21.0)
+    turn.pause(21.0)
     turn.give("a")
     assert not turn.ask("b", 20.9)
     assert turn.take("b", 20.9), "who ends waits for nobody"
@@ -158,7 +158,7 @@ def test_a_snapshot_waits_for_that_of_another_shard() -> None:
         second._committed_at = -1.0
         second.begin_if_due()
         assert second._committing is None, "between two snapshots there is a rest"
-        worker.turn.rest(0.0)
+        worker.turn.pause(0.0)
         second.begin_if_due()  # which has no cuts any more, but a snapshot to write
         await worker.until((1, "manifest"))
 

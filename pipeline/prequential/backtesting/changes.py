@@ -33,15 +33,15 @@ class Known(msgspec.Struct, forbid_unknown_fields=True):
     segment: str | None = None
     stage: str | None = None
 
-    def of(self, past: Outcomes) -> Change | None:
+    def change(self, past: Outcomes) -> Change | None:
         """The change of a sequence; None: it has none, or no outcome after it.
 
         After a time: before the first outcome of a later prediction. So predictions from before it may come
         behind it, where labels come in another order.
         """
-        own = (past.stream, past.model, past.segment, past.stage)
+        names = (past.stream, past.model, past.segment, past.stage)
         asked = (self.stream, self.model, self.segment, self.stage)
-        if any(one is not None and one != its for one, its in zip(asked, own)):
+        if any(one is not None and one != its for one, its in zip(asked, names)):
             return None
         outcome = self.outcome
         if outcome is None:
@@ -77,13 +77,13 @@ def parse_outcomes(text: str) -> list[Known]:
 
     Raises UsageError for what is no such list.
     """
-    found = [Known(outcome=int(one)) for one in text.split(",")]
-    for one in found:
+    changes = [Known(outcome=int(one)) for one in text.split(",")]
+    for one in changes:
         try:
             one.check()
         except ValueError as error:
             raise UsageError(f"--changes {text!r}: {error}") from error
-    return found
+    return changes
 
 
 def parse_lines(path: str, lines: Iterable[bytes]) -> list[Known]:
@@ -96,7 +96,7 @@ def parse_lines(path: str, lines: Iterable[bytes]) -> list[Known]:
     ...
     prequential.topics.errors.UsageError: f line 1: outcome 0: expected at least 1, the last one ...
     """
-    found = []
+    changes = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -105,16 +105,16 @@ def parse_lines(path: str, lines: Iterable[bytes]) -> list[Known]:
             one.check()
         except (msgspec.MsgspecError, ValueError) as error:
             raise UsageError(f"{path} line {number}: {error}") from error
-        found.append(one)
-    if not found:
+        changes.append(one)
+    if not changes:
         raise UsageError(f"{path} has no changes: expected JSON lines such as {{\"outcome\": 15000}}")
-    return found
+    return changes
 
 
 def changes_of(known: Sequence[Known], past: Outcomes) -> list[Change]:
     """The changes of a sequence, in order; of several after one outcome the one that lasts longest."""
-    own = [change for one in known if (change := one.of(past)) is not None]
-    return list({change.outcome: change for change in sorted(own)}.values())
+    changes = [change for one in known if (change := one.change(past)) is not None]
+    return list({change.outcome: change for change in sorted(changes)}.values())
 
 
 class Injection(NamedTuple):

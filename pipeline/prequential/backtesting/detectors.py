@@ -35,14 +35,14 @@ def parse_detector(text: str) -> list[DetectorConfig]:
 
 
 def _detectors(words: Sequence[str]) -> list[DetectorConfig]:
-    name, *rest = words or [""]
+    name, *following = words or [""]
     if name != EVERY and name not in DETECTORS:
         raise ValueError(f"unknown detector {name!r}; known: {', '.join(DETECTORS)}, and {EVERY}")
     signal = "error"
-    if rest and "=" not in rest[0]:
-        signal = parse_signal(rest.pop(0))
+    if following and "=" not in following[0]:
+        signal = parse_signal(following.pop(0))
     given: dict[str, Value] = {}
-    for word in rest:
+    for word in following:
         key, equals, text = word.partition("=")
         if not equals:
             raise ValueError(f"{word!r}: expected PARAMETER=VALUE")

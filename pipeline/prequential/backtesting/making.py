@@ -58,20 +58,20 @@ def on_the_past(
     tally = _Tally(judged=bool(known))
     watched = []
     for past in sequences:
-        own = by_sequence.get(_key(past), [])
+        past_alarms = by_sequence.get(_key(past), [])
         changes = changes_of(known, past)
         detectors = every_detector(past.config)
         names = {_what(one.detector, one.signal, _params(one)): name_of(one) for one in detectors}
-        raised = [names[_what(alarm.detector, alarm.signal, alarm.params)] for alarm in own]
+        raised = [names[_what(alarm.detector, alarm.signal, alarm.params)] for alarm in past_alarms]
         for name in names.values():
-            places = np.array([a.outcome for a, by in zip(own, raised) if by == name], dtype=np.int64)
+            places = np.array([a.outcome for a, by in zip(past_alarms, raised) if by == name], dtype=np.int64)
             tally.add(name, len(past), len(places), [judge(places, changes, len(past), tolerance)])
         if known:
             _add_baselines(tally, len(past), changes, tolerance)
         watched.append(
             Watched(
                 past.stream, past.partition, past.model, past.segment, past.stage, len(past),
-                [change.outcome for change in changes], own, raised,
+                [change.outcome for change in changes], past_alarms, raised,
             )
         )  # fmt: skip
     return Past(watched, tally.lines(), tolerance + max((one.width for one in known), default=0))
@@ -102,20 +102,20 @@ def injected(
     changes = sorted(one.change for one in injections)
     for past in sequences:
         try:
-            found = inject(past, injections, seeds, tolerance, block)
+            by_detector = inject(past, injections, seeds, tolerance, block)
         except ValueError as error:
             names = ", ".join(name for name in (past.stream, past.model, past.segment, past.stage) if name)
             left_out.append(f"{names}: {error}")
             continue
-        for detector, judged in zip(every_detector(past.config), found):
-            alarms = sum(one.false_alarms + one.repeated + _found(one) for one in judged)
+        for detector, judged in zip(every_detector(past.config), by_detector):
+            alarms = sum(one.false_alarms + one.repeated + _detected(one) for one in judged)
             tally.add(name_of(detector), seeds * length, alarms, judged)
         _add_baselines(tally, length, changes, tolerance, seeds)
     window = tolerance + max(one.change.width for one in injections)
     return Injected(list(given), seeds, length, tally.lines(), window, left_out)
 
 
-def _found(judged: Judged) -> int:
+def _detected(judged: Judged) -> int:
     return sum(delay is not None for delay in judged.delays)
 
 

@@ -34,14 +34,14 @@ def _past(report: Report, sequences: Sequence[Outcomes]) -> Iterator[Panel]:
     order = sorted(range(len(watched)), key=lambda place: -len(watched[place].alarms))
     for place in sorted(order[:_DRAWN]):
         one = watched[place]
-        own = sequences[place]
-        marks: dict[str, list[int]] = {name_of(detector): [] for detector in every_detector(own.config)}
+        sequence = sequences[place]
+        marks: dict[str, list[int]] = {name_of(detector): [] for detector in every_detector(sequence.config)}
         for alarm, detector in zip(one.alarms, one.detectors):
             marks[detector].append(alarm.outcome)
         window = min(one.outcomes, max(_LEAST, int(_SHARE * one.outcomes)))
         names = ", ".join(name for name in (one.stream, one.model, one.segment, one.stage) if name)
         title = f"{names}: mean loss of {window:,} outcomes, and alarms"
-        yield Panel(title, {"": _mean_loss(own.loss, window)}, marks=marks, dashed=one.changes)
+        yield Panel(title, {"": _mean_loss(sequence.loss, window)}, marks=marks, dashed=one.changes)
 
 
 def _mean_loss(losses: Floats, window: int) -> Floats:
@@ -56,13 +56,13 @@ def _delays(lines: Sequence[Line], window: int, title: str) -> Iterator[Panel]:
     """The share of changes found within so many outcomes, by detector."""
     curves: dict[str, Floats] = {}
     for line in lines:
-        of = line.scores
-        if of is None or not of.changes:
+        scores = line.scores
+        if scores is None or not scores.changes:
             continue
-        known = [delay for run in of.delays for delay in run if delay is not None]
-        found = np.bincount(known, minlength=window + 1)[: window + 1].cumsum()
-        name = f"{line.detector} ({of.false_alarms_per_10000 or 0.0:,.2f} false per 10,000)"
-        curves[name] = found[1:] / of.changes
+        known = [delay for run in scores.delays for delay in run if delay is not None]
+        counts = np.bincount(known, minlength=window + 1)[: window + 1].cumsum()
+        name = f"{line.detector} ({scores.false_alarms_per_10000 or 0.0:,.2f} false per 10,000)"
+        curves[name] = counts[1:] / scores.changes
     if curves:
         title = f"{title}: share of changes found, by outcomes since"
         yield Panel(title, curves, low=0.0, high=1.0, apart=True)

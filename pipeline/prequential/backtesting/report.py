@@ -118,11 +118,11 @@ def _lines(lines: Sequence[Line], title: str) -> Table:
             rate = PER * line.alarms / line.outcomes if line.outcomes else None
             cells = [f"{line.alarms:,}", _number(rate, 2)]
         else:
-            of = line.scores
+            scores = line.scores
             cells = [
-                f"{of.found:,}/{of.changes:,}", _number(of.probability, 2),
-                _number(of.false_alarms_per_10000, 2), _number(of.delay_mean, 0), _number(of.delay_median, 0),
-                _number(of.f1, 2),
+                f"{scores.found:,}/{scores.changes:,}", _number(scores.probability, 2),
+                _number(scores.false_alarms_per_10000, 2), _number(scores.delay_mean, 0),
+                _number(scores.delay_median, 0), _number(scores.f1, 2),
             ]  # fmt: skip
         style = "dim" if line.detector in (ALWAYS, NEVER) else ""
         grid.add_row(Text(line.detector), *cells, style=style)

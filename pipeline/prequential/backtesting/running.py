@@ -56,8 +56,8 @@ def inject(
             places = blocks(random, len(past), length, block)
             yield str(seed), log_of(past, risen(random, past, places, rise))
 
-    found: list[list[Judged]] = [[] for _ in every_detector(past.config)]
+    by_detector: list[list[Judged]] = [[] for _ in every_detector(past.config)]
     for alarms in alarms_of(past, runs()):
-        for place, own in enumerate(alarms):
-            found[place].append(judge(own, changes, length, tolerance))
-    return found
+        for place, raised in enumerate(alarms):
+            by_detector[place].append(judge(raised, changes, length, tolerance))
+    return by_detector

@@ -72,8 +72,8 @@ def judge(alarms: Ints, changes: Sequence[Change], outcomes: int, tolerance: int
         delays.append(int(alarms[first]) - change.outcome if last > first else None)
         within += last - first
         windows += end - change.outcome
-    found = sum(delay is not None for delay in delays)
-    return Judged(tuple(delays), len(alarms) - within, within - found, outcomes - windows)
+    detected = sum(delay is not None for delay in delays)
+    return Judged(tuple(delays), len(alarms) - within, within - detected, outcomes - windows)
 
 
 def scores(runs: Iterable[Judged]) -> Scores:
@@ -87,19 +87,19 @@ def scores(runs: Iterable[Judged]) -> Scores:
     delays = [delay for run in runs for delay in run.delays]
     known = [delay for delay in delays if delay is not None]
     false_alarms, quiet = sum(run.false_alarms for run in runs), sum(run.quiet for run in runs)
-    found = len(known)
+    detected = len(known)
     return Scores(
         runs=len(runs),
         changes=len(delays),
-        found=found,
-        probability=_share(found, len(delays)),
+        found=detected,
+        probability=_share(detected, len(delays)),
         false_alarms=false_alarms,
         repeated=sum(run.repeated for run in runs),
         false_alarms_per_10000=_share(PER * false_alarms, quiet),
-        delay_mean=_share(sum(known), found),
+        delay_mean=_share(sum(known), detected),
         delay_median=float(np.median(known)) if known else None,
-        precision=_share(found, found + false_alarms),
-        f1=_share(2 * found, found + false_alarms + len(delays)) if delays else None,
+        precision=_share(detected, detected + false_alarms),
+        f1=_share(2 * detected, detected + false_alarms + len(delays)) if delays else None,
         delays=[run.delays for run in runs],
     )
 
@@ -114,5 +114,5 @@ def never() -> Ints:
     return np.zeros(0, dtype=np.int64)
 
 
-def _share(some: float, of: int) -> float | None:
-    return some / of if of else None
+def _share(some: float, whole: int) -> float | None:
+    return some / whole if whole else None

@@ -57,8 +57,9 @@ def figure(
         f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
     ]
     for place, panel in enumerate(panels):
-        own = max(map(len, panel.curves.values())) if panel.apart else n
-        parts += _panel(panel, _TOP + place * (_HEIGHT + _GAP), own, (*dashed, *panel.dashed), solid, columns)
+        length = max(map(len, panel.curves.values())) if panel.apart else n
+        top, all_dashed = _TOP + place * (_HEIGHT + _GAP), (*dashed, *panel.dashed)
+        parts += _panel(panel, top, length, all_dashed, solid, columns)
     return "\n".join([*parts, "</svg>", ""])
 
 

@@ -104,10 +104,10 @@ def calibrate(
     by_stream: dict[str, list[Outcomes]] = {}
     for past in pasts:
         by_stream.setdefault(past.stream, []).append(past)
-    for stream, own in by_stream.items():
-        asked = _asked(settings, own[0].config)
+    for stream, pasts in by_stream.items():
+        asked = _asked(settings, pasts[0].config)
         report.budgets[stream], report.changes[stream] = str(asked.budget), asked.change
-        _calibrate(stream, own, asked, report, done)
+        _calibrate(stream, pasts, asked, report, done)
     return report
 
 
@@ -135,11 +135,11 @@ def _calibrate(
     new = list(configured)
     found_of: dict[int, Calibrated] = {}
     for place, detector in enumerate(able):
-        found = _of_detector(stream, detector, [(one.pace, one.curves[place]) for one in watched], part)
-        if isinstance(found, Left):
-            report.left.append(found)
+        outcome = _of_detector(stream, detector, [(one.pace, one.curves[place]) for one in watched], part)
+        if isinstance(outcome, Left):
+            report.left.append(outcome)
             continue
-        calibrated, after = found
+        calibrated, after = outcome
         calibrated.alarms_before *= settings.budget.period
         calibrated.alarms = [alarms * settings.budget.period for alarms in calibrated.alarms]
         for rate in calibrated.rates:
@@ -222,10 +222,10 @@ def _problem(past: Outcomes, apart: float, report: Report) -> bool:
 
 
 def _of_detector(
-    stream: str, detector: DetectorConfig, of: Sequence[tuple[float, Curve | None]], part: float
+    stream: str, detector: DetectorConfig, by_pace: Sequence[tuple[float, Curve | None]], part: float
 ) -> tuple[Calibrated, DetectorConfig] | Left:
     """The threshold at which all sequences together have so many alarms per ms."""
-    known = [(pace, curve) for pace, curve in of if curve is not None]
+    known = [(pace, curve) for pace, curve in by_pace if curve is not None]
     threshold = threshold_of(detector)
     if not known:
         return Left(stream, name_of(detector), "it hardly ever alarms, whatever its threshold")
@@ -260,14 +260,14 @@ def _of_detector(
 def _shown(known: Sequence[tuple[float, Curve]], u: float) -> list[tuple[float, int | None]]:
     """Thresholds for a plot: of one sequence those at which alarms were counted, and the new one."""
     if len(known) == 1:
-        found: list[tuple[float, int | None]] = [
+        thresholds: list[tuple[float, int | None]] = [
             (point.u, place) for place, point in enumerate(known[0][1].points)
         ]
     else:
         least = min(curve.points[0].u for _, curve in known)
         apart = (max(curve.points[-1].u for _, curve in known) - least) / _SHOWN
-        found = [(least + apart * step, None) for step in range(_SHOWN + 1)]
-    return sorted([*found, (u, None)], key=lambda one: one[0])
+        thresholds = [(least + apart * step, None) for step in range(_SHOWN + 1)]
+    return sorted([*thresholds, (u, None)], key=lambda one: one[0])
 
 
 def _counted(known: Sequence[tuple[float, Curve]], place: int | None) -> int | None:
@@ -282,13 +282,13 @@ def _delays(
     delays: list[list[float]] = [[] for _ in detectors]
     injections = [Injection(settings.change, Change(_BEFORE))]
     for past in pasts:
-        own = replace(past, config=replace(past.config, detectors=detectors, objective=None))
+        with_detectors = replace(past, config=replace(past.config, detectors=detectors, objective=None))
         try:
-            found = inject(own, injections, _STREAMS, _AFTER, None)
+            by_detector = inject(with_detectors, injections, _STREAMS, _AFTER, None)
         except ValueError as error:
             report.left.append(Left(stream, _name(past), f"no delay: {error}"))
             continue
-        for place, judged in enumerate(found):
+        for place, judged in enumerate(by_detector):
             delays[place] += [math.inf if d is None else float(d) for one in judged for d in one.delays]
     for place, one in calibrated.items():
         if delays[place]:

@@ -61,11 +61,11 @@ class Cuts(NamedTuple):
 
     def rarity(self, u: float) -> float:
         """-ln of the sum above, at δ = exp(-u)."""
-        found, log_width = 0.0, _FIRST
+        rarity, log_width = 0.0, _FIRST
         for _ in range(_ROUNDS):
-            found = self._rarity(u, log_width)
-            log_width = max(found + _FACTOR, math.log(2.0 * _LENGTHS[0]))
-        return found
+            rarity = self._rarity(u, log_width)
+            log_width = max(rarity + _FACTOR, math.log(2.0 * _LENGTHS[0]))
+        return rarity
 
     def form(self, kappa: float, u: float) -> tuple[float, float]:
         """κ times the rarity, and its derivative by κ."""

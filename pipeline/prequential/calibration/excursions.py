@@ -73,8 +73,8 @@ def long_run_variance(sums: Floats) -> float:
 def longer(sums: Floats, size: int) -> Floats:
     """Deviations of sums of `size` values, of those of `STEP` values, in order."""
     whole = size // STEP
-    found: Floats = (sums - sums.mean())[: len(sums) // whole * whole].reshape(-1, whole).sum(axis=1)
-    return found
+    longer_sums: Floats = (sums - sums.mean())[: len(sums) // whole * whole].reshape(-1, whole).sum(axis=1)
+    return longer_sums
 
 
 def log_mean_exp(powers: Floats) -> float:

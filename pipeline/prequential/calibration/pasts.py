@@ -112,16 +112,16 @@ def _higher(one: Floats, other: Floats) -> bool:
 
 def _variance(losses: Floats) -> float:
     """Of a mean times its number; not less than that of independent ones, nor moved by a few changes."""
-    found = float((np.diff(losses) ** 2).mean()) / 2.0
+    variance = float((np.diff(losses) ** 2).mean()) / 2.0
     length = _SHORTEST
     while len(losses) >= 2 * _LEAST_BLOCKS * length:
         squares = np.diff(_sums(losses, length)) ** 2
-        found = max(found, float(np.median(squares)) / (2.0 * _MEDIAN * length))
+        variance = max(variance, float(np.median(squares)) / (2.0 * _MEDIAN * length))
         length *= 2
-    return found
+    return variance
 
 
 def _sums(losses: Floats, length: int) -> Floats:
     """Of consecutive blocks."""
-    found: Floats = losses[: len(losses) // length * length].reshape(-1, length).sum(axis=1)
-    return found
+    sums: Floats = losses[: len(losses) // length * length].reshape(-1, length).sum(axis=1)
+    return sums

@@ -237,14 +237,14 @@ class Streams:
         numbers = LOSSES[past.config.loss] if past.numbers else WRONG
         capacity = max(2, len(past.classes))
         signal = Signal(detector.signal, MIN_OUTCOMES, 1, capacity, numbers)
-        places, found, since = self.places(length), [], 0
+        places, parts, since = self.places(length), [], 0
         for start in range(0, length, _CHUNK):
             log = log_of(past, Run(places[start : start + _CHUNK], None), since)
             since = int(log.t1[-1])
             rows = np.arange(len(log.number), dtype=np.int32)
             values, fed = signal.update(WatchedRows(log, rows, capacity, numbers, past.positives))
-            found.append(values[fed > 0])
-        values = np.concatenate(found)
+            parts.append(values[fed > 0])
+        values = np.concatenate(parts)
         whole = values[: len(values) // STEP * STEP].reshape(-1, STEP).sum(axis=1)
         return Walk(whole, float(values.std()) if len(values) else 0.0)
 
@@ -269,13 +269,13 @@ def curves(
     most = min(longest, counted_of(outcomes))
     grids = _grids(streams, detectors, most)
     each = outcomes // REPLICATES
-    found: list[Curve | None] = []
+    results: list[Curve | None] = []
     for detector, points in zip(detectors, _counted(streams, detectors, grids, outcomes)):
         says = parse_signal(detector.signal)
         # Values that are an outcome's own make a walk; those of a memory go up and down more slowly than
         # excursions do.
-        own = not says.errors and not says.estimator
-        walks_at_random = own and DETECTORS[detector.detector].drift
+        of_losses = not says.errors and not says.estimator
+        walks_at_random = of_losses and DETECTORS[detector.detector].drift
         curve = None
         if longest > most and points and kind_of(detector, WRONG) == RATIO and not past.numbers:
             walks = [streams.walk(DetectorConfig(), each) for _ in range(REPLICATES)]
@@ -283,12 +283,12 @@ def curves(
         elif longest > most and points and walks_at_random:
             walks = [streams.walk(detector, each) for _ in range(REPLICATES)]
             curve = _of_excursions(detector, points, walks, each)
-        elif longest > most and points and detector.detector == "adwin" and own:
+        elif longest > most and points and detector.detector == "adwin" and of_losses:
             walks = [streams.walk(detector, each) for _ in range(REPLICATES)]
             curve = _of_cuts(detector, points, walks, each, longest)
         curve = curve or of_line(points, each * REPLICATES)
-        found.append(None if curve is None else streams.unsure(curve, longest > most))
-    return found
+        results.append(None if curve is None else streams.unsure(curve, longest > most))
+    return results
 
 
 def counted_of(outcomes: int) -> float:
@@ -320,16 +320,16 @@ def _halving(look: Sequence[float], counts: Sequence[int], longest: float) -> li
     falling = list(np.minimum.accumulate(logs) - 1e-9 * np.arange(len(logs)))
     (before, _), (last, _) = known[-2:]
     slope = max(falling[-2] - falling[-1], 1e-3) / (last - before)
-    found = []
+    thresholds = []
     for halvings in reversed(range(_POINTS)):
         wanted = math.log(2.0**halvings / longest)
         if wanted < falling[-1]:
-            found.append(last + (falling[-1] - wanted) / slope)
+            thresholds.append(last + (falling[-1] - wanted) / slope)
         elif wanted <= falling[0]:
-            found.append(float(np.interp(-wanted, [-one for one in falling], [u for u, _ in known])))
+            thresholds.append(float(np.interp(-wanted, [-one for one in falling], [u for u, _ in known])))
         else:  # more often than at the lowest threshold of the look
-            found.append(known[0][0] * 0.5 ** (halvings + 1))
-    return found
+            thresholds.append(known[0][0] * 0.5 ** (halvings + 1))
+    return thresholds
 
 
 def _counted(
@@ -395,16 +395,16 @@ def _of_cuts(
     usable = [one for one in points if one.alarms.sum() >= _FEW][-_NEAREST:]
     settings = Settings(*DETECTORS[detector.detector].configured(detector.params))
     known = [cuts_of(settings, walk) for walk in (_together(walks), *walks)]
-    found = [one for one in known if one is not None]
-    if not usable or len(found) <= len(walks):
+    present = [one for one in known if one is not None]
+    if not usable or len(present) <= len(walks):
         return None
 
-    levels = _levels(usable, [partial(cuts.form, 1.0) for cuts in found], each)
-    u = Curve(found[0].form, levels[0], 1.0, _NONE, _NONE, each, []).at(1.0 / longest)
-    rarities = np.array([cuts.rarity(u) for cuts in found])
+    levels = _levels(usable, [partial(cuts.form, 1.0) for cuts in present], each)
+    u = Curve(present[0].form, levels[0], 1.0, _NONE, _NONE, each, []).at(1.0 / longest)
+    rarities = np.array([cuts.rarity(u) for cuts in present])
     variance = np.cov(np.array(levels[1:]), rarities[1:] / rarities[0])
     counted, made = variance / len(walks), each * len(walks)
-    return Curve(found[0].form, levels[0], 1.0, counted, variance, made, list(points))
+    return Curve(present[0].form, levels[0], 1.0, counted, variance, made, list(points))
 
 
 def _together(walks: Sequence[Walk]) -> Walk:

@@ -24,15 +24,15 @@ def contexts(losses: Floats, length: int = _CONTEXT, reach: int = 0) -> Ints:
     [2, 0, 1, 3]
     """
     high = (losses > losses.mean()).astype(np.int64)
-    found = np.zeros(len(losses), np.int64)
+    bits = np.zeros(len(losses), np.int64)
     for back in range(1, length + 1):
-        found |= np.roll(high, back) << (back - 1)
+        bits |= np.roll(high, back) << (back - 1)
     if reach:
         n, off = len(losses), losses - losses.mean()
         sums = np.cumsum(np.concatenate((off[n - reach :], off)))
         above = (np.roll(sums[reach:] - sums[:n], 1) > 0.0).astype(np.int64)
-        found |= above << length | np.roll(above, reach) << (length + 1)
-    return found
+        bits |= above << length | np.roll(above, reach) << (length + 1)
+    return bits
 
 
 def matched_blocks(random: np.random.Generator, context: Ints, length: int, block: int) -> Ints:

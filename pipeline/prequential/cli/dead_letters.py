@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out is None:
         _show(letters, _SHOWN if args.last is None else args.last)
     else:
-        _write(letters if args.last is None else _Newest.of(letters, args.last), args.out)
+        _write(letters if args.last is None else _Newest.among(letters, args.last), args.out)
     return 0
 
 
@@ -129,7 +129,7 @@ class _Newest:
         self._ends: dict[int, deque[Letter]] = {}
 
     @classmethod
-    def of(cls, letters: Iterable[Letter], number: int) -> list[Letter]:
+    def among(cls, letters: Iterable[Letter], number: int) -> list[Letter]:
         """The newest of them, the very newest last."""
         newest = cls(number)
         for letter in letters:

@@ -33,7 +33,7 @@ from prequential.demo.screen import (
 )
 from prequential.demo.server import ModelServer
 from prequential.demo.stream import Plan
-from prequential.demo.summary import NEXT, compared, found, totals, worth
+from prequential.demo.summary import NEXT, compared, detected, totals, worth
 from prequential.demo.worker import EMIT_OUTCOMES, DemoWorker
 from prequential.program.compilation import compile_loops
 from prequential.settings.model import Config, HttpConfig, WorkerConfig
@@ -179,12 +179,12 @@ class _Session:
         kafka = self._feed.kafka
         print()
         print_table(self._board, self._server, self._console)
-        for lines in (totals, found, worth, compared):
+        for lines in (totals, detected, worth, compared):
             print_lines(lines(self._board, self._server), self._console)
-        rest = [f"the worker's metrics were at {self._worker.base}/metrics"]
+        last_lines = [f"the worker's metrics were at {self._worker.base}/metrics"]
         if self._broker is None:
-            rest.append(f"the topics {kafka.prefix}* are still there: {_watch(kafka)}")
-        print_lines([*rest, *NEXT], self._console)
+            last_lines.append(f"the topics {kafka.prefix}* are still there: {_watch(kafka)}")
+        print_lines([*last_lines, *NEXT], self._console)
 
     def _show_live(self) -> None:
         with Live(console=self._console, auto_refresh=False, transient=True) as live:

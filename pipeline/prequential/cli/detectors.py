@@ -138,17 +138,17 @@ def _past(args: argparse.Namespace, config: Config, given: list[str]) -> tuple[l
         if isinstance(output, Alarm):
             alarms.append(output)
 
-    found = [one for one in read_past(args, config, given, put) if one.watched]
+    sequences = [one for one in read_past(args, config, given, put) if one.watched]
     for name in _CHOICES:
         asked = getattr(args, name)
         if asked is not None:
-            known = sorted({str(getattr(one, name)) for one in found})
-            found = [one for one in found if getattr(one, name) == asked]
-            if not found:
+            known = sorted({str(getattr(one, name)) for one in sequences})
+            sequences = [one for one in sequences if getattr(one, name) == asked]
+            if not sequences:
                 raise WorkError(f"no sequence of --{name} {asked!r}: there are {', '.join(known)}")
-    if not any(every_detector(one.config) for one in found):
+    if not any(every_detector(one.config) for one in sequences):
         raise WorkError("no detector is configured for what was evaluated: expected --detector")
-    return found, alarms
+    return sequences, alarms
 
 
 def _changes(given: str | None) -> list[Known]:

@@ -54,8 +54,8 @@ def run(args: argparse.Namespace) -> int:
         _read_topics(known, kafka_from(args))
     if known.unreadable:
         print(f"prequential: {known.unreadable:,} messages can't be read", file=sys.stderr)
-    found = known.by_id(args.incident) if ts is None else known.at(args.stream, args.model, ts)
-    for line in explain(known, found):
+    incidents = known.by_id(args.incident) if ts is None else known.at(args.stream, args.model, ts)
+    for line in explain(known, incidents):
         print(line)
     return 0
 

@@ -91,8 +91,8 @@ def run(args: argparse.Namespace) -> int:
             out.write(markdown(history, report.title, conditions).encode())
     failed = False
     for condition in conditions:
-        for found in condition.check(history):
-            if found.failed:
+        for answer in condition.check(history):
+            if answer.failed:
                 failed = True
-                print(f"prequential: {printable(found.sentence)}: fails {condition.text}", file=sys.stderr)
+                print(f"prequential: {printable(answer.sentence)}: fails {condition.text}", file=sys.stderr)
     return int(failed)

@@ -93,71 +93,72 @@ def run(args: argparse.Namespace) -> int:
         args.streams, args.models, args.rate, args.label_latency, args.labelled, args.segment_values,
         args.probabilities, args.record_bytes, args.after,
     )  # fmt: skip
-    found = size(
+    sizing = size(
         workload, config, busy=args.busy, partitions=args.partitions, workers=args.workers, speed=args.speed
     )
-    notes = list(remarks(workload, config, found, args.busy))
+    notes = list(remarks(workload, config, sizing, args.busy))
     if args.json:
-        content = {**found._asdict(), "notes": notes}
+        content = {**sizing._asdict(), "notes": notes}
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
         return 0
-    for name, text in lines(workload, config, found):
+    for name, text in lines(workload, config, sizing):
         print(f"{name:12}{text}")
     for note in notes:
         print(f"note        {note}")
     return 0
 
 
-def lines(workload: Workload, config: Config, found: Sizing) -> Iterator[tuple[str, str]]:
+def lines(workload: Workload, config: Config, sizing: Sizing) -> Iterator[tuple[str, str]]:
     """What is printed."""
     replicas = config.kafka.replication
     latency = shown_duration(round(workload.label_latency))
     yield "workload", (
         f"{workload.streams:,} streams of {workload.models} models, {workload.rate:,.0f} records/s: "
-        f"{figure(found.instances)} instances/s, labels after {latency}"
+        f"{figure(sizing.instances)} instances/s, labels after {latency}"
     )
-    busy = found.cores / found.workers
-    yield "workers", f"{found.workers:,}, each {busy:.0%} of a core; {figure(found.cores)} cores in all"
-    yield "partitions", f"{found.partitions:,} of each topic: at most as many workers can have work"
+    busy = sizing.cores / sizing.workers
+    yield "workers", f"{sizing.workers:,}, each {busy:.0%} of a core; {figure(sizing.cores)} cores in all"
+    yield "partitions", f"{sizing.partitions:,} of each topic: at most as many workers can have work"
     yield "memory", (
-        f"{shown(found.worker_bytes)} for each worker; {shown(found.state_bytes)} of state in all, "
-        f"{figure(found.remembered)} instances remembered"
+        f"{shown(sizing.worker_bytes)} for each worker; {shown(sizing.state_bytes)} of state in all, "
+        f"{figure(sizing.remembered)} instances remembered"
     )
-    yield "messages", f"{figure(found.messages)}/s in {figure(found.transactions)} transactions/s"
+    yield "messages", f"{figure(sizing.messages)}/s in {figure(sizing.transactions)} transactions/s"
     parts = (
-        ("inputs", found.input_bytes), ("outputs", found.output_bytes), ("journal", found.journal_bytes),
-        ("snapshots", found.snapshot_bytes),
+        ("inputs", sizing.input_bytes), ("outputs", sizing.output_bytes), ("journal", sizing.journal_bytes),
+        ("snapshots", sizing.snapshot_bytes),
     )  # fmt: skip
     each = ", ".join(f"{name} {shown(value)}/s" for name, value in parts)
     yield "Kafka", (
-        f"{shown(found.written_bytes)}/s written with {replicas} replica{'s' * (replicas != 1)}, "
-        f"{shown(found.read_bytes)}/s read; of one replica: {each}"
+        f"{shown(sizing.written_bytes)}/s written with {replicas} replica{'s' * (replicas != 1)}, "
+        f"{shown(sizing.read_bytes)}/s read; of one replica: {each}"
     )
-    yield "disk", f"{shown(found.disk_bytes)} at the topics' retention, with replicas"
+    yield "disk", f"{shown(sizing.disk_bytes)} at the topics' retention, with replicas"
     session = shown_duration(config.worker.session_timeout)
     yield "recovery", (
-        f"{found.recovery_seconds:,.1f} s from a worker's death until its shards run elsewhere ({session} of "
-        f"them are worker.session_timeout), {found.caught_up_seconds:,.0f} s until they have caught up"
+        f"{sizing.recovery_seconds:,.1f} s from a worker's death until its shards run elsewhere ({session} "
+        f"of them are worker.session_timeout), {sizing.caught_up_seconds:,.0f} s until they have caught up"
     )
-    yield "Prometheus", f"{figure(found.series)} series; a scrape of a worker is {shown(found.scrape_bytes)}"
-    yield "one stream", f"at most {figure(found.stream_limit)} records/s, as it is on one core"
+    scrape = shown(sizing.scrape_bytes)
+    yield "Prometheus", f"{figure(sizing.series)} series; a scrape of a worker is {scrape}"
+    yield "one stream", f"at most {figure(sizing.stream_limit)} records/s, as it is on one core"
 
 
-def remarks(workload: Workload, config: Config, found: Sizing, busy: float) -> Iterator[str]:
+def remarks(workload: Workload, config: Config, sizing: Sizing, busy: float) -> Iterator[str]:
     """What doesn't fit."""
     limits = config.limits
-    if found.cores > busy * found.workers:
+    if sizing.cores > busy * sizing.workers:
         yield (
-            f"{found.workers:,} workers would be busy for {found.cores / found.workers:.0%} of the time, and "
-            f"{busy:.0%} is wanted: {math.ceil(found.cores / busy):,} are needed"
+            f"{sizing.workers:,} workers would be busy for {sizing.cores / sizing.workers:.0%} of the time, "
+            f"and {busy:.0%} is wanted: {math.ceil(sizing.cores / busy):,} are needed"
         )
-    if found.workers > found.partitions:
-        yield f"{found.workers - found.partitions:,} workers would have no partition"
-    if workload.rate / workload.streams > found.stream_limit:
+    if sizing.workers > sizing.partitions:
+        yield f"{sizing.workers - sizing.partitions:,} workers would have no partition"
+    if workload.rate / workload.streams > sizing.stream_limit:
         yield "each stream alone is more than a core can take: see docs/scale.md on streams that are too wide"
     for count, limit, name in (
-        (found.remembered / found.partitions, limits.instances_per_shard, "instances_per_shard"),
-        (workload.streams / found.partitions, limits.streams_per_shard, "streams_per_shard"),
+        (sizing.remembered / sizing.partitions, limits.instances_per_shard, "instances_per_shard"),
+        (workload.streams / sizing.partitions, limits.streams_per_shard, "streams_per_shard"),
         (workload.models, limits.models_per_stream, "models_per_stream"),
     ):
         if count > limit:

@@ -64,10 +64,10 @@ def read_past(
     account = Account(lambda kind, partition, offset: {})
     with progress_bar() as progress:
         sources = None if args.from_topics else read_sources(args, given, progress, config)
-        found = sequences(config, sources, put, progress, account.add)
-    if not found:
+        past = sequences(config, sources, put, progress, account.add)
+    if not past:
         raise WorkError(printable(why(account.summary(None), account.facts())))
-    return found
+    return past
 
 
 def as_it_is(table: Table, console: Console) -> Table:

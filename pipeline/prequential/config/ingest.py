@@ -49,9 +49,9 @@ def read_sources(
             fail(section, f"{where} is empty: expected e.g. as: predictions")
         mappings: list[RecordMapping] = []
         for place, one in enumerate(sections):
-            own = where if len(sections) == 1 else f"{where}[{place}]"
+            section_key = where if len(sections) == 1 else f"{where}[{place}]"
             lines: Lines = {}
-            mappings += _mappings(tree(one, own, (), lines), Origin(own, lines))
+            mappings += _mappings(tree(one, section_key, (), lines), Origin(section_key, lines))
         formats = {mapping.format or FORMATS[0] for mapping in mappings}
         if len(formats) > 1:
             several = ", ".join(sorted(formats))
@@ -97,9 +97,9 @@ def _mappings(section: Any, origin: Origin) -> list[RecordMapping]:
             raise wrong((name,), f"unknown field {name!r} in {where}{hint} known: {every}")
     mappings = []
     for kind in kinds:
-        own = {name: one for name, one in section.items() if name in _ABOUT[1:] or name in _known(kind)}
+        fields = {name: one for name, one in section.items() if name in _ABOUT[1:] or name in _known(kind)}
         try:
-            mappings.append(parse(own, kind, formats=FORMATS, origin=origin))
+            mappings.append(parse(fields, kind, formats=FORMATS, origin=origin))
         except MappingError as error:
             raise wrong(error.keys, f"{where}: {error}") from error
     return mappings

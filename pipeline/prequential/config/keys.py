@@ -133,12 +133,12 @@ def _list_of(parser: Parser, empty: bool = False, key: Parser = str) -> Parser:
             raise _expected(value, "a list with at least one entry")
         if len(set(map(str, value))) < len(value):
             raise _expected(value, "a list without repeats")
-        found: dict[Any, Any] = {}
+        entries: dict[Any, Any] = {}
         for entry in map(parser, value):
-            other = found.setdefault(key(entry), entry)
+            other = entries.setdefault(key(entry), entry)
             if other is not entry:
                 raise ValueError(f"{other!r} and {entry!r} are the same: expected a list without repeats")
-        return tuple(found.values())
+        return tuple(entries.values())
 
     return parse
 

@@ -97,7 +97,7 @@ def combined(given: str | os.PathLike[str] | Mapping[str, Any] | None, settings:
     node = _document(name) if name is not None else _represented(given or {})
     if settings:
         node = node or _represented({})
-        own = _represented(dict(settings)).value
+        given_settings = _represented(dict(settings)).value
         if isinstance(node, yaml.MappingNode):
             sections = {key.value: place for place, (key, _) in enumerate(node.value)}
             if "defaults" not in sections:
@@ -105,9 +105,9 @@ def combined(given: str | os.PathLike[str] | Mapping[str, Any] | None, settings:
                 sections["defaults"] = len(node.value) - 1
             key, defaults = node.value[sections["defaults"]]
             before = defaults.value if isinstance(defaults, yaml.MappingNode) else []
-            names = {one.value for one, _ in own}
+            names = {one.value for one, _ in given_settings}
             kept = [(one, child) for one, child in before if one.value not in names]
-            merged = yaml.MappingNode(defaults.tag, [*kept, *own], defaults.start_mark)
+            merged = yaml.MappingNode(defaults.tag, [*kept, *given_settings], defaults.start_mark)
             node.value[sections["defaults"]] = key, merged
     return _Reader(name or "settings").config(node)
 
@@ -175,34 +175,34 @@ class _Reader:
         )
 
     def _http(self, node: yaml.Node | None, streams: Sequence[StreamConfig]) -> HttpConfig:
-        found: HttpConfig = self._section(node, "http", HttpConfig(), configkeys.HTTP)
+        config: HttpConfig = self._section(node, "http", HttpConfig(), configkeys.HTTP)
         for key in ("stages", "estimators"):
             known = list(dict.fromkeys(name for stream in streams for name in getattr(stream, key)))
-            asked = getattr(found, key)
+            asked = getattr(config, key)
             for name in asked if isinstance(asked, tuple) else ():
                 if name not in known:
                     child = self._mapping(node, "http", None)[key]
                     self._fail(child, f"http.{key}: no stream has {name!r}; configured: {', '.join(known)}")
-        return found
+        return config
 
     def mappings(
         self, node: yaml.Node, where: str, kind: int | None = None, *, bare: bool, formats: Sequence[str]
     ) -> tuple[RecordMapping, ...]:
         """The mapping of a source, or several of a list (see `prequential.mapping.model.parse`)."""
         several = isinstance(node, yaml.SequenceNode)
-        found = []
+        mappings = []
         for place, one in enumerate(node.value if several else [node]):
-            own = f"{where}[{place}]" if several else where
+            key = f"{where}[{place}]" if several else where
             lines: dict[tuple[Any, ...], str] = {}
-            section = self._tree(one, own, (), lines)
-            origin = mapping.Origin(own, lines)
+            section = self._tree(one, key, (), lines)
+            origin = mapping.Origin(key, lines)
             try:
-                found.append(mapping.parse(section, kind, bare=bare, formats=formats, origin=origin))
+                mappings.append(mapping.parse(section, kind, bare=bare, formats=formats, origin=origin))
             except mapping.MappingError as error:
-                raise ConfigError(f"{origin.line(error.keys)}{own}: {error}") from error
-        if not found:
+                raise ConfigError(f"{origin.line(error.keys)}{key}: {error}") from error
+        if not mappings:
             self._fail(node, f"{where} is an empty list: expected a mapping")
-        return tuple(found)
+        return tuple(mappings)
 
     def _tree(
         self, node: yaml.Node, where: str, keys: tuple[Any, ...], lines: dict[tuple[Any, ...], str]
@@ -213,14 +213,14 @@ class _Reader:
             return self._as_meant(node, where)
         if len(keys) > _DEEPEST:
             self._fail(node, f"{where} is nested too deeply")
-        found: dict[Any, Any] = {}
+        entries: dict[Any, Any] = {}
         for name, (key_node, child) in zip(self._mapping(node, where, None), node.value):
             plain = self._as_meant(key_node, where)
             key = name if plain is None else plain
             below = (*keys, key)
             lines[below] = self._at(key_node)
-            found[key] = self._tree(child, where, below, lines)
-        return found
+            entries[key] = self._tree(child, where, below, lines)
+        return entries
 
     def _as_meant(self, node: yaml.Node, where: str) -> Any:
         """The value of a node of a mapping, where `yes` and `no` may be classes, and `NO` a country."""
@@ -407,7 +407,7 @@ class _Reader:
             return {}
         if not isinstance(node, yaml.MappingNode):
             self._fail(node, f"{where} is {self._plain(node, where)!r}: expected keys and values")
-        found: dict[str, yaml.Node] = {}
+        entries: dict[str, yaml.Node] = {}
         for key_node, child in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
                 self._fail(key_node, f"{where} has a key that is no name")
@@ -416,10 +416,10 @@ class _Reader:
                 near = difflib.get_close_matches(key, known, n=1)
                 hint = f"; did you mean {near[0]}?" if near else ";"
                 self._fail(key_node, f"unknown key {key!r} in {where}{hint} known: {', '.join(known)}")
-            if key in found:
+            if key in entries:
                 self._fail(key_node, f"{where} has the key {key!r} twice")
-            found[key] = child
-        return found
+            entries[key] = child
+        return entries
 
     def _value(self, node: yaml.Node, where: str, parser: Parser) -> Any:
         try:

@@ -56,8 +56,8 @@ class Emission:
                     passed.add(every)
                 state.ticks[every] = (time // every + 1) * every
         state.next_tick = min(due for due in state.ticks.values() if due is not None)
-        found = self._changed(passed, replaying=replaying)
-        return found + self.comparisons.passed(passed, replaying=replaying)
+        messages = self._changed(passed, replaying=replaying)
+        return messages + self.comparisons.passed(passed, replaying=replaying)
 
     def last_set(self, *, replaying: bool) -> list[Encoded]:
         """Messages about every sequence, at the end of a replay."""
@@ -68,8 +68,8 @@ class Emission:
             rows = [one.row for one in catalog.entities_of(stream) if outcomes[one.row]]
             outputs += self.reporter.metrics(rows, covered=True, replaying=replaying)
             if stream.config.period is not None:
-                found = self.reporter.of_periods(stream, all_news=True)
-                outputs += [] if replaying else found
+                periods = self.reporter.of_periods(stream, all_news=True)
+                outputs += [] if replaying else periods
             outputs += self.comparisons.of_all(stream, replaying=replaying)
         return outputs
 
@@ -87,11 +87,11 @@ class Emission:
             if catalog.streams[entities.stream[row]].config.emit_every in passed
         ]
         new = self.reporter.new_among(rows)
-        found = self.reporter.metrics(new, covered=True, replaying=replaying)
+        messages = self.reporter.metrics(new, covered=True, replaying=replaying)
         entities.changed[rows] = 0
         if self._periodic:
-            found = self._with_due_periods(found, passed, replaying=replaying)
-        return found
+            messages = self._with_due_periods(messages, passed, replaying=replaying)
+        return messages
 
     def _with_due_periods(
         self, metrics: list[Encoded], passed: set[int], *, replaying: bool
@@ -100,20 +100,20 @@ class Emission:
 
         Periods change with their stream's records only.
         """
-        found: list[Encoded] = []
+        merged: list[Encoded] = []
         by_stream = groupby(metrics, key=attrgetter("stream"))
-        name, own = next(by_stream, (None, iter(())))
+        name, messages = next(by_stream, (None, iter(())))
         for code in np.flatnonzero(self._touched).tolist():
             stream = self._state.catalog.streams[code]
             if stream.config.emit_every not in passed:
                 continue
             self._touched[code] = False
             if name == stream.name:
-                found += own
-                name, own = next(by_stream, (None, iter(())))
+                merged += messages
+                name, messages = next(by_stream, (None, iter(())))
             if stream.config.period is not None:
                 due = self.reporter.of_periods(stream)
                 if not replaying:
-                    found += due
+                    merged += due
         assert name is None, "what has changed was touched"
-        return found
+        return merged

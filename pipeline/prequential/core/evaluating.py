@@ -33,7 +33,7 @@ class Evaluation:
         #: Counts how often what is known of tables has become void.
         self.version = 0
         self._read = 0  # rows of the log that were taken over
-        self._found: list[tuple[tuple[int, ...], Raised]] = []
+        self._raised: list[tuple[tuple[int, ...], Raised]] = []
         self._repeatedly: dict[int, Repeatedly | None] = {}  # by plan; None: it can't be had
         self._log: Any = None  # whose columns these are, as a table of records takes its time to find one
         self._kind: Any = None
@@ -88,8 +88,8 @@ class Evaluation:
             left = rows[rows.searchsorted(self._read) :]
             if len(left):
                 self._consume(plan, left, records)
-        found, self._found, self._read = self._found, [], 0
-        return [one for _, one in sorted(found, key=lambda one: one[0])]
+        ordered, self._raised, self._read = self._raised, [], 0
+        return [one for _, one in sorted(ordered, key=lambda one: one[0])]
 
     def _consume(self, plan: Plan, rows: Ints32, records: Sequence[Any]) -> None:
         alarms = plan.consume(self._state.logs.outcomes, rows, self._state.catalog.positives(plan))
@@ -113,7 +113,7 @@ class Evaluation:
                 int(log.t1[row]),
             )  # fmt: skip
             order = record, about.kind, entity, outcome, parse_stage(stage).row, detector
-            self._found.append((order, Raised(record, entity, alarm, level)))
+            self._raised.append((order, Raised(record, entity, alarm, level)))
             self.alarms += level == ALARM
 
 
@@ -139,12 +139,12 @@ def _note_labels(state: State, plan: Plan, rows: Ints32) -> None:
     log, columns = state.logs.outcomes, state.catalog.columns.entities
     rows = rows[log.kind[rows] == OUTCOME]
     entities = plan.entity[log.sequence[rows]]
-    own = rows[log.sequence[rows] == columns.first[entities] + columns.single[entities]]
-    of, labels = plan.entity[log.sequence[own]], state.notes.labels
-    for entity in np.unique(of).tolist():
+    labelled = rows[log.sequence[rows] == columns.first[entities] + columns.single[entities]]
+    owners, labels = plan.entity[log.sequence[labelled]], state.notes.labels
+    for entity in np.unique(owners).tolist():
         if entity not in labels:
             labels[entity] = LabelDependence(plan.config.dependence_order)
-        labels[entity].update_many(log.label[own[of == entity]].astype(np.int64))
+        labels[entity].update_many(log.label[labelled[owners == entity]].astype(np.int64))
 
 
 def _raised(alarms: Alarms) -> Iterator[tuple[int, int, tuple[float, float, float], str]]:

@@ -178,8 +178,8 @@ class Shard:
             records = [record for record in records if record is not None]
         most, taken_next = len(records), False
         while len(records):
-            rest, taken_next = self._round(taken, places[:most], records[:most], taken_next)
-            places, records = places[rest:], records[rest:]
+            done, taken_next = self._round(taken, places[:most], records[:most], taken_next)
+            places, records = places[done:], records[done:]
             # What comes behind such a record is encoded anew: where there are many, it is little.
             most = _WITH_NEW_NAMES if taken_next else 2 * most
 
@@ -204,15 +204,15 @@ class Shard:
         rows = self._join(encoded.rows, of_rows)
         would_be_taken = rows < used
         done = int(encoded.positions[rows]) if would_be_taken else encoded.stop
-        of = partial(_kind_and_offset, taken)
+        place_of = partial(_kind_and_offset, taken)
         for unused in encoded.unused:
             if unused.position < done:
-                self._refuse(*of(places[unused.position]), unused.reason)
-        self.note(encoded.rows, rows, of_rows, lambda row: of(places[encoded.positions[row]]))
+                self._refuse(*place_of(places[unused.position]), unused.reason)
+        self.note(encoded.rows, rows, of_rows, lambda row: place_of(places[encoded.positions[row]]))
         return done, would_be_taken
 
     def note(
-        self, rows: Rows, stop: int, records: Sequence[Any], of: Callable[[int], tuple[int, int]]
+        self, rows: Rows, stop: int, records: Sequence[Any], place_of: Callable[[int], tuple[int, int]]
     ) -> None:
         """Note what is known of this process alone of rows before `stop`, which the join has done.
 
@@ -226,24 +226,24 @@ class Shard:
         dropped = self.state.logs.dropped
         if dropped.max() > 0:
             for reason in np.flatnonzero(dropped > 0).tolist():
-                self.dropped[reason] = of(int(dropped[reason]) - 1)
+                self.dropped[reason] = place_of(int(dropped[reason]) - 1)
                 dropped[reason] = -1
         if self._partitions is not None:
             self._count_misplaced(rows, stop)
         for row in np.flatnonzero(rows.refused).tolist():
-            self._refuse(*of(row), reason_of(rows.refused[row], records[row], self.config.limits))
+            self._refuse(*place_of(row), reason_of(rows.refused[row], records[row], self.config.limits))
 
     def _note_newest(self, rows: Rows, stop: int) -> None:
         """When labels of each stream, and predictions of each model, came last, before this row."""
         taken = rows.refused[:stop] == 0
         self.newest_labels = _wider(self.newest_labels, len(self.catalog.streams))
         self.newest_predictions = _wider(self.newest_predictions, len(self.catalog.entities))
-        for kind, of, newest in (
+        for kind, codes, newest in (
             (LABEL, rows.stream, self.newest_labels), (PREDICTION, rows.model, self.newest_predictions)
         ):  # fmt: skip
             chosen = np.flatnonzero(taken & (rows.kind[:stop] == kind))
             # Record times don't decrease within a topic: the last one of each is its newest.
-            newest[of[chosen]] = rows.time[chosen]
+            newest[codes[chosen]] = rows.time[chosen]
 
     def _join(self, rows: Rows, records: Sequence[Any]) -> int:
         """Let rows through the join, and consumers read what it writes; returns how many it has done.
@@ -290,11 +290,11 @@ class Shard:
         if not self._misplaced.any():
             return
         taken = rows.refused[:stop] == 0
-        of, kinds = rows.stream[:stop][taken], rows.kind[:stop][taken]
-        away = self._misplaced[of]
+        their_streams, kinds = rows.stream[:stop][taken], rows.kind[:stop][taken]
+        away = self._misplaced[their_streams]
         for kind in kinds[away].tolist():
             self.misplaced[kind] += 1
-        codes, counts = np.unique(of[away], return_counts=True)
+        codes, counts = np.unique(their_streams[away], return_counts=True)
         for code, count in zip(codes.tolist(), counts.tolist()):
             name = streams[code].name
             self.misplaced_streams[name] = self.misplaced_streams.get(name, 0) + count
@@ -324,8 +324,8 @@ class Shard:
         if logs.used[OUTCOMES]:
             raised = self.evaluation.finish(records)
             self.outputs += self.emission.of_outcomes(logs, replaying=self.replaying)
-            found = state.incidents.consume(logs, records, raised)
-            self.outputs += [] if self.replaying else found
+            messages = state.incidents.consume(logs, records, raised)
+            self.outputs += [] if self.replaying else messages
         elif logs.used[EVENTS]:
             state.incidents.follow_events(logs)
         clear(logs)

@@ -159,9 +159,9 @@ class State:
         row, entities = source.entity, self.catalog.columns.entities
         plan = self.catalog.plans[entities.plan[row]]
         places = [plan.place_of(one.stage) for one in (source, target)]
-        of, to = (int(entities.first[row]) + place for place in places)
+        former, to = (int(entities.first[row]) + place for place in places)
         for table in plan.tables():
-            table.copy(of, to)
+            table.copy(former, to)
         self.notes.copy_stage(row, source.stage, target.stage)
         self.incidents.copy_stage(row, source.stage, target.stage)
         for kept in (self.courses, self.past):
@@ -174,10 +174,11 @@ class State:
         So do those of its correction, of its segments, and of pairs of which both had one sequence; the
         outcomes up to now have been taken over by all that reads the log.
         """
-        own = self.catalog.single_of(row)
-        pairs = {pair for one in own for pair in self.pairing.of.get(one, ()) if self.pairing.is_single(pair)}
+        entities = self.catalog.single_of(row)
+        of_entities = (pair for one in entities for pair in self.pairing.by_entity.get(one, ()))
+        pairs = {pair for pair in of_entities if self.pairing.is_single(pair)}
         self.catalog.separate(row)
-        for entity in own:
+        for entity in entities:
             self.copy(Sequence(entity, FINAL), Sequence(entity, INITIAL))
         for pair in sorted(pairs):
             self.copy(JointSequence(pair, FINAL), JointSequence(pair, INITIAL))

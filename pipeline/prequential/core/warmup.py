@@ -144,7 +144,8 @@ def _warm_up_plain() -> None:
 def _warm_up_rare(state: State) -> None:
     """Compile the loops for what doesn't happen to a small shard."""
     counts, sums = np.zeros(0, np.int64), np.zeros(0)
-    change_point.best_split(counts, sums, sums, counts, 0, 0, 0, 0.0, 0.0, True)
+    losses = change_point.Losses(counts, sums, sums, counts)
+    change_point.best_split(losses, 0, 0, change_point.Totals(0, 0.0, 0.0), True)
     change_point.best_move(np.zeros((0, 0)), 0, 0, 0, 0, sums, sums)
     coverage.take_out(state.accounts.coverage, state.logs.events, 0)
 
@@ -167,9 +168,9 @@ def warm_consumers() -> None:
         plan.consume(logs.outcomes, nothing, catalog.positives(plan))
     rows = [row for row, about in enumerate(catalog.entities) if about is not None]
     shard.reporter.metrics(rows, covered=True)
-    own = state.incidents.history
-    history.follow(own, logs.outcomes, 0, 0, logs.events, 0, 0, catalog.registry.entities)
-    history.follow_events(own, logs.events, 0, 0)
+    past = state.incidents.history
+    history.follow(past, logs.outcomes, 0, 0, logs.events, 0, 0, catalog.registry.entities)
+    history.follow_events(past, logs.events, 0, 0)
     _warm_up_rare(state)
     accounts.periods = periods.update(accounts.periods, logs.events, 0, 0)
     accounts.coverage = coverage.update(accounts.coverage, logs.events, 0, 0)
@@ -185,13 +186,13 @@ def _feed(shard: Shard, first: int) -> None:
     for number in range(first, first + _INSTANCES):
         records = [record for name in _STREAMS for record in _records(name, number)]
         for kind in range(3):
-            own = [(ts, record) for ts, record in records if kind == record.KIND]
-            if own:
-                span = range(offsets[kind], offsets[kind] + len(own))
+            batch = [(ts, record) for ts, record in records if kind == record.KIND]
+            if batch:
+                span = range(offsets[kind], offsets[kind] + len(batch))
                 offsets[kind] = span.stop
-                own.sort(key=lambda one: one[0])
-                times = [ts for ts, _ in own]
-                shard.add(Batch(kind, span, times, Decoded([record for _, record in own], {})))
+                batch.sort(key=lambda one: one[0])
+                times = [ts for ts, _ in batch]
+                shard.add(Batch(kind, span, times, Decoded([record for _, record in batch], {})))
         shard.advance([(number + 1) * _STEP] * 3, len(records))
         shard.flush()
 

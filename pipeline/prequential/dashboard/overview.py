@@ -118,7 +118,7 @@ class Overview:
         history, key, reading = self._history, row.model.key, row.reading
         missed = self.missed(row)
         values = {} if reading is None else reading.measures
-        incident = history.incidents.open_of(*_of(key))
+        incident = history.incidents.open_of(*_place(key))
         change = row.change
         silent = history.silence(row.model, now if self._live else None)
         return {
@@ -163,7 +163,7 @@ class Overview:
 
     def _urgency(self, row: Row) -> tuple[Any, ...]:
         """Models with an open incident first, the most severe one above; then those that miss objectives."""
-        incident = self._history.incidents.open_of(*_of(row.model.key))
+        incident = self._history.incidents.open_of(*_place(row.model.key))
         severity = 0.0 if incident is None else incident.severity
         return incident is None, -severity, not self.missed(row)
 
@@ -181,16 +181,16 @@ class Overview:
 
     def _changes(self, now: int) -> list[dict[str, Any]]:
         """The newest alarms, those of one change as one; without those of open incidents, which say more."""
-        found = [
+        changes = [
             (change, model.key)
             for model in self._history.models.values()
             if (change := model.changes.newest) is not None
-            and self._history.incidents.open_of(*_of(model.key)) is None
+            and self._history.incidents.open_of(*_place(model.key)) is None
         ]
-        found.sort(key=lambda one: (-one[0].time, one[1]))
+        changes.sort(key=lambda one: (-one[0].time, one[1]))
         return [
             {**_change(change, now), "stream": key.stream, "model": key.model, "partition": key.partition}
-            for change, key in found[:_LISTED]
+            for change, key in changes[:_LISTED]
         ]
 
 
@@ -217,7 +217,7 @@ def silent_line(silent: Silence) -> dict[str, Any]:
     return {"since": silent.since, "alone": silent.alone, "why": silent.why}
 
 
-def _of(key: ModelKey) -> tuple[str, str, int]:
+def _place(key: ModelKey) -> tuple[str, str, int]:
     return key.stream, key.model, key.partition
 
 

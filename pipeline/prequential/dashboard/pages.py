@@ -76,7 +76,7 @@ def model_page(
         "split": key.stream in history.split,
         "heard": model.time,
         "untimed": model.untimed,
-        "silent": None if (found := history.silence(model, now)) is None else silent_line(found),
+        "silent": None if (silence := history.silence(model, now)) is None else silent_line(silence),
         "ts": reading.ts if reading else None,
         "version": reading.model_version if reading else None,
         "version_since": reading.version_since if reading else None,
@@ -108,7 +108,7 @@ def model_page(
         "marks": _marks(history, key, past),
         "alarms": [_alarm(one) for one in list(past.alarms)[-_ALARMS:][::-1]],
         "incidents": [
-            incident_line(one) for one in history.incidents.of(key.stream, key.model, key.partition)
+            incident_line(one) for one in history.incidents.of_model(key.stream, key.model, key.partition)
         ],
         "pairs": _pairs(history, key),
         "segment_rows": _segment_rows(history, model, row.sequence),
@@ -149,25 +149,25 @@ def pair_page(history: History, about: PairKey, courses: Courses | None = None) 
     Of `about` the estimator doesn't matter. Raises Absent if not known.
     """
     courses = courses or Courses(history)
-    found = [
+    pairs = [
         pair
         for pair in history.pairs(about.stream, about.partition)
         if (pair.model, pair.against, pair.segment, pair.loss)
         == (about.model, about.against, about.segment, about.loss)
         and about.stage in (pair.stage, *pair.same)
     ]
-    if not found:
+    if not pairs:
         raise Absent(f"no comparison of {about.model!r} with {about.against!r} on {about.stream!r} was seen")
-    [pair] = found
+    [pair] = pairs
     about = about._replace(stage=pair.stage)
-    of = [
+    rows = [
         one for one in history.comparisons(about.stream, about.partition) if one[:7] == about[:7]
     ]  # of each estimator
     return {
         **about._asdict(),
         "same": pair.same,
         "split": about.stream in history.split,
-        "estimators": [one.estimator for one in of],
+        "estimators": [one.estimator for one in rows],
         "outcomes": pair.outcomes,
         "ts": pair.ts,
         "untimed": pair.untimed,
@@ -180,7 +180,7 @@ def pair_page(history: History, about: PairKey, courses: Courses | None = None) 
         "recent": pair.recent,
         "contradicted": contradicted(pair),
         "sentence": standing(pair),
-        "series": {one.estimator: courses.course(one.estimator, history.pair_series[one]) for one in of},
+        "series": {one.estimator: courses.course(one.estimator, history.pair_series[one]) for one in rows},
         "others": [
             _pair_line(one)
             for one in history.pairs(about.stream, about.partition)
@@ -204,14 +204,15 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         raise Absent(f"no incident {identifier!r} was seen")
     key = ModelKey(one.stream, one.model, one.partition)
     past = history.past.get(key, Past())
-    own = set(one.alarms)
+    its_alarms = set(one.alarms)
     first = one.change_point["outcome"]
-    before = [alarm for alarm in past.alarms if alarm.outcome < first and alarm.id not in own]
+    before = [alarm for alarm in past.alarms if alarm.outcome < first and alarm.id not in its_alarms]
     model = history.models.get(key)
     sequence = Ranking(history).row(model).sequence if model is not None else None
     series = past.series.get(sequence._replace(stage=one.stage)) if sequence is not None else None
     together = changed_with(one, history.incidents.all())
-    models = {of.model for of in history.models if (of.stream, of.partition) == (one.stream, one.partition)}
+    place = one.stream, one.partition
+    models = {known.model for known in history.models if (known.stream, known.partition) == place}
     return {
         **incident_line(one),
         "others_changed": [incident_line(other) for other in together],
@@ -225,13 +226,13 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         "causes": [{**cause, "words": cause_in_words(cause)} for cause in one.causes],
         "baselines": one.baselines,
         "signals": one.signals,
-        "alarms": [_alarm(alarm) for alarm in past.alarms if alarm.id in own][::-1],
+        "alarms": [_alarm(alarm) for alarm in past.alarms if alarm.id in its_alarms][::-1],
         "noise": _noise(before),
         "alarm_count": one.alarm_count,
         "former_alarms": one.former_alarms,
         "incidents_before": [
             incident_line(other)
-            for other in history.incidents.of(one.stream, one.model, one.partition)
+            for other in history.incidents.of_model(one.stream, one.model, one.partition)
             if other.id != one.id and began(other) <= began(one)
         ][:_ALARMS],
         "examples": one.examples,
@@ -270,8 +271,8 @@ def _beside(known: Set[str]) -> dict[str, list[dict[str, Any]]]:
     ]
     return {
         name: [
-            {"measure": measure, "name": of.name, "short": of.short, "one_less": not loss.one_less}
-            for measure, of in baselines
+            {"measure": measure, "name": line.name, "short": line.short, "one_less": not loss.one_less}
+            for measure, line in baselines
         ]
         for name, loss in LOSSES.items()
         if name in known and loss.signal == "error"
@@ -317,21 +318,21 @@ def _in_order(measures: Mapping[str, float]) -> dict[str, float]:
 
 def _marks(history: History, key: ModelKey, past: Past) -> list[dict[str, Any]]:
     """What happened to a model, on the axes of its courses: time (epoch ms) and outcomes."""
-    found: list[dict[str, Any]] = [
+    marks: list[dict[str, Any]] = [
         {"kind": "version", "t": one.ts, "outcome": one.since, "text": f"version {one.name}"}
         for one in list(past.versions)[-_MARKS:]
         if one.since > 1  # the first one was there from the start
     ]
     for alarm in list(past.alarms)[-_MARKS:]:
         where = "" if alarm.segment is None else f" {alarm.segment}"
-        found.append({
+        marks.append({
             "kind": "alarm", "t": alarm.ts, "outcome": alarm.outcome, "stage": alarm.stage,
             "segment": alarm.segment,
             "text": f"{alarm.detector} on {alarm.signal}, {alarm.stage}{where}",
         })  # fmt: skip
-    for one in history.incidents.of(key.stream, key.model, key.partition)[:_MARKS]:
-        found += _incident_marks(one)
-    return sorted(found, key=lambda mark: (mark["t"], mark["outcome"]))
+    for one in history.incidents.of_model(key.stream, key.model, key.partition)[:_MARKS]:
+        marks += _incident_marks(one)
+    return sorted(marks, key=lambda mark: (mark["t"], mark["outcome"]))
 
 
 def _incident_marks(one: Incident) -> Iterable[dict[str, Any]]:
@@ -359,8 +360,8 @@ def _noise(alarms: Iterable[Notice]) -> list[dict[str, Any]]:
     """Alarms by detector, signal and stage, the most first."""
     counts: dict[tuple[str, str, str], int] = {}
     for alarm in alarms:
-        of = alarm.detector, alarm.signal, alarm.stage
-        counts[of] = counts.get(of, 0) + 1
+        watch = alarm.detector, alarm.signal, alarm.stage
+        counts[watch] = counts.get(watch, 0) + 1
     return [
         {"detector": detector, "signal": signal, "stage": stage, "count": count}
         for (detector, signal, stage), count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))

@@ -77,8 +77,8 @@ class Board:
     def answer(self, view: str, params: Params, courses: Courses | None = None) -> dict[str, Any]:
         """The answer; raises BadRequest, or Absent for what isn't known."""
         with self._lock:
-            found = self._answer(view, params, courses)
-        return {**found, "board": self._status()}
+            content = self._answer(view, params, courses)
+        return {**content, "board": self._status()}
 
     def courses(self) -> Courses:
         """New courses for somebody who stays, who is sent what is new each time."""
@@ -139,8 +139,8 @@ def _model(params: Params, history: History) -> ModelKey:
     stream, model = _text(params, "stream"), _text(params, "model")
     if "partition" in params:
         return ModelKey(stream, model, _whole(params, "partition"))
-    found = (ModelKey(stream, model, partition) for partition in history.partitions(stream))
-    return next((key for key in found if key in history.models), ModelKey(stream, model, 0))
+    keys = (ModelKey(stream, model, partition) for partition in history.partitions(stream))
+    return next((key for key in keys if key in history.models), ModelKey(stream, model, 0))
 
 
 def _pair(params: Params, history: History) -> PairKey:

@@ -136,8 +136,8 @@ def events(plan: Plan) -> Iterator[Event]:
             return
         yield arrival
         queue = keep * queue + math.sqrt(1 - keep**2) * chance.gauss(0.0, 1.0)
-        own = chance.gauss(0.0, _DELAY_OWN_SIGMA)
-        delay = round(DELAY_MEDIAN * math.exp(_DELAY_SIGMA * queue + own))
+        noise = chance.gauss(0.0, _DELAY_OWN_SIGMA)
+        delay = round(DELAY_MEDIAN * math.exp(_DELAY_SIGMA * queue + noise))
         for event in _future(arrival, y, min(delay, HORIZON), chance):
             heapq.heappush(waiting, (event.at, next(tie), event))
 

@@ -61,7 +61,7 @@ def _gain(initial: float, final: float) -> str:
     return f"{round(final, 3) - round(initial, 3):.3f}"
 
 
-def found(board: Board, server: ModelServer) -> list[str]:
+def detected(board: Board, server: ModelServer) -> list[str]:
     """Lines about the drift and the incidents, as far as the run came."""
     number = server.plan.drift
     first = server.drift_outcome

@@ -135,9 +135,9 @@ def _waiting(shard: Shard, stream: Stream, state: int) -> str | None:
     """The id of an instance of a stream in this state; of those that wait, of one with predictions."""
     known, instances = shard.state.store.ids, shard.state.store.instances
     count = min(len(known.stream), len(instances.state))
-    found = (known.stream[:count] == stream.code) & (known.size[:count] > 0)
-    found &= instances.state[:count] == state
+    waiting = (known.stream[:count] == stream.code) & (known.size[:count] > 0)
+    waiting &= instances.state[:count] == state
     if state == WAITING:
-        found &= instances.first[:count] > 0
-    slot = int(found.argmax())
-    return ids.text_of(known, slot).decode() if found[slot] else None
+        waiting &= instances.first[:count] > 0
+    slot = int(waiting.argmax())
+    return ids.text_of(known, slot).decode() if waiting[slot] else None

@@ -126,25 +126,25 @@ def findings(facts: Facts, least: int = 1) -> list[Finding]:
 
     With `least` nothing is said of shares and matches among fewer labels or records than these.
     """
-    found = [*_unusable(facts, least), *_misplaced(facts)]
+    all_findings = [*_unusable(facts, least), *_misplaced(facts)]
     checks = (
         _units, _reused, _late_labels, _late_predictions, _ids, _class_sets, _task, _positive_class,
         _segments, _compared,
     )  # fmt: skip
     for check in checks:
         for stream in facts.streams:
-            found += check(stream, least)
-    found += [*_names(facts, least), *_sections(facts, least)]
-    return list(dict.fromkeys(found))  # a stream in several partitions says some things several times
+            all_findings += check(stream, least)
+    all_findings += [*_names(facts, least), *_sections(facts, least)]
+    return list(dict.fromkeys(all_findings))  # a stream in several partitions says some things several times
 
 
-def why_nothing(facts: Facts, found: list[Finding]) -> str:
+def why_nothing(facts: Facts, known: list[Finding]) -> str:
     """Why nothing was evaluated, in one sentence: what is missing, or the first of the findings."""
     for kind in (PREDICTIONS, LABELS):
         if not facts.records[kind]:
             return f"nothing was evaluated: there are no {KINDS[kind]}"
-    if found:
-        return f"nothing was evaluated: {found[0]}"
+    if known:
+        return f"nothing was evaluated: {known[0]}"
     return "nothing was evaluated: no prediction has met a label"
 
 
@@ -185,11 +185,11 @@ def remedy(reason: str) -> str | None:
 
 def _unusable(facts: Facts, least: int) -> Iterator[Finding]:
     for kind, records in enumerate(facts.records):
-        own = [reason for reason in facts.reasons if reason.kind == kind]
-        letters = sum(reason.records for reason in own)
+        reasons = [reason for reason in facts.reasons if reason.kind == kind]
+        letters = sum(reason.records for reason in reasons)
         if records < least or letters <= _UNUSABLE * records:
             continue
-        first = max(own, key=lambda reason: reason.records)
+        first = max(reasons, key=lambda reason: reason.records)
         what = f"{letters:,} of {records:,} {KINDS[kind]} can't be used; most often: {first.sentence}"
         way = remedy(first.sentence)
         yield Finding("unusable", None, f"{what} ({way})" if way else what, KINDS[kind])
@@ -209,15 +209,15 @@ def _units(stream: StreamFacts, least: int) -> Iterator[Finding]:
     ):
         if not kinds:
             continue
-        of = "" if kinds == given else f" of {' and '.join(KINDS[kind] for kind in kinds)}"
+        which = "" if kinds == given else f" of {' and '.join(KINDS[kind] for kind in kinds)}"
         if not text:
             latest = max(stream.latest[kind] for kind in kinds)
             all_of_them = all(stream.earliest[kind] >= _YEAR_2200 for kind in kinds)
             unit = "microseconds instead of ms?" if latest >= _LEAST_MICROSECONDS else "is a clock wrong?"
             text = f"reach the year {1970 + latest // _YEAR}: {unit}"
-            yield Finding(code, stream.name, f"{'all' if all_of_them else 'some'} ts{of} {text}")
+            yield Finding(code, stream.name, f"{'all' if all_of_them else 'some'} ts{which} {text}")
         else:
-            yield Finding(code, stream.name, f"all ts{of} {text}")
+            yield Finding(code, stream.name, f"all ts{which} {text}")
 
 
 def _late_labels(stream: StreamFacts, least: int) -> Iterator[Finding]:
@@ -319,10 +319,11 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
         for names in (stream.predicted, stream.labelled)
     )
     # The predictions' own way of writing it, of those that mean the same.
-    own = {_meaning(name): name for name in sorted(alone)}
+    by_meaning = {_meaning(name): name for name in sorted(alone)}
     names = {
-        name: own[_meaning(name)] for name in stream.labelled if name in without and _meaning(name) in own
-    }
+        name: by_meaning[_meaning(name)]
+        for name in stream.labelled if name in without and _meaning(name) in by_meaning
+    }  # fmt: skip
     way = ", ".join(f"{old!r}: {new!r}" for old, new in names.items()) or f"{stream.labelled[0]!r}: …"
     yield Finding(
         "class_sets", stream.name,

@@ -194,31 +194,32 @@ def _mappings(
         for name in columns:
             if name not in known:
                 raise ConfigError(f"columns: unknown field {name!r}; known: {', '.join(sorted(known))}")
-    found = {}
+    mappings = {}
     for kind in files:
-        own = columns.get(KINDS[kind]) if by_table else _own(columns, kind, files)
-        if own is None:
+        given = columns.get(KINDS[kind]) if by_table else _columns_of_kind(columns, kind, files)
+        if given is None:
             continue
-        sections = own if isinstance(own, list) else [own]
+        sections = given if isinstance(given, list) else [given]
         origin = Origin(f"columns[{KINDS[kind]!r}]" if by_table else "columns")
         try:
-            found[KINDS[kind]] = tuple(parse(section, kind, bare=True, origin=origin) for section in sections)
+            parsed = (parse(section, kind, bare=True, origin=origin) for section in sections)
+            mappings[KINDS[kind]] = tuple(parsed)
         except MappingError as error:
             raise ConfigError(f"{origin.section}: {error}") from error
-    return found
+    return mappings
 
 
-def _own(columns: Mapping[str, Any], kind: int, files: Mapping[int, RowFile]) -> dict[str, Any]:
+def _columns_of_kind(columns: Mapping[str, Any], kind: int, files: Mapping[int, RowFile]) -> dict[str, Any]:
     """Of what is said of all tables that which is meant for one: it has the column, or no table has it."""
-    own = {}
+    chosen = {}
     for name, one in columns.items():
-        found = one.get("path") if isinstance(one, Mapping) else one
-        paths = found if isinstance(found, list) else [found]
+        path = one.get("path") if isinstance(one, Mapping) else one
+        paths = path if isinstance(path, list) else [path]
         able = [other for other in files if name in (*REQUIRED[other], *OPTIONAL[other])]
         having = [other for other in able if set(paths) <= set(columns_of(files[other]))]
         if kind in (having or able):
-            own[name] = one
-    return own
+            chosen[name] = one
+    return chosen
 
 
 def _numbered(files: Mapping[int, RowFile]) -> dict[int, RowFile]:

@@ -245,19 +245,19 @@ class Evaluator:
         return Result(list(self._outputs), summary, self._config)
 
     def _target(self, field: str, value: values.Class) -> values.Class:
-        found = values.target(field, value)
-        number = isinstance(found, (int, float)) and not isinstance(found, bool)
+        target = values.target(field, value)
+        number = isinstance(target, (int, float)) and not isinstance(target, bool)
         if self._regression:
             if not number:
                 raise ValueError(f"{field} is {values.quoted(value)}: expected a number (task: regression)")
-        elif isinstance(found, float):
-            if not found.is_integer():
+        elif isinstance(target, float):
+            if not target.is_integer():
                 raise ValueError(
                     f"{field} is {values.quoted(value)}: expected a class (a string, an integer, a boolean), "
                     "or task='regression'"
                 )
-            found = int(found)
-        return found
+            target = int(target)
+        return target
 
     def _add(self, kind: int, record: Record, ts: int | None, otherwise: int) -> None:
         time = otherwise if ts is None else ts
@@ -296,12 +296,12 @@ class Evaluator:
     def _process_batch(self, queue: list[tuple[int, Record]]) -> None:
         self._stepper.close()
         for kind in (PREDICTIONS, LABELS):
-            own = [(time, record) for time, record in queue if kind == record.KIND]
-            if own:
+            batch = [(time, record) for time, record in queue if kind == record.KIND]
+            if batch:
                 start = self._shard.merge.added[kind]
-                times = np.array([time for time, _ in own], dtype=np.int64)
-                records: list[Record | None] = [record for _, record in own]
-                self._shard.add(Batch(kind, range(start, start + len(own)), times, Decoded(records, {})))
+                times = np.array([time for time, _ in batch], dtype=np.int64)
+                records: list[Record | None] = [record for _, record in batch]
+                self._shard.add(Batch(kind, range(start, start + len(batch)), times, Decoded(records, {})))
         self._shard.follow(tuple(self._shard.merge.added))
         self._flush()
 

@@ -50,9 +50,9 @@ def table_of(messages: Sequence[msgspec.Struct], kind: type[msgspec.Struct]) -> 
                 ends = [None if row[name] is None else row[name][place] for row in rows]
                 columns[end] = pa.array(ends, pa.float64())
         elif name == "recent":  # empty in messages of earlier versions
-            own = [row.get(name) or {} for row in rows]
-            columns["recent_verdict"] = pa.array([one.get("verdict") for one in own], pa.string())
-            columns["recent_since"] = pa.array([one.get("since") for one in own], pa.int64())
+            recent = [row.get(name) or {} for row in rows]
+            columns["recent_verdict"] = pa.array([one.get("verdict") for one in recent], pa.string())
+            columns["recent_since"] = pa.array([one.get("since") for one in recent], pa.int64())
         elif name in _TIMES:
             columns[name] = pa.array([row[name] for row in rows], _type_of_times(pa, rows))
         elif field.required or any(name in row for row in rows):
@@ -86,10 +86,10 @@ def _type_of_times(pa: Any, rows: Sequence[dict[str, Any]]) -> Any:
     return pa.int64() if any(row.get("untimed") for row in rows) else pa.timestamp("ms", "UTC")
 
 
-def _flat(found: dict[str, Any], above: str = "") -> dict[str, Any]:
+def _flat(fields: dict[str, Any], above: str = "") -> dict[str, Any]:
     """The entries of an object, those of objects within as entries of its own; intervals as two."""
     flat: dict[str, Any] = {}
-    for key, value in found.items():
+    for key, value in fields.items():
         name = f"{above}{key}"
         if isinstance(value, dict):
             flat |= _flat(value, f"{name}_")

@@ -83,16 +83,16 @@ class Present:
             return _reader(estimates.reading(about.row, line), places)
 
         def values(measure: str | None) -> Any:
-            _, found, reasons = state_of(estimates.states([about.row]), about.row, line, alpha)
-            return _chosen(found, list(reasons), places, measure)
+            _, by_measure, reasons = state_of(estimates.states([about.row]), about.row, line, alpha)
+            return _chosen(by_measure, list(reasons), places, measure)
 
         return values
 
 
 def _reader(reading: Reading, places: dict[str, int]) -> Values:
     def values(measure: str | None) -> Any:
-        found = reading.now()
-        return _chosen(found.values[0].tolist(), found.reasons[0].tolist(), places, measure)
+        measured = reading.now()
+        return _chosen(measured.values[0].tolist(), measured.reasons[0].tolist(), places, measure)
 
     return values
 

@@ -130,7 +130,7 @@ class Result:
         >>> evaluate(table, table, estimators=["all"]).measures("accuracy")
         {'nb': 0.6666666666666666}
         """
-        found: dict[str, float | None] = {}
+        by_model: dict[str, float | None] = {}
         rows = [one for one in self.summary.sequences if stream in (None, one.stream)]
         streams = list(dict.fromkeys(one.stream for one in rows))
         if stream is None and len(streams) > 1:
@@ -140,17 +140,18 @@ class Result:
                 name = estimator or shown_estimators(one.measures)[0]
                 if name not in one.measures:
                     raise ValueError(f"no estimator {name!r}: expected one of {', '.join(one.measures)}")
-                found[one.model] = one.measures[name].get(measure)
-        if not found:
+                by_model[one.model] = one.measures[name].get(measure)
+        if not by_model:
             known = ", ".join(dict.fromkeys(stage for one in rows for stage in (one.stage, *one.same)))
             expected = f"expected one of {known}" if known else "there are none at all"
             raise ValueError(f"no outcomes of stage {stage!r}: {expected}")
-        if all(value is None for value in found.values()):
-            some = dict.fromkeys(name for one in rows for of in one.measures.values() for name in of)
+        if all(value is None for value in by_model.values()):
+            named = (measures for one in rows for measures in one.measures.values())
+            some = dict.fromkeys(name for measures in named for name in measures)
             if measure not in some:
                 known = f"expected one of {', '.join(some)}" if some else "no measure has one"
                 raise ValueError(f"no measure {measure!r} has a value: {known}")
-        return found
+        return by_model
 
     def report(self, path: str | os.PathLike[str], title: str = "") -> int:
         """Write a report as one HTML file that needs nothing else.

@@ -40,8 +40,8 @@ def rows_of(name: str, table: Any) -> RowFile:
     if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__") or _is_pandas(table):
         arrow = needs_pyarrow(f"{name} is a table")
         try:
-            of = arrow.of_pandas if _is_pandas(table) else arrow.of_object
-            return of(name, table)  # type: ignore[no-any-return]
+            reader = arrow.of_pandas if _is_pandas(table) else arrow.of_object
+            return reader(name, table)  # type: ignore[no-any-return]
         except (ValueError, TypeError, ArithmeticError, NotImplementedError) as error:  # Arrow's own
             raise TypeError(f"{name} can't be read: {_why_not_arrow(table, error)}") from error
     if isinstance(table, Mapping):

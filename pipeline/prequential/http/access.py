@@ -51,8 +51,8 @@ class Access:
 
 def _given(authorization: str) -> bytes:
     """The token that a request carries; empty if it has none."""
-    scheme, _, rest = authorization.partition(" ")
-    content = rest.strip().encode(errors="surrogateescape")  # bytes that are no UTF-8 are wrong, no error
+    scheme, _, given = authorization.partition(" ")
+    content = given.strip().encode(errors="surrogateescape")  # bytes that are no UTF-8 are wrong, no error
     if scheme.lower() == "bearer":
         return content
     if scheme.lower() == "basic":

@@ -161,10 +161,10 @@ def response(
     request: web.Request, status: int, kind: str, body: bytes, headers: dict[str, str] | None = None
 ) -> web.Response:
     """An answer with its content type, compressed if it is large and the client takes that."""
-    found = {hdrs.CONTENT_TYPE: kind, **(headers or {})}
+    all_headers = {hdrs.CONTENT_TYPE: kind, **(headers or {})}
     if len(body) >= _LEAST_BYTES:
-        found[hdrs.VARY] = hdrs.ACCEPT_ENCODING
+        all_headers[hdrs.VARY] = hdrs.ACCEPT_ENCODING
         if gzip_accepted(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
-            found[hdrs.CONTENT_ENCODING] = "gzip"
+            all_headers[hdrs.CONTENT_ENCODING] = "gzip"
             body = gzip.compress(body, _LEVEL)
-    return web.Response(status=status, body=body, headers=found)
+    return web.Response(status=status, body=body, headers=all_headers)

@@ -231,7 +231,7 @@ class Ingest(Served):
         await self._write_pending()
         for task in tasks:
             task.cancel()
-        say(rejected.rest())
+        say(rejected.remaining())
         await self.app.stop()
         endpoint.stop()
         return 0

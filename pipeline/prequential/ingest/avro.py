@@ -78,12 +78,12 @@ def _parsed(registry: Registry, number: int) -> tuple[Any, dict[str, Any]]:
     from fastavro import parse_schema
     from fastavro.schema import SchemaParseException, UnknownType
 
-    found = registry.schema(number)
-    if found.schema_type not in (None, "AVRO"):
-        raise Unreadable(f"schema {number} is {found.schema_type}: expected AVRO")
+    schema = registry.schema(number)
+    if schema.schema_type not in (None, "AVRO"):
+        raise Unreadable(f"schema {number} is {schema.schema_type}: expected AVRO")
     named: dict[str, Any] = {}
     try:
-        for text in (*_referred(registry, found), found.schema_str):
+        for text in (*_referred(registry, schema), schema.schema_str):
             parsed = parse_schema(_plain(json.loads(text)), named_schemas=named)
     except (SchemaParseException, UnknownType, ValueError, KeyError) as error:
         raise Unreadable(f"schema {number} can't be used: {_told(error)}") from error

@@ -22,19 +22,19 @@ def check_topics(config: Config) -> int:
     sources = [topic for source in config.ingest for topic in source.topics]
     if not sources:
         raise UsageError("no section ingest is configured: expected topics and what their records become")
-    if own := sorted({spec.name for spec in specs}.intersection(sources)):
-        raise UsageError(f"ingest reads {', '.join(own)}, which are our own topics: expected other ones")
+    if ours := sorted({spec.name for spec in specs}.intersection(sources)):
+        raise UsageError(f"ingest reads {', '.join(ours)}, which are our own topics: expected other ones")
     needed = [spec for spec in specs if spec.role in ("input", "dead-letters")]
     names = [spec.name for spec in needed]
-    found = find(kafka, connect(kafka), [*sources, *names], as_far_as_possible=True)
-    wrong = [f"source {topic!r} is missing" for topic in sources if topic not in found]
-    missing = [name for name in names if name not in found]
+    existing = find(kafka, connect(kafka), [*sources, *names], as_far_as_possible=True)
+    wrong = [f"source {topic!r} is missing" for topic in sources if topic not in existing]
+    missing = [name for name in names if name not in existing]
     wrong += [f"topic {name!r} is missing: `prequential topics create` makes it" for name in missing]
-    counts = {name: topic.partitions for name, topic in found.items()}
+    counts = {name: topic.partitions for name, topic in existing.items()}
     wrong += partition_errors(needed, {name: counts[name] for name in names if name in counts})
     letters = kafka.topic(DEAD_LETTERS)
-    if letters in found:
-        sizes = {name: topic.configs.get(_LARGEST) for name, topic in found.items()}
+    if letters in existing:
+        sizes = {name: topic.configs.get(_LARGEST) for name, topic in existing.items()}
         wrong += _too_large(letters, sources, sizes)
     if wrong:
         raise WorkError(f"nothing can be ingested at {kafka.bootstrap_servers}: {'; '.join(wrong)}")

@@ -58,8 +58,8 @@ def dry_run(config: Config, count: int) -> int:
 
 def newest(config: Config, topic: str, count: int) -> list[Message]:
     """The newest records of a topic, by time: at most `count`."""
-    found = sorted(_ends(config, topic, count), key=lambda message: message.timestamp()[1])
-    return found[-count:]
+    messages = sorted(_ends(config, topic, count), key=lambda message: message.timestamp()[1])
+    return messages[-count:]
 
 
 def _ends(config: Config, topic: str, count: int) -> Iterator[Message]:
@@ -153,11 +153,11 @@ def _tell_far_times(console: Console, made: Any, messages: Sequence[Message]) ->
 def _cells(record: Any) -> list[str]:
     """A message's fields as text: those with columns of their own, and the rest."""
     fields = msgspec.to_builtins(record)
-    own = [fields.pop(name, "") for name in _ABOUT]
-    if isinstance(own[-1], int):
-        own[-1] = clock(own[-1])
-    rest = ", ".join(f"{name}: {_text(value)}" for name, value in fields.items())
-    return [printable(str(one)) for one in (*own, rest)]
+    first_cells = [fields.pop(name, "") for name in _ABOUT]
+    if isinstance(first_cells[-1], int):
+        first_cells[-1] = clock(first_cells[-1])
+    others = ", ".join(f"{name}: {_text(value)}" for name, value in fields.items())
+    return [printable(str(one)) for one in (*first_cells, others)]
 
 
 def _text(value: Any) -> str:

@@ -31,7 +31,7 @@ class Getter(NamedTuple):
     """How a path is followed in a value of a known shape: attributes, and below them names and places."""
 
     attributes: Callable[[Any], Any]
-    rest: Keys
+    below: Keys
 
 
 class Content:
@@ -57,10 +57,10 @@ class Content:
         if getter is None:
             return pick(self.values, keys)
         try:
-            found = list(map(getter.attributes, self.values))
+            values = list(map(getter.attributes, self.values))
         except AttributeError:  # of None
-            found = [_reached(getter.attributes, value) for value in self.values]
-        return pick(found, getter.rest) if getter.rest else found
+            values = [_reached(getter.attributes, value) for value in self.values]
+        return pick(values, getter.below) if getter.below else values
 
 
 #: What a batch is decoded with.

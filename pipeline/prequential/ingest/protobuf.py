@@ -37,12 +37,12 @@ def reader(registry: Registry, number: int) -> Read:
     """What reads the records of a schema. Raises Unreadable if it can't be used."""
     from google.protobuf import descriptor_pool, message, message_factory
 
-    found = registry.schema(number, _SERIALIZED)
-    if found.schema_type != "PROTOBUF":
-        raise Unreadable(f"schema {number} is {found.schema_type or 'AVRO'}: expected PROTOBUF")
+    schema = registry.schema(number, _SERIALIZED)
+    if schema.schema_type != "PROTOBUF":
+        raise Unreadable(f"schema {number} is {schema.schema_type or 'AVRO'}: expected PROTOBUF")
     pool = descriptor_pool.DescriptorPool()
     try:
-        file = _add(registry, pool, f"schema-{number}.proto", found, set())
+        file = _add(registry, pool, f"schema-{number}.proto", schema, set())
     except (TypeError, ValueError, KeyError, message.DecodeError) as error:
         raise Unreadable(f"schema {number} can't be used: {' '.join(str(error).split())}") from error
     classes: dict[tuple[int, ...], Any] = {}
@@ -61,45 +61,45 @@ def reader(registry: Registry, number: int) -> Read:
 
 def follow(message: Any, keys: Keys) -> Any:
     """What a message has below these names; None where it has nothing."""
-    found: Any = message
+    reached: Any = message
     field = None
     for key in keys:
-        if hasattr(found, "DESCRIPTOR"):
-            field = found.DESCRIPTOR.fields_by_name.get(key)
-            if field is None or (field.has_presence and not found.HasField(key)):
+        if hasattr(reached, "DESCRIPTOR"):
+            field = reached.DESCRIPTOR.fields_by_name.get(key)
+            if field is None or (field.has_presence and not reached.HasField(key)):
                 return None
-            found = getattr(found, key)
-        elif isinstance(found, Mapping) or hasattr(found, "keys"):
-            found = next((value for name, value in found.items() if str(name) == key), None)
-        elif hasattr(found, "__getitem__") and not isinstance(found, (str, bytes)) and key.isdigit():
-            found = found[int(key)] if int(key) < len(found) else None
+            reached = getattr(reached, key)
+        elif isinstance(reached, Mapping) or hasattr(reached, "keys"):
+            reached = next((value for name, value in reached.items() if str(name) == key), None)
+        elif hasattr(reached, "__getitem__") and not isinstance(reached, (str, bytes)) and key.isdigit():
+            reached = reached[int(key)] if int(key) < len(reached) else None
         else:
             return None
-        if found is None:
+        if reached is None:
             return None
-    return _value(found, field)
+    return _value(reached, field)
 
 
-def _value(found: Any, field: Any) -> Any:
+def _value(given: Any, field: Any) -> Any:
     """A field's value in Python's terms: enumerations by name, messages and maps as dicts."""
-    if hasattr(found, "DESCRIPTOR"):
-        kind = found.DESCRIPTOR
+    if hasattr(given, "DESCRIPTOR"):
+        kind = given.DESCRIPTOR
         if kind.full_name == _TIMESTAMP:
             try:
-                return found.ToDatetime(tzinfo=timezone.utc)
+                return given.ToDatetime(tzinfo=timezone.utc)
             except (ValueError, OverflowError):  # outside of the years 1 to 9999
-                return f"seconds: {found.seconds}, nanos: {found.nanos}"
+                return f"seconds: {given.seconds}, nanos: {given.nanos}"
         if kind.file.name == _WRAPPERS:
-            return found.value
-        return {one.name: follow(found, (one.name,)) for one in kind.fields}
-    if hasattr(found, "keys"):
-        return {str(key): _value(value, None) for key, value in found.items()}
-    if isinstance(found, int) and field is not None and field.enum_type is not None:
-        known = field.enum_type.values_by_number.get(found)
-        return known.name if known is not None else found
-    if hasattr(found, "append"):
-        return [_value(one, field) for one in found]
-    return found
+            return given.value
+        return {one.name: follow(given, (one.name,)) for one in kind.fields}
+    if hasattr(given, "keys"):
+        return {str(key): _value(value, None) for key, value in given.items()}
+    if isinstance(given, int) and field is not None and field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(given)
+        return known.name if known is not None else given
+    if hasattr(given, "append"):
+        return [_value(one, field) for one in given]
+    return given
 
 
 def _add(registry: Registry, pool: Any, name: str, schema: Any, added: set[str]) -> Any:
@@ -139,13 +139,13 @@ def _add_known(pool: Any, name: str, added: set[str]) -> None:
 
 def _descriptor(file: Any, indexes: tuple[int, ...], number: int) -> Any:
     """The message of a file that indexes name: one of its messages, then of those that are nested in it."""
-    found = None
+    descriptor = None
     for index in indexes:
-        among = list(file.message_types_by_name.values()) if found is None else found.nested_types
+        among = list(file.message_types_by_name.values()) if descriptor is None else descriptor.nested_types
         if index >= len(among):
             raise Unreadable(f"schema {number} has no message {'.'.join(map(str, indexes))}")
-        found = among[index]
-    return found
+        descriptor = among[index]
+    return descriptor
 
 
 def _indexes(content: bytes) -> tuple[tuple[int, ...], int]:
@@ -166,14 +166,14 @@ def _indexes(content: bytes) -> tuple[tuple[int, ...], int]:
 
 def _integer(content: bytes, at: int) -> tuple[int, int]:
     """A variable-length integer, zigzag, and where the next one is."""
-    found = shift = 0
+    encoded = shift = 0
     while at < len(content):
         byte = content[at]
         at += 1
-        found |= (byte & ~_MORE) << shift
+        encoded |= (byte & ~_MORE) << shift
         shift += _BITS
         if not byte & _MORE:
-            number = (found >> 1) ^ -(found & 1)
+            number = (encoded >> 1) ^ -(encoded & 1)
             if number >= 0:
                 return number, at
             break

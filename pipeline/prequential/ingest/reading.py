@@ -281,5 +281,5 @@ def generation_of(metadata: bytes) -> int:
     """
     if not metadata.startswith(_METADATA):
         raise WorkError(f"unknown form of group metadata {metadata[:8]!r}: expected {_METADATA!r}")
-    found = metadata[len(_METADATA) : len(_METADATA) + _GENERATION_BYTES]
-    return int.from_bytes(found, sys.byteorder, signed=True)
+    generation = metadata[len(_METADATA) : len(_METADATA) + _GENERATION_BYTES]
+    return int.from_bytes(generation, sys.byteorder, signed=True)

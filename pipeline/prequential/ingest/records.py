@@ -153,7 +153,7 @@ class SourceTranslator:
         nothing = self._without_content(content)
         table = self._table(messages, content, reasons)
         times = _times(messages)
-        found = []
+        made_by_mapping = []
         passed = frozenset(range(len(messages)))
         unlabelled: frozenset[int] = frozenset()
         for kind, translator in self._translators:
@@ -172,14 +172,14 @@ class SourceTranslator:
             values = [None if record is None else _encode(record) for record in translated.records]
             if max(map(len, filter(None, values)), default=0) > MAX_VALUE_BYTES:
                 reasons.update(_too_large(kind, values))
-            found.append(Made(kind, translated.records, values))
+            made_by_mapping.append(Made(kind, translated.records, values))
         for place in nothing:
             reasons.pop(place, None)
         passed = passed.difference(content.reasons) | nothing
-        for made in found:
+        for made in made_by_mapping:
             for place in (*reasons, *nothing):
                 made.records[place] = made.values[place] = None
-        return Outcome(found, reasons, passed, unlabelled - nothing - reasons.keys())
+        return Outcome(made_by_mapping, reasons, passed, unlabelled - nothing - reasons.keys())
 
     def _awaited(
         self, translator: Translator, reasons: Mapping[int, str], messages: Sequence[Message],

@@ -86,8 +86,8 @@ class Framed:
 
     def __call__(self, messages: Sequence[Message]) -> Content:
         """The contents of a batch."""
-        found = each(messages, self._one)
-        return self._make(found.values, dict(found.reasons))
+        read = each(messages, self._one)
+        return self._make(read.values, dict(read.reasons))
 
     def _one(self, message: Message) -> Any:
         content = self._bytes(message)

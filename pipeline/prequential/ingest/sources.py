@@ -28,8 +28,8 @@ def translators(config: Config, letters: int = 1) -> dict[str, SourceTranslator]
 
 
 def _paths(source: SourceConfig, root: str) -> list[Path]:
-    found = [path for mapping in source.mappings for _, path in mapping.paths()]
-    return [path for path in found if path.root == root]
+    paths = [path for mapping in source.mappings for _, path in mapping.paths()]
+    return [path for path in paths if path.root == root]
 
 
 def _decoder(config: Config, source: SourceConfig) -> Decode:

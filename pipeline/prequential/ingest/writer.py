@@ -68,11 +68,11 @@ class Writer(Transactions):
         with closing(Consumer(self._kafka.client(**{"group.id": self._group, **COMPLAINING}))) as consumer:
             try:
                 parts = [TopicPartition(*place) for place in wanted]
-                found = consumer.committed(parts, timeout=_OFFSETS_SECONDS)
+                committed = consumer.committed(parts, timeout=_OFFSETS_SECONDS)
             except KafkaException as error:
                 raise Unknown(error.args[0].str()) from error
-        for part in found:
+        for part in committed:
             if part.error is not None:
                 raise Unknown(part.error.str())
-        there = all(part.offset >= wanted[part.topic, part.partition] for part in found)
+        there = all(part.offset >= wanted[part.topic, part.partition] for part in committed)
         return {} if there else None

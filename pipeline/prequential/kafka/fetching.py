@@ -329,18 +329,18 @@ class Fetcher:
 
         At a quiet pace each of a partition's few records is followed by the news that this was the last one.
         """
-        found: dict[Any, list[Message]] = {}
+        by_partition: dict[Any, list[Message]] = {}
         if len(partitions := set(map(Message.partition, messages))) == 1:
-            found[partitions.pop()] = messages  # with a backlog, mostly
+            by_partition[partitions.pop()] = messages  # with a backlog, mostly
         else:
             for partition, run in groupby(messages, Message.partition):
-                found.setdefault(partition, []).extend(run)
+                by_partition.setdefault(partition, []).extend(run)
         batches = []
-        for partition, of in found.items():
+        for partition, records in by_partition.items():
             end = None
-            if any(map(Message.error, of)):
-                of, end = self._without_events(of)
-            batches.append(Fetched(kind, partition, of, end, at, whole))
+            if any(map(Message.error, records)):
+                records, end = self._without_events(records)
+            batches.append(Fetched(kind, partition, records, end, at, whole))
         return batches
 
     def _without_events(self, run: list[Message]) -> tuple[list[Message], int | None]:

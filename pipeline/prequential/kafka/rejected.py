@@ -68,7 +68,7 @@ labels/3 offset 17); 1 of labels: the record has no value (labels/0 offset 5)
         self._told_at = now
         return self._take()
 
-    def rest(self) -> str | None:
+    def remaining(self) -> str | None:
         """The line about what is left, at the end."""
         return self._take() if self._total else None
 

@@ -189,9 +189,9 @@ class Transactions:
         self.take_over()
 
     def _looked_up(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
-        found: list[dict[str, int] | None] = []
-        self._retried("look what is committed", lambda: found.append(self._committed(messages)))
-        return found[0]
+        committed: list[dict[str, int] | None] = []
+        self._retried("look what is committed", lambda: committed.append(self._committed(messages)))
+        return committed[0]
 
     def _committed(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
         """Offsets, as far as they are known, if the messages' transaction is committed; None if it isn't.

@@ -27,89 +27,89 @@ _MOST_DIGITS = 32
 Column = list[Any]
 
 
-def whole_column(convert: Callable[..., Any], found: Column) -> Column | None:
+def whole_column(convert: Callable[..., Any], column: Column) -> Column | None:
     """All values as `convert` makes them one by one; None if that isn't known of these.
 
-    >>> whole_column(conversion.rest, [0.25, 1]), whole_column(conversion.rest, [0.25, "1"])
+    >>> whole_column(conversion.remainder, [0.25, 1]), whole_column(conversion.remainder, [0.25, "1"])
     ([0.75, 0.0], None)
     """
-    types = {*map(type, found)}
+    types = {*map(type, column)}
     if type(convert) is partial:
         way, settings = _OF_FIELDS.get(convert.func), convert.keywords
-        return way(found, types, **settings) if way else None
-    own = _WAYS.get(convert)
-    return own(found, types) if own else None
+        return way(column, types, **settings) if way else None
+    converter = _WAYS.get(convert)
+    return converter(column, types) if converter else None
 
 
-def _names(found: Column, types: set[type]) -> Column | None:
-    if types == {str} and "".join(found).isascii() and max(map(len, found)) <= MAX_NAME_BYTES:
-        return found
+def _names(column: Column, types: set[type]) -> Column | None:
+    if types == {str} and "".join(column).isascii() and max(map(len, column)) <= MAX_NAME_BYTES:
+        return column
     return None
 
 
-def _ids(found: Column, types: set[type]) -> Column | None:
-    if types == {int} and max(found) < conversion.FEW_DIGITS and min(found) > -conversion.FEW_DIGITS:
-        return list(map(str, found))
-    return _names(found, types)
+def _ids(column: Column, types: set[type]) -> Column | None:
+    if types == {int} and max(column) < conversion.FEW_DIGITS and min(column) > -conversion.FEW_DIGITS:
+        return list(map(str, column))
+    return _names(column, types)
 
 
-def _targets(found: Column, types: set[type]) -> Column | None:
+def _targets(column: Column, types: set[type]) -> Column | None:
     if types == {bool}:
-        return found
-    if types == {int} and max(found) < conversion.FEW_DIGITS and min(found) > -conversion.FEW_DIGITS:
-        return found
-    return _names(found, types)
+        return column
+    if types == {int} and max(column) < conversion.FEW_DIGITS and min(column) > -conversion.FEW_DIGITS:
+        return column
+    return _names(column, types)
 
 
-def _numbers(found: Column, types: set[type]) -> Column | None:
+def _numbers(column: Column, types: set[type]) -> Column | None:
     """Floats of numbers, and of text that is one without any doubt."""
     try:
-        if (types == {str} and _DIGITS.fullmatch("".join(found))) or (types and types <= _NUMBERS):
-            numbers = list(map(float, found))
+        if (types == {str} and _DIGITS.fullmatch("".join(column))) or (types and types <= _NUMBERS):
+            numbers = list(map(float, column))
             return numbers if math.isfinite(sum(map(abs, numbers))) else None
     except (ValueError, OverflowError):  # no number, or one beyond all floats
         pass
     return None
 
 
-def _shares(found: Column, types: set[type]) -> Column | None:
-    numbers = _numbers(found, types)
+def _shares(column: Column, types: set[type]) -> Column | None:
+    numbers = _numbers(column, types)
     if numbers is None or max(numbers) > 1 or min(numbers) < 0:
         return None
     return numbers
 
 
-def _rests(found: Column, types: set[type]) -> Column | None:
-    shares = _shares(found, types)
+def _remainders(column: Column, types: set[type]) -> Column | None:
+    shares = _shares(column, types)
     return None if shares is None else [1 - value for value in shares]
 
 
 def _times(
-    found: Column, types: set[type], unit: str | None = None, timezone: str | None = None
+    column: Column, types: set[type], unit: str | None = None, timezone: str | None = None
 ) -> Column | None:
     if unit not in (None, *UNITS):
         return None
-    if types == {str} and _DIGITS.fullmatch(text := "".join(found)) and "." not in text and all(found):
-        if max(map(len, found)) > _MOST_DIGITS:  # Python reads some thousands of digits
+    if types == {str} and _DIGITS.fullmatch(text := "".join(column)) and "." not in text and all(column):
+        if max(map(len, column)) > _MOST_DIGITS:  # Python reads some thousands of digits
             return None
-        found, types = list(map(int, found)), {int}
+        column, types = list(map(int, column)), {int}
     if types != {int}:
         return None
     of_unit, of_ms = UNITS[unit or "ms"], UNITS["ms"]
     if of_unit != of_ms:
-        found = [value * of_unit // of_ms for value in found]
-    return found if max(found) <= values.MAX_TS and min(found) >= -values.MAX_TS else None
+        column = [value * of_unit // of_ms for value in column]
+    return column if max(column) <= values.MAX_TS and min(column) >= -values.MAX_TS else None
 
 
-def _vector(found: Column, types: set[type], field: Any) -> Column | None:
-    numbers = _numbers(found, types)
+def _vector(column: Column, types: set[type], field: Any) -> Column | None:
+    numbers = _numbers(column, types)
     threshold, above, below = field.threshold, field.above, field.below
     return None if numbers is None else [above if value >= threshold else below for value in numbers]
 
 
 _WAYS: dict[Any, Callable[[Column, set[type]], Column | None]] = {
     conversion.name: _names, conversion.identifier: _ids, conversion.target: _targets,
-    conversion.share: _shares, conversion.rest: _rests, conversion.time: _times,
+    conversion.share: _shares, conversion.remainder: _remainders, conversion.time: _times,
 }  # fmt: skip
 
 #: … of those that a field's settings are bound to.

@@ -100,13 +100,13 @@ def target(path: str, value: Any) -> values.Class:
 def number(path: str, value: Any) -> float:
     """A finite number; text of one is one."""
     is_number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
-    found = math.nan
+    result = math.nan
     if is_number or (isinstance(value, str) and _NUMBER.fullmatch(value.strip())):
         with suppress(OverflowError):  # of an integer that is beyond all floats
-            found = float(value)
-    if found - found != 0:
+            result = float(value)
+    if result - result != 0:
         raise ValueError(f"{path} is {values.quoted(value)}: expected a number")
-    return found
+    return result
 
 
 def integer(path: str, value: Any) -> int:
@@ -118,13 +118,13 @@ def integer(path: str, value: Any) -> int:
 
 def share(path: str, value: Any) -> float:
     """A probability."""
-    found = number(path, value)
-    if not 0 <= found <= 1:
+    result = number(path, value)
+    if not 0 <= result <= 1:
         raise ValueError(f"{path} is {values.quoted(value)}: expected a probability from 0 to 1")
-    return found
+    return result
 
 
-def rest(path: str, value: Any) -> float:
+def remainder(path: str, value: Any) -> float:
     """What a probability leaves of 1."""
     return 1 - share(path, value)
 
@@ -136,11 +136,11 @@ def propensity(path: str, value: Any) -> float | None:
 
 def probabilities(path: str, value: Any) -> dict[str, float]:
     """Probabilities by class, from an object of them."""
-    found = {
+    result = {
         name(path, key): share(f"{path}.{key}", one) for key, one in _items(path, value) if not is_absent(one)
     }
-    check_probabilities(found)
-    return found
+    check_probabilities(result)
+    return result
 
 
 def segments(path: str, value: Any) -> dict[str, str]:
@@ -177,22 +177,22 @@ def time(path: str, value: Any, unit: str | None = None, timezone: str | None = 
     >>> time("at", "1970-01-01 01:00:03", "iso", "Europe/Paris"), time("at", "1970", "%Y", "UTC")
     (3000, 0)
     """
-    found = None
+    result = None
     written = unit is not None and unit not in UNITS and unit != RFC3339
     if type(value) is int and unit in (None, "ms"):
-        found = value
+        result = value
     elif isinstance(value, date):  # or a datetime, which is one
-        found = _of_date(value, timezone)
+        result = _of_date(value, timezone)
     elif isinstance(value, str):
-        found = _of_text(value.strip(), unit, timezone)
+        result = _of_text(value.strip(), unit, timezone)
     elif isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
         if written:
-            found = None if unit == ISO else _of_text(as_text(value), unit, timezone)
+            result = None if unit == ISO else _of_text(as_text(value), unit, timezone)
         else:
-            found = _scaled(value, unit)
-    if found is None or not -values.MAX_TS <= found <= values.MAX_TS:
+            result = _scaled(value, unit)
+    if result is None or not -values.MAX_TS <= result <= values.MAX_TS:
         raise ValueError(f"{path} is {values.quoted(value)}: expected {_expected_time(value, unit)}")
-    return found
+    return result
 
 
 def _expected_time(value: Any, unit: str | None) -> str:
@@ -222,20 +222,20 @@ def lacks_offset(value: Any) -> bool:
 def one_of(path: str, value: Any, field: Field) -> values.Class:
     """What stands for a value in a field's `map`."""
     assert field.names is not None
-    found = field.names.get(as_text(value))
-    if found is None:
+    result = field.names.get(as_text(value))
+    if result is None:
         known = list(field.names)
         expected = f"{', '.join(known[:-1])} or {known[-1]}" if len(known) > 1 else known[0]
         raise ValueError(f"{path} is {values.quoted(value)}: expected {expected}")
-    return found
+    return result
 
 
 def above_or_below(path: str, value: Any, field: Field) -> values.Class:
     """The class that a number stands for: `above` from the threshold on."""
     assert field.threshold is not None
-    found = field.above if number(path, value) >= field.threshold else field.below
-    assert found is not None
-    return found
+    result = field.above if number(path, value) >= field.threshold else field.below
+    assert result is not None
+    return result
 
 
 def number_of_text(value: Any) -> Any:

@@ -202,7 +202,7 @@ class Share(NamedTuple):
     """A probability: what is at a path, or what that leaves of 1."""
 
     path: Path
-    rest: bool = False
+    is_remainder: bool = False
 
 
 class Condition(NamedTuple):
@@ -231,15 +231,15 @@ class RecordMapping:
 
     def paths(self) -> list[tuple[tuple[Any, ...], Path]]:
         """Every path of the mapping, with the keys that lead to it in the section."""
-        found: list[tuple[tuple[Any, ...], Path]] = [
+        paths: list[tuple[tuple[Any, ...], Path]] = [
             ((name,), path) for name, one in self.fields.items() for path in one.paths
         ]
         for name, several in (("y_proba", self.y_proba), ("segments", self.segments)):
             if isinstance(several, Path):
-                found.append(((name,), several))
+                paths.append(((name,), several))
             elif several is not None:
-                found += [((name, key), one.path) for key, one in several.items() if one.path is not None]
-        return found + [(("when",), condition.path) for condition in self.when]
+                paths += [((name, key), one.path) for key, one in several.items() if one.path is not None]
+        return paths + [(("when",), condition.path) for condition in self.when]
 
 
 def parse(
@@ -278,16 +278,17 @@ stream, instance_id, y_true, ts
             hint = f"; did you mean {near[0]}?" if near else ";"
             said = f"unknown field {name!r} of {KINDS[kind]}{hint} known: {', '.join(known)}"
             raise MappingError((name,), said)
-    own = _Parser(bare)
+    parser = _Parser(bare)
     given = {name: one for name, one in section.items() if one is not None}
-    fields = {name: own.field(given[name], name) for name in known if name in given and name not in SEVERAL}
+    single = [name for name in known if name in given and name not in SEVERAL]
+    fields = {name: parser.field(given[name], name) for name in single}
     implied = [name for name in REQUIRED[kind] if name not in fields]
     fields |= {name: Field(Path("value", (name,), name if bare else f"value.{name}")) for name in implied}
     return RecordMapping(
         kind, section.get("format"), fields,
-        own.probabilities(given["y_proba"], fields["y_pred"]) if "y_proba" in given else None,
-        own.segments(given["segments"]) if "segments" in given else None,
-        own.conditions(given["when"]) if "when" in given else (),
+        parser.probabilities(given["y_proba"], fields["y_pred"]) if "y_proba" in given else None,
+        parser.segments(given["segments"]) if "segments" in given else None,
+        parser.conditions(given["when"]) if "when" in given else (),
         origin or Origin("the mapping"), frozenset(implied),
     )  # fmt: skip
 
@@ -368,16 +369,16 @@ class _Parser:
             raise MappingError(keys, f"{name}: expected either const or path{beside}")
         if "const" in given:
             return Field(const=self._value(_class, given["const"], (*keys, "const")))
-        found = {
+        settings = {
             key: self._value(parser, given[key], (*keys, key)) for key, parser in more.items() if key in given
         }
-        if found.keys() & _CUT and found.keys() != _CUT:
-            said = f"{name} has {', '.join(found)}: expected all of threshold, above and below, and no map"
+        if settings.keys() & _CUT and settings.keys() != _CUT:
+            said = f"{name} has {', '.join(settings)}: expected all of threshold, above and below, and no map"
             raise MappingError(keys, said)
-        if (why := _why_no_zone(found.get("unit"), found.get("timezone"))) is not None:
+        if (why := _why_no_zone(settings.get("unit"), settings.get("timezone"))) is not None:
             raise MappingError(keys, f"{name}: {why}")
-        names = found.pop("map", None)
-        return Field(self._path(given["path"], (*keys, "path")), names=names, **found)
+        names = settings.pop("map", None)
+        return Field(self._path(given["path"], (*keys, "path")), names=names, **settings)
 
     def probabilities(self, given: Any, y_pred: Field) -> Mapping[str, Share] | Path:
         """Of each class; what isn't said of the second of two classes follows from the first."""
@@ -388,14 +389,15 @@ class _Parser:
                 ("y_proba",),
                 f"y_proba is {values.quoted(given)}: expected classes and the path of each one's probability",
             )
-        found: dict[str, Share] = {}
+        shares: dict[str, Share] = {}
         for key, text in given.items():
             name = self._value(_class, key, ("y_proba", key))
-            rest = isinstance(text, str) and _REST.match(text.strip()) is not None
-            path = self._path(_REST.sub("", text.strip(), count=1) if rest else text, ("y_proba", key))
-            found[as_text(name)] = Share(path, rest)
-        if len(found) == 1:
-            [(name, share)] = found.items()
+            remainder = isinstance(text, str) and _REST.match(text.strip()) is not None
+            path_text = _REST.sub("", text.strip(), count=1) if remainder else text
+            path = self._path(path_text, ("y_proba", key))
+            shares[as_text(name)] = Share(path, remainder)
+        if len(shares) == 1:
+            [(name, share)] = shares.items()
             others = {as_text(one) for one in (y_pred.above, y_pred.below) if one is not None}
             others |= {as_text(one) for one in (y_pred.names or {}).values()}
             if len(others) != _TWO or name not in others:
@@ -405,8 +407,8 @@ class _Parser:
                     f"written as `1 - {share.path}`",
                 )
             [other] = others - {name}
-            found[other] = Share(share.path, not share.rest)
-        return found
+            shares[other] = Share(share.path, not share.is_remainder)
+        return shares
 
     def segments(self, given: Any) -> Mapping[str, Field] | Path:
         """By key; or the path of an object."""
@@ -422,12 +424,12 @@ class _Parser:
         return tuple(self._condition(one) for one in (given if isinstance(given, list) else [given]))
 
     def _condition(self, given: Any) -> Condition:
-        found = _CONDITION.fullmatch(given.strip()) if isinstance(given, str) else None
-        if found is None:
+        match = _CONDITION.fullmatch(given.strip()) if isinstance(given, str) else None
+        if match is None:
             return Condition(self._path(self._compared(given, given, ""), ("when",)))
         return Condition(
-            self._path(self._compared(given, found[1], found[3]), ("when",)), found[3].strip("\"'"),
-            found[2] == "=",
+            self._path(self._compared(given, match[1], match[3]), ("when",)), match[3].strip("\"'"),
+            match[2] == "=",
         )  # fmt: skip
 
     @staticmethod

@@ -68,26 +68,26 @@ class Records:
 
     def column(self, path: Path) -> list[Any]:
         """What every record has at a path, in their order; None where it has nothing."""
-        found = self._roots[path.root]
-        if found is None:
+        roots = self._roots[path.root]
+        if roots is None:
             return [None] * self._count
         if path.root == "headers":
-            return [_header(one, path.keys[0]) for one in found]
-        return pick(found, path.keys)
+            return [_header(one, path.keys[0]) for one in roots]
+        return pick(roots, path.keys)
 
 
-def pick(found: Sequence[Any], keys: tuple[str, ...]) -> list[Any]:
+def pick(values: Sequence[Any], keys: tuple[str, ...]) -> list[Any]:
     """What each value has below these names, in their order; None where it has nothing.
 
     >>> pick([{"a": [5, 6]}, {"a": None}], ("a", "1"))
     [6, None]
     """
-    column = list(found)
+    column = list(values)
     try:
         for key in keys:
             column = [one[key] for one in column]
     except (KeyError, TypeError, IndexError):
-        return [_walk(one, keys) for one in found]
+        return [_walk(one, keys) for one in values]
     return column
 
 
@@ -199,12 +199,12 @@ class Translator:
             return _together(one.parts, batch)
         if one.path is None:
             return [_CONVERTERS[name](name, one.const)] * len(batch.kept)
-        found = batch.column(one.path)
+        column = batch.column(one.path)
         if name in TARGETS and one.threshold is None:
-            found = self._targets(found, streams if one.names is None else ())
-        return batch.converted(found, one.path, _converter(name, one), required=name in _REQUIRED)
+            column = self._targets(column, streams if one.names is None else ())
+        return batch.converted(column, one.path, _converter(name, one), required=name in _REQUIRED)
 
-    def _targets(self, found: list[Any], streams: Sequence[Any]) -> list[Any]:
+    def _targets(self, column: list[Any], streams: Sequence[Any]) -> list[Any]:
         """Targets as their streams and source have them, before they are checked."""
         numbers = {name: self._is_regression(name) for name in set(streams) if name is not None}
         if any(numbers.values()):
@@ -212,9 +212,9 @@ class Translator:
                 conversion.number_of_text(value) if numbers.get(name)
                 else conversion.class_of_text(value) if self._text
                 else value
-                for name, value in zip(streams, found)
+                for name, value in zip(streams, column)
             ]  # fmt: skip
-        return list(map(conversion.class_of_text, found)) if self._text else found
+        return list(map(conversion.class_of_text, column)) if self._text else column
 
 
 class _Batch:
@@ -233,14 +233,14 @@ class _Batch:
         self.reasons.setdefault(self.kept[index], reason)
 
     def converted(
-        self, found: list[Any], path: Path, convert: Converter, *, required: bool = False
+        self, column: list[Any], path: Path, convert: Converter, *, required: bool = False
     ) -> list[Any]:
         """Every value in its form; None where there is none, or where it can't be had."""
-        made = whole_column(convert, found)
+        made = whole_column(convert, column)
         if made is not None:
             return made
         made = []
-        for index, value in enumerate(found):
+        for index, value in enumerate(column):
             if value is None or value != value:
                 if required:
                     self.fail(index, f"{path} is missing")
@@ -272,15 +272,15 @@ def _together(paths: tuple[Path, ...], batch: _Batch) -> list[Any]:
 def _probabilities(given: Any, batch: _Batch) -> Any:
     if given is None or isinstance(given, Path):
         return _whole(given, batch, conversion.probabilities)
-    columns = [
-        batch.converted(batch.column(one.path), one.path, conversion.rest if one.rest else conversion.share)
-        for one in given.values()
-    ]
+    columns = []
+    for one in given.values():
+        convert = conversion.remainder if one.is_remainder else conversion.share
+        columns.append(batch.converted(batch.column(one.path), one.path, convert))
     made = _objects(tuple(given), columns)
-    for index, found in enumerate(made):
-        if found and sum(found.values()) > SUM_SURELY_WITHIN:
+    for index, probabilities in enumerate(made):
+        if probabilities and sum(probabilities.values()) > SUM_SURELY_WITHIN:
             try:
-                check_probabilities(found)
+                check_probabilities(probabilities)
             except ValueError as error:
                 batch.fail(index, str(error))
     return made
@@ -323,14 +323,14 @@ _CONVERTERS: dict[str, Converter] = {
 
 
 def _converter(name: str, one: Field) -> Converter:
-    own = _CONVERTERS[name]
+    convert = _CONVERTERS[name]
     if one.threshold is not None:
         return partial(conversion.above_or_below, field=one)
     if one.names is not None:
-        return lambda path, value: own(path, conversion.one_of(path, value, one))
+        return lambda path, value: convert(path, conversion.one_of(path, value, one))
     if one.unit is not None:
         return partial(conversion.time, unit=one.unit, timezone=one.timezone)
-    return own
+    return convert
 
 
 def _holds(condition: Condition, value: Any) -> bool:

@@ -50,8 +50,8 @@ def block_length(losses: Floats) -> int:
     square = float(off @ off)
     r = 0.0 if square == 0.0 else min(abs(float(off[1:] @ off[:-1])) / square, _MOST_CORRELATED)
     more = (math.sqrt(6.0) * r / (1.0 - r * r)) ** (2.0 / 3.0)
-    found: int = max(1, min(n, math.ceil(n ** (1.0 / 3.0) * max(1.0, more))))
-    return found
+    length: int = max(1, min(n, math.ceil(n ** (1.0 / 3.0) * max(1.0, more))))
+    return length
 
 
 def generator(seed: int, *names: object) -> np.random.Generator:

@@ -64,10 +64,10 @@ class Sequence:
     @cached_property
     def loss(self) -> Floats:
         """What signal `error` says of each outcome, (n,) float64: 0 or 1, of numbers the stream's loss."""
-        found, fed = np.empty(len(self)), np.empty(len(self), dtype=np.uint8)
+        losses, fed = np.empty(len(self)), np.empty(len(self), dtype=np.uint8)
         loss = LOSSES[self.config.loss] if self.numbers else WRONG
-        signals.error(self.rows, np.arange(len(self), dtype=np.int32), loss, found, fed)
-        return found
+        signals.error(self.rows, np.arange(len(self), dtype=np.int32), loss, losses, fed)
+        return losses
 
     @property
     def label(self) -> Values:
@@ -109,10 +109,10 @@ def sequences(
     messages. In the order of streams, models, segments and stages as they first came. Raises WorkError if
     the cluster or a topic can't be read.
     """
-    found: list[Sequence] = []
+    all_sequences: list[Sequence] = []
 
     def finish(shard: Shard) -> None:
-        found.extend(_of_shard(shard))
+        all_sequences.extend(_of_shard(shard))
         ended(shard)
 
     progress = progress or Progress(disable=True)
@@ -123,7 +123,7 @@ def sequences(
             put(letter)
 
         replay_topics(config, put, dead_letter, progress, finish, metrics=False, past=True)
-        return found
+        return all_sequences
     task = progress.add_task("replay", total=sum(map(len, sources)))
     finish(
         replay(
@@ -131,13 +131,13 @@ def sequences(
             past=Past(),
         )
     )  # fmt: skip
-    return found
+    return all_sequences
 
 
 def _of_shard(shard: Shard) -> list[Sequence]:
     """The sequences of a shard that messages are about."""
     catalog, past = shard.catalog, cast(Past, shard.state.past)
-    found = []
+    by_place = []
     for entity, place, rows in past.sequences():
         about = catalog.entities[entity]
         if about is None:
@@ -150,8 +150,8 @@ def _of_shard(shard: Shard) -> list[Sequence]:
                 stream.name, shard.partition, about.model, about.segment, stage, stream.config,
                 tuple(stream.class_names), _positives(catalog, about.stream), watched, rows,
             )  # fmt: skip
-            found.append((about.stream, about.kind, entity, place, sequence))
-    return [one[-1] for one in sorted(found, key=lambda one: one[:4])]
+            by_place.append((about.stream, about.kind, entity, place, sequence))
+    return [one[-1] for one in sorted(by_place, key=lambda one: one[:4])]
 
 
 def _positives(catalog: Catalog, stream: int) -> Positives:

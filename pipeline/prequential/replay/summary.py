@@ -196,10 +196,10 @@ class Account:
             for refusal, place in self._refusals.values()
         ]
         drops = sorted([*unusable, *self._drops.values()], key=lambda drop: -drop.count)
-        found = [Saying(*finding[:3]) for finding in findings(self.facts())]
+        sayings = [Saying(*finding[:3]) for finding in findings(self.facts())]
         return Summary(
             self._evaluated, self._records, drops, self._outcomes, self._labels, emission, self._sequences,
-            self._pairs, self.alarms, list(self.incidents), found,
+            self._pairs, self.alarms, list(self.incidents), sayings,
         )  # fmt: skip
 
     # ---- one stream
@@ -280,16 +280,16 @@ def emission_of(config: Config, configured: Config, *, untimed: bool = False) ->
     counts rows.
     """
 
-    def of(name: str | None, stream: StreamConfig, written: StreamConfig) -> Emission:
+    def emission_for(name: str | None, stream: StreamConfig, written: StreamConfig) -> Emission:
         by_default = stream.emit_every != written.emit_every
         return Emission(name, stream.emit_outcomes, stream.emit_every, by_default, untimed)
 
-    found = [of(None, config.defaults, configured.defaults)]
+    emissions = [emission_for(None, config.defaults, configured.defaults)]
     for name, stream in config.streams.items():
-        own = of(name, stream, configured.streams[name])
-        if (own.outcomes, own.every_ms) != (found[0].outcomes, found[0].every_ms):
-            found.append(own)
-    return found
+        emission = emission_for(name, stream, configured.streams[name])
+        if (emission.outcomes, emission.every_ms) != (emissions[0].outcomes, emissions[0].every_ms):
+            emissions.append(emission)
+    return emissions
 
 
 def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
@@ -299,21 +299,21 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
         about.row for about in catalog.entities_of(stream)
         if about.kind in _WHOLE and entities.outcomes[about.row]
     ]  # fmt: skip
-    found: dict[tuple[str, str], Sequence] = {}
+    by_name: dict[tuple[str, str], Sequence] = {}
     for about, model, stage, estimator, state, _, same in shard.reporter.estimates(rows):
         if model != about.model or stage not in stream.evaluated[:COURSE_STAGES]:
             continue
         place, courses = stream.evaluated.index(stage), shard.state.courses
-        course = courses.of(about.row, place) if courses is not None else (0, [])
-        own = found.setdefault(
+        course = courses.course(about.row, place) if courses is not None else (0, [])
+        sequence = by_name.setdefault(
             (model, stage),
             Sequence(
                 stream.name, shard.partition, model, stage, stream.config.task,
                 int(entities.outcomes[about.row]), {}, Course(*course), same,
             ),
         )  # fmt: skip
-        own.measures[estimator] = _measures(stream.config.measures, state)
-    yield from found.values()
+        sequence.measures[estimator] = _measures(stream.config.measures, state)
+    yield from by_name.values()
 
 
 def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
@@ -325,8 +325,10 @@ def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
             stream.name, shard.partition, one.a.model, one.b.model, None, one.stage, one.loss, one.outcomes,
             one.ts, one.statistics.get(WHOLE, {}).get("difference"), one.interval,
             stream.config.compare_level, VERDICTS[one.verdict], one.since,
-            latest_of({name: (one.n[name], of.get("difference")) for name, of in one.statistics.items()},
-                one.outcomes),
+            latest_of(
+                {name: (one.n[name], values.get("difference")) for name, values in one.statistics.items()},
+                one.outcomes,
+            ),
             shard.catalog.untimed, recent_of(one.recent), one.same,
         )  # fmt: skip
 

@@ -119,15 +119,15 @@ def outcome_lines(summary: Summary) -> Iterator[str]:
         shown = ", ".join(f"{model} {outcomes:,}" for model, (outcomes, _) in models.items())
         labels = sum(one.labels for one in summary.waiting_labels if one.stream == stream)
         predictions = sum(waiting for _, waiting in models.values())
-        rest = f"; {predictions:,} predictions and {labels:,} labels wait" if predictions or labels else ""
-        yield f"outcomes of {stream}: {shown or 'none'}{rest}"
+        wait = f"; {predictions:,} predictions and {labels:,} labels wait" if predictions or labels else ""
+        yield f"outcomes of {stream}: {shown or 'none'}{wait}"
     for emission in summary.emission or ():
         when = [f"{emission.outcomes:,} outcomes"] if emission.outcomes else []
         if emission.every_ms is not None:
             time = f"{shown_duration(emission.every_ms)} of record time"
             when.append(f"{emission.every_ms:,} rows" if emission.untimed else time)
-        of = "" if emission.stream is None else f" of {emission.stream}"
-        said = f"metrics{of}: every {' and every '.join(when)}" if when else f"metrics{of}: at the end"
+        whose = "" if emission.stream is None else f" of {emission.stream}"
+        said = f"metrics{whose}: every {' and every '.join(when)}" if when else f"metrics{whose}: at the end"
         if emission.by_default:
             said += f" (emit.every isn't configured: at most {POINTS:,} points a sequence)"
         yield said
@@ -198,12 +198,12 @@ def incident_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterato
     if len(incidents) > _ALARMS:
         yield f"  … and {len(incidents) - _ALARMS:,} more{more.incidents}"
     grouped = {(one.stream, one.partition, one.model) for one in incidents}
-    rest = [alarm for alarm in alarms if (alarm.stream, alarm.partition, alarm.model) not in grouped]
-    for alarm in rest[:_ALARMS]:
+    ungrouped = [alarm for alarm in alarms if (alarm.stream, alarm.partition, alarm.model) not in grouped]
+    for alarm in ungrouped[:_ALARMS]:
         segment = f" {alarm.segment}" if alarm.segment else ""
         yield (
             f"  {alarm.stream}/{alarm.model}{segment} {alarm.stage}, {alarm.detector} on {alarm.signal} at "
             f"outcome {alarm.outcome:,}: {alarm.statistic:.1f} > {alarm.threshold:g}"
         )
-    if len(rest) > _ALARMS:
-        yield f"  … and {len(rest) - _ALARMS:,} more{more.alarms}"
+    if len(ungrouped) > _ALARMS:
+        yield f"  … and {len(ungrouped) - _ALARMS:,} more{more.alarms}"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS
 from prequential.dashboard.history import History
-from prequential.report.found import Found
+from prequential.report.answer import Answer
 from prequential.settings.stages import FINAL
 from prequential.watching.ranking import is_baseline
 
@@ -26,12 +26,12 @@ class Challenge(NamedTuple):
     selectors: dict[str, str]
     measure: str = "comparisons"
 
-    def check(self, history: History) -> list[Found]:
+    def check(self, history: History) -> list[Answer]:
         """What it says of each pair that it is about, and whether that fails.
 
         There is one failure where it is about none.
         """
-        found: list[Found] = []
+        answers: list[Answer] = []
         for key, (recent, same) in history.recent.items():
             stage, loss = self.selectors.get("stage", FINAL), self.selectors.get("loss", "error")
             segment = self.selectors.get("segment")
@@ -41,18 +41,19 @@ class Challenge(NamedTuple):
                 continue
             if not fnmatchcase(key.stream, self.selectors.get("stream", "*")) or key.model == key.against:
                 continue
-            for own, other, leads in (
+            for model, other, leads in (
                 (key.model, key.against, VERDICTS[A_BETTER]), (key.against, key.model, VERDICTS[B_BETTER]),
             ):  # fmt: skip
-                if fnmatchcase(own, self.model) and not is_baseline(own) and self._meets(other):
+                if fnmatchcase(model, self.model) and not is_baseline(model) and self._meets(other):
                     verdict, since = recent.get("verdict"), recent.get("since")
-                    where = f"{key.stream} / {own} against {other}, {key.stage}, {key.loss}"
+                    where = f"{key.stream} / {model} against {other}, {key.stage}, {key.loss}"
                     if verdict == VERDICTS[UNDECIDED]:
                         said = "nobody is better lately"
                     else:
-                        said = f"{own if verdict == leads else other} is better since about outcome {since:,}"
-                    found.append(Found(verdict != leads, f"{where}: {said}"))
-        return found or [Found(True, f"`{self.text}`: no pair of models that it is about is compared")]
+                        better = model if verdict == leads else other
+                        said = f"{better} is better since about outcome {since:,}"
+                    answers.append(Answer(verdict != leads, f"{where}: {said}"))
+        return answers or [Answer(True, f"`{self.text}`: no pair of models that it is about is compared")]
 
     def _meets(self, other: str) -> bool:
         """Baselines are meant only where they are asked for."""

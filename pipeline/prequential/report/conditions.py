@@ -12,8 +12,8 @@ from typing import NamedTuple
 from prequential.core.measures.registry import NAMES
 from prequential.dashboard.history import History
 from prequential.report import challengers
+from prequential.report.answer import Answer
 from prequential.report.challengers import Challenge
-from prequential.report.found import Found
 from prequential.topics.errors import UsageError
 from prequential.watching.ranking import Ranking, Row, is_baseline
 from prequential.watching.state import Sequence as SequenceKey
@@ -53,23 +53,23 @@ class Condition(NamedTuple):
     sign: str
     bound: float
 
-    def check(self, history: History) -> list[Found]:
+    def check(self, history: History) -> list[Answer]:
         """What it says of each model that it is about, and whether that fails.
 
         There is one failure where it is about none.
         """
         ranking = Ranking(history)
-        found: list[Found] = []
+        answers: list[Answer] = []
         for _, model in sorted(history.models.items()):
             if self._chooses("stream", model.key.stream) and self._names(model.key.model):
-                found += self._of(history, ranking.row(model))
-        return found or [Found(True, f"`{self.text}`: no model that it is about has such a sequence")]
+                answers += self._answers(history, ranking.row(model))
+        return answers or [Answer(True, f"`{self.text}`: no model that it is about has such a sequence")]
 
-    def _of(self, history: History, row: Row) -> Iterator[Found]:
+    def _answers(self, history: History, row: Row) -> Iterator[Answer]:
         key = row.model.key
         if self.measure in _OF_COUNTS:
             value = self._count(history, row)
-            yield Found(self._holds(value), f"{key.stream} / {key.model}: {self.measure} {value:g}")
+            yield Answer(self._holds(value), f"{key.stream} / {key.model}: {self.measure} {value:g}")
             return
         for sequence in self._sequences(row):
             reading = history.reading(row.model.sequences[sequence])
@@ -78,12 +78,12 @@ class Condition(NamedTuple):
             segment = f" {sequence.segment}" if sequence.segment is not None else ""
             where = f"{key.stream} / {key.model}{segment}, {sequence.stage}, {sequence.estimator}"
             values = {**reading.measures, "outcomes": reading.outcomes, "n": reading.n}
-            found = values.get(self.measure)
-            if found is None:
+            measured = values.get(self.measure)
+            if measured is None:
                 reason = reading.undefined.get(self.measure, "not among the measures of its messages")
-                yield Found(True, f"{where}: {self.measure} has no value ({reason})")
+                yield Answer(True, f"{where}: {self.measure} has no value ({reason})")
             else:
-                yield Found(self._holds(found), f"{where}: {self.measure} {found:.6g}")
+                yield Answer(self._holds(measured), f"{where}: {self.measure} {measured:.6g}")
 
     def _holds(self, value: float) -> bool:
         return _OPERATORS[self.sign](value, self.bound)
@@ -91,7 +91,7 @@ class Condition(NamedTuple):
     def _count(self, history: History, row: Row) -> float:
         key = row.model.key
         if self.measure == "incidents":
-            return len(history.incidents.of(key.stream, key.model, key.partition))
+            return len(history.incidents.of_model(key.stream, key.model, key.partition))
         past = history.past.get(key)
         counts = past.alarm_counts if past is not None else {}
         return sum(
@@ -103,7 +103,7 @@ class Condition(NamedTuple):
         """Those that are chosen; else of the whole stream, as it is shown, over all history."""
         whole = [one for one in row.model.sequences if one.segment is None]
         stage = row.sequence.stage if row.sequence is not None else None
-        found = []
+        sequences = []
         for one in row.model.sequences:
             if "segment" in self.selectors:
                 if one.segment is None or not self._chooses("segment", one.segment):
@@ -111,7 +111,7 @@ class Condition(NamedTuple):
             elif one.segment is not None:
                 continue
             stages = row.model.stages_of(one)
-            wanted = any(self._chooses("stage", own) for own in stages)
+            wanted = any(self._chooses("stage", name) for name in stages)
             if not (wanted if "stage" in self.selectors else one.stage == stage):
                 continue
             if "estimator" in self.selectors:
@@ -122,8 +122,8 @@ class Condition(NamedTuple):
                 usual = "all" if has_all or row.sequence is None else row.sequence.estimator
                 if one.estimator != usual:
                     continue
-            found.append(one)
-        return sorted(found, key=lambda one: (one.segment or "", one.stage, one.estimator))
+            sequences.append(one)
+        return sorted(sequences, key=lambda one: (one.segment or "", one.stage, one.estimator))
 
     def _names(self, model: str) -> bool:
         """Baselines are meant only where they are asked for."""
@@ -174,7 +174,7 @@ def parse_condition(text: str) -> Condition | Challenge:
 
 
 def _selectors(text: str, where: str, known: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    selectors: dict[str, str] = {}
     place = 0
     while place < len(where):
         match = _SELECTION.match(where, place)
@@ -182,6 +182,6 @@ def _selectors(text: str, where: str, known: Sequence[str]) -> dict[str, str]:
             what = match["name"] if match else where[place:].strip()
             names = ", ".join(known)
             raise UsageError(f"--fail-if {text!r}: {what!r} is no selector; expected NAME=VALUE of {names}")
-        found[match["name"]] = match["plain"] if match["quoted"] is None else match["quoted"]
+        selectors[match["name"]] = match["plain"] if match["quoted"] is None else match["quoted"]
         place = match.end()
-    return found
+    return selectors

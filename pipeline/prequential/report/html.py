@@ -184,13 +184,13 @@ def fit(parts: Iterable[dict[str, Any]], budget: float) -> list[dict[str, Any]]:
     >>> len(fit(({"n": n} for n in range(1000)), 100))
     12
     """
-    found = []
+    fitting = []
     for part in parts:
         budget -= _bytes_of(part)
         if budget < 0:
             break
-        found.append(part)
-    return found
+        fitting.append(part)
+    return fitting
 
 
 def _models(history: History, rows: list[Row], budget: int) -> list[dict[str, Any]]:
@@ -209,14 +209,15 @@ def _models(history: History, rows: list[Row], budget: int) -> list[dict[str, An
     told = [ModelKey(one["stream"], one["model"], one["partition"]) for one in pages]
     spent = sum(map(_bytes_of, pages))
     if len(pages) == len(rows):
-        own = {key: one["estimator"] for key, one in zip(told, pages)}
+        estimators = {key: one["estimator"] for key, one in zip(told, pages)}
         further = [(key, name, None) for key, one in zip(told, pages) for name in one["estimators"]]
-        further += [(key, own[key], name) for key, one in zip(told, pages) for name in one["segments"]]
-        pages += fit((made(detail, *of) for of in further if of[1:] != (own[of[0]], None)), budget - spent)
+        further += [(key, estimators[key], name) for key, one in zip(told, pages) for name in one["segments"]]
+        others = [one for one in further if one[1:] != (estimators[one[0]], None)]
+        pages += fit((made(detail, *one) for one in others), budget - spent)
     for one in pages:
-        of = [other for other in pages if other["model"] == one["model"] and _where(other) == _where(one)]
-        one["estimators"] = sorted({other["estimator"] for other in of if other["segment"] is None})
-        one["segments"] = sorted({other["segment"] for other in of if other["segment"] is not None})
+        alike = [other for other in pages if other["model"] == one["model"] and _where(other) == _where(one)]
+        one["estimators"] = sorted({other["estimator"] for other in alike if other["segment"] is None})
+        one["segments"] = sorted({other["segment"] for other in alike if other["segment"] is not None})
     return pages
 
 
@@ -247,8 +248,8 @@ def _pair_pages(history: History, rows: list[Row]) -> Iterator[dict[str, Any]]:
 
 
 def _thin(values: list[float | None], places: list[int]) -> list[float | None]:
-    found = (values[place] for place in places)
-    return [None if value is None else float(f"{value:.5g}") for value in found]
+    kept = (values[place] for place in places)
+    return [None if value is None else float(f"{value:.5g}") for value in kept]
 
 
 def _escaped(data: bytes) -> str:

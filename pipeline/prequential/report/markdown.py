@@ -36,17 +36,17 @@ def _lines(history: History, title: str, conditions: Sequence[Condition | Challe
     yield f"## {code(title) if title else 'Evaluation'}"
     yield ""
     for condition in conditions:
-        found = condition.check(history)
-        failed = [one for one in found if one.failed]
+        answers = condition.check(history)
+        failed = [one for one in answers if one.failed]
         mark = "❌ fails" if failed else "✅ passes"
-        yield f"- {mark} {code(condition.text)}: {len(failed):,} of {len(found):,} fail"
+        yield f"- {mark} {code(condition.text)}: {len(failed):,} of {len(answers):,} fail"
         yield from (f"  - {code(one.sentence)}" for one in failed[:_FAILURES])
         if len(failed) > _FAILURES:
             yield f"  - … and {len(failed) - _FAILURES:,} more"
     if conditions:
         yield ""
     yield from _table(history)
-    pairs = [pair for _, found in sorted(_pairs(history)) for pair in found if pair.segment is None]
+    pairs = [pair for _, answers in sorted(_pairs(history)) for pair in answers if pair.segment is None]
     if lines := list(pair_statuses(pairs)):
         yield ""
         yield lines[0].capitalize()
@@ -99,15 +99,15 @@ def _table(history: History) -> Iterator[str]:
 def _silent(history: History) -> Iterator[str]:
     """Models that had stopped by the end of their stream, since when."""
     for key, model in sorted(history.models.items()):
-        found = None if is_baseline(key.model) else history.silence(model, None)
-        if found is not None:
-            since = moment(found.since, history.newest_ts)
-            yield f"- {code(f'{key.stream} / {key.model}')}: since {since}, {found.why}"
+        silence = None if is_baseline(key.model) else history.silence(model, None)
+        if silence is not None:
+            since = moment(silence.since, history.newest_ts)
+            yield f"- {code(f'{key.stream} / {key.model}')}: since {since}, {silence.why}"
 
 
 def _pairs(history: History) -> Iterator[tuple[tuple[str, int], list[Pair]]]:
     streams = {(key.stream, key.partition) for key in history.models}
-    return ((of, list(history.pairs(*of))) for of in streams)
+    return ((place, list(history.pairs(*place))) for place in streams)
 
 
 def _row(cells: Iterable[str]) -> Iterator[str]:

@@ -40,9 +40,9 @@ def parse_budget(text: str) -> Budget:
     ...
     prequential.topics.errors.UsageError: budget 'one a month': expected alarms per duration, e.g. 1 per 30d
     """
-    found = _BUDGET.fullmatch(text)
+    match = _BUDGET.fullmatch(text)
     try:
-        alarms, period = (float(found[1]), duration(found[2])) if found else (0.0, 0)
+        alarms, period = (float(match[1]), duration(match[2])) if match else (0.0, 0)
     except ValueError as error:
         raise UsageError(f"budget {text!r}: {error}") from error
     if alarms <= 0 or period <= 0:

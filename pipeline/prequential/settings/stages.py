@@ -107,8 +107,8 @@ def parse(name: str) -> Stage:
     """
     if name in CONFIGURED or name == PERIOD:
         return Stage(name, 0, name)
-    if found := _BIN.fullmatch(name):
-        return Stage(BIN, int(found[1]), name)
+    if match := _BIN.fullmatch(name):
+        return Stage(BIN, int(match[1]), name)
     kind, colon, age = name.partition(":")
     if kind == AFTER and colon:
         milliseconds = duration(age)

@@ -97,18 +97,19 @@ def shape(workload: Workload, config: Config) -> Shape:
     >>> shape(Workload(10, models=3), Config())[:8]
     (3, 0, 0, 1, 1, 3, 1000, 3)
     """
-    of = config.defaults
-    estimators = [parse_estimator(name) for name in of.estimators]
-    stages = len(told(reported(of.stages, of.bins)))
-    keys = len(of.segments)
+    defaults = config.defaults
+    estimators = [parse_estimator(name) for name in defaults.estimators]
+    stages = len(told(reported(defaults.stages, defaults.bins)))
+    keys = len(defaults.segments)
     models = workload.models
-    more = len([one for one in of.baselines if one != "random"]) + models * of.temporal_correction
+    more = len([one for one in defaults.baselines if one != "random"]) + models * defaults.temporal_correction
     everyone = min(models * (models - 1) // 2, config.limits.pairs_per_stream)
-    pairs = {"all": everyone, "champion": max(0, models - 1), "off": 0}[of.compare]
+    pairs = {"all": everyone, "champion": max(0, models - 1), "off": 0}[defaults.compare]
     return Shape(
-        models + more, keys * workload.segment_values, keys, stages, max(1, len(told(of.evaluated_stages))),
-        len(estimators), sum(one.memory.kept(one.parameter) for one in estimators),
-        pairs, len(of.compare_losses), _shown(workload, config),
+        models + more, keys * workload.segment_values, keys, stages,
+        max(1, len(told(defaults.evaluated_stages))), len(estimators),
+        sum(one.memory.kept(one.parameter) for one in estimators), pairs, len(defaults.compare_losses),
+        _shown(workload, config),
     )  # fmt: skip
 
 
@@ -131,30 +132,30 @@ def due(outcomes: float, every: int | None, count: int | None) -> float:
     >>> [round(due(outcomes, 10_000, 1_000), 3) for outcomes in (0.01, 1.0, 10_000.0)]
     [0.01, 0.101, 10.1]
     """
-    found = 0.0
+    rate = 0.0
     if every is not None:
         seconds = every / _SECOND
-        found += -math.expm1(-outcomes * seconds) / seconds
+        rate += -math.expm1(-outcomes * seconds) / seconds
     if count is not None:
-        found += outcomes / count
-    return found
+        rate += outcomes / count
+    return rate
 
 
 def messages(workload: Workload, config: Config) -> tuple[float, float]:
     """Metrics and comparison messages a second."""
-    of, counted = config.defaults, shape(workload, config)
+    defaults, counted = config.defaults, shape(workload, config)
     outcomes = workload.instances * workload.labelled / workload.streams  # a second, of a model of a stream
 
     def moments(every: int | None) -> float:
-        found = due(outcomes, every, of.emit_outcomes)
+        rate = due(outcomes, every, defaults.emit_outcomes)
         if counted.keys:
             share = outcomes * counted.keys / counted.values
-            found += counted.values * due(share, every, of.emit_outcomes)
-        return workload.streams * counted.stages * counted.estimators * found
+            rate += counted.values * due(share, every, defaults.emit_outcomes)
+        return workload.streams * counted.stages * counted.estimators * rate
 
     return (
-        moments(of.emit_every) * counted.models,
-        moments(of.emit_comparisons) * counted.pairs * counted.losses,
+        moments(defaults.emit_every) * counted.models,
+        moments(defaults.emit_comparisons) * counted.pairs * counted.losses,
     )
 
 
@@ -178,7 +179,7 @@ _FILLING: Final = 0.18
 
 def state(workload: Workload, config: Config, costs: Costs = MEASURED) -> float:
     """Bytes of state, of all shards: what a snapshot holds before it is compressed."""
-    of, counted = config.defaults, shape(workload, config)
+    defaults, counted = config.defaults, shape(workload, config)
     seen = math.inf
     if workload.after is not None:
         waited = max(0.0, workload.after - workload.label_latency)
@@ -188,14 +189,15 @@ def state(workload: Workload, config: Config, costs: Costs = MEASURED) -> float:
     segments = costs.segment_history_share * counted.values
     by_outcome = costs.window_bytes + costs.window_probability_bytes * workload.probabilities
     sequence = costs.sequence_bytes + counted.window * by_outcome
-    own = counted.models * max(1, len(of.evaluated_stages))  # those that nothing is said of have rows, too
-    plain = counted.pairs * (1 + counted.values) * len(of.evaluated_stages)
-    others = len([loss for loss in of.compare_losses if loss != "error"])
+    # Those that nothing is said of have rows, too.
+    sequences = counted.models * max(1, len(defaults.evaluated_stages))
+    plain = counted.pairs * (1 + counted.values) * len(defaults.evaluated_stages)
+    others = len([loss for loss in defaults.compare_losses if loss != "error"])
     by_loss = costs.pair_window_bytes + costs.pair_loss_bytes * others
     pair = costs.pair_bytes + counted.window * by_loss
     stream = (
         costs.stream_bytes
-        + own * ((1 + counted.values) * sequence + history * (1 + segments))
+        + sequences * ((1 + counted.values) * sequence + history * (1 + segments))
         + plain * pair
     )
     instance = (
@@ -203,7 +205,7 @@ def state(workload: Workload, config: Config, costs: Costs = MEASURED) -> float:
         + workload.models * costs.prediction_bytes
         + costs.segment_key_bytes * counted.keys
     )
-    return workload.streams * stream + remembered(workload, of) * instance
+    return workload.streams * stream + remembered(workload, defaults) * instance
 
 
 def exposition(
@@ -211,10 +213,11 @@ def exposition(
 ) -> tuple[float, float]:
     """Samples at all `/metrics` together, and the bytes of their lines."""
     counted, http = shape(workload, config), config.http
-    of = config.defaults
-    estimators = [one for one in of.estimators if http.shows_estimator(one, of)]
-    kept = [one for one in told(of.evaluated_stages) if http.shows_stage(one, of)]
-    stages = len([one for one in told(reported(of.stages, of.bins)) if http.shows_stage(one, of)])
+    defaults = config.defaults
+    estimators = [one for one in defaults.estimators if http.shows_estimator(one, defaults)]
+    kept = [one for one in told(defaults.evaluated_stages) if http.shows_stage(one, defaults)]
+    said = told(reported(defaults.stages, defaults.bins))
+    stages = len([one for one in said if http.shows_stage(one, defaults)])
     signals = len({(one.detector, one.signal) for one in every_detector(config.defaults)})
     of_subject = stages * len(estimators) * counted.measures + len(kept) * signals
     of_model = costs.model_series + len(kept) * costs.stage_series
@@ -273,12 +276,12 @@ def size(
     count = workers or 1
     while True:
         shards = partitions or max(_LEAST_PARTITIONS, _PARTITIONS_EACH * count)
-        found = _with(workload, config, costs, busy, speed, count, shards)
-        if workers is not None or found.cores <= busy * count * _evenly(shards, count):
-            return found
+        sizing = _with(workload, config, costs, busy, speed, count, shards)
+        if workers is not None or sizing.cores <= busy * count * _evenly(shards, count):
+            return sizing
         if partitions is not None and count >= partitions:
-            return found  # more than there are partitions have nothing to do
-        count = max(count + 1, math.ceil(found.cores / busy) if found.cores / busy > 2 * count else 0)
+            return sizing  # more than there are partitions have nothing to do
+        count = max(count + 1, math.ceil(sizing.cores / busy) if sizing.cores / busy > 2 * count else 0)
 
 
 def _evenly(partitions: int, workers: int) -> float:
@@ -289,7 +292,7 @@ def _evenly(partitions: int, workers: int) -> float:
 def _with(
     workload: Workload, config: Config, costs: Costs, busy: float, speed: float, workers: int, partitions: int
 ) -> Sizing:
-    of, counted = config.defaults, shape(workload, config)
+    defaults, counted = config.defaults, shape(workload, config)
     metrics, comparisons = messages(workload, config)
     active = partitions * (1 - (1 - 1 / partitions) ** workload.streams)  # that have a stream
     pause = config.worker.commit_every / _SECOND + _BETWEEN_COMMITS
@@ -341,8 +344,8 @@ def _with(
     ) / speed
     return Sizing(
         workers, partitions, cores, workload.instances, metrics + comparisons, transactions, bytes_of_state,
-        costs.worker_bytes + resident / workers, remembered(workload, of), inputs, outputs, journal, snapshot,
-        written, inputs + outputs, disk * config.kafka.replication, away + restoring + share * away,
+        costs.worker_bytes + resident / workers, remembered(workload, defaults), inputs, outputs, journal,
+        snapshot, written, inputs + outputs, disk * config.kafka.replication, away + restoring + share * away,
         (away + restoring) / max(1e-3, 1 - share), samples, bytes_of_lines / workers,
         _one_stream(workload, config, costs, busy, speed),
     )  # fmt: skip
@@ -357,9 +360,10 @@ _SLOTS: Final = 3
 
 def _moments(workload: Workload, config: Config, active: float) -> float:
     """How often a second a shard has something to say: what time makes due, is due for all its streams."""
-    of = config.defaults
-    times = [time for time in (of.emit_every, of.emit_comparisons) if time is not None]
-    return due(workload.instances * workload.labelled / active, min(times, default=None), of.emit_outcomes)
+    defaults = config.defaults
+    times = [time for time in (defaults.emit_every, defaults.emit_comparisons) if time is not None]
+    outcomes = workload.instances * workload.labelled / active
+    return due(outcomes, min(times, default=None), defaults.emit_outcomes)
 
 
 def _one_stream(workload: Workload, config: Config, costs: Costs, busy: float, speed: float) -> float:

@@ -40,8 +40,8 @@ class ArrowRows:
         column = self._batch.column(names.index(name))
         if path.root == TIME:
             return _milliseconds(column)
-        found = _plain(column)
-        return pick(found, tuple(below)) if below else found
+        values = _plain(column)
+        return pick(values, tuple(below)) if below else values
 
     def raw(self, place: int) -> bytes:
         """A row as JSON."""
@@ -122,8 +122,8 @@ class ArrowFile:
 
     def select(self, paths: Sequence[Path]) -> None:
         """These will be asked for, and what was said before, and nothing else."""
-        found = filter(None, map(self._column, paths))
-        self._wanted = list(dict.fromkeys([*(self._wanted or ()), *found]))
+        names = filter(None, map(self._column, paths))
+        self._wanted = list(dict.fromkeys([*(self._wanted or ()), *names]))
 
     def type_of_time(self, path: Path) -> str | None:
         """The type of a column that holds times as such, so that they have no unit."""
@@ -201,19 +201,19 @@ class ArrowTable(ArrowFile):
 def of_object(name: str, table: Any) -> ArrowTable:
     """Anything that speaks the Arrow C interface."""
     if isinstance(table, pa.Table):
-        found = table
+        arrow = table
     elif hasattr(table, "__arrow_c_stream__"):
-        found = pa.RecordBatchReader.from_stream(table).read_all()
+        arrow = pa.RecordBatchReader.from_stream(table).read_all()
     else:
-        found = pa.Table.from_batches([pa.record_batch(table)])
-    schema = pa.schema(list(map(_without_view, found.schema)))
+        arrow = pa.Table.from_batches([pa.record_batch(table)])
+    schema = pa.schema(list(map(_without_view, arrow.schema)))
 
     def read() -> Iterator[Any]:
-        for batch in found.to_batches():
+        for batch in arrow.to_batches():
             for start in range(0, batch.num_rows, BATCH):
                 yield batch.slice(start, BATCH).cast(schema)
 
-    return ArrowTable(name, schema, found.num_rows, read)
+    return ArrowTable(name, schema, arrow.num_rows, read)
 
 
 def of_pandas(name: str, table: Any) -> ArrowTable:
@@ -223,13 +223,13 @@ def of_pandas(name: str, table: Any) -> ArrowTable:
     """
     index = None if hasattr(table, "__arrow_c_stream__") else False
     # A column of objects has the type of all its rows; where they differ, Arrow says so here.
-    own = pa.Schema.from_pandas(table, preserve_index=index).remove_metadata()
-    schema = pa.schema(list(map(_without_view, own)))
+    present = pa.Schema.from_pandas(table, preserve_index=index).remove_metadata()
+    schema = pa.schema(list(map(_without_view, present)))
 
     def read() -> Iterator[Any]:
         for start in range(0, len(table), BATCH):
             rows = table.iloc[start : start + BATCH]
-            for batch in pa.Table.from_pandas(rows, own, index, nthreads=1).to_batches():
+            for batch in pa.Table.from_pandas(rows, present, index, nthreads=1).to_batches():
                 yield batch.replace_schema_metadata(None).cast(schema)
 
     return ArrowTable(name, schema, len(table), read)

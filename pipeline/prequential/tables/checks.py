@@ -26,12 +26,12 @@ _YEAR = 31_556_952_000  # ms
 
 def check_columns(files: Sequence[tuple[RowFile, Sequence[RecordMapping]]]) -> None:
     """Raise ConfigError if tables have no columns for paths of their mappings, or units by times as such."""
-    found: dict[object, str] = {}  # a column that is asked for several times is missing once
+    sentences: dict[object, str] = {}  # a column that is asked for several times is missing once
     for file, mappings in files:
         for mapping in mappings:
             for key, sentence in _of_columns(mapping, file):
-                found.setdefault(key, sentence)
-    _complain(list(found.values()))
+                sentences.setdefault(key, sentence)
+    _complain(list(sentences.values()))
 
 
 def _of_columns(mapping: RecordMapping, file: RowFile) -> Iterator[tuple[object, str]]:
@@ -40,8 +40,8 @@ def _of_columns(mapping: RecordMapping, file: RowFile) -> Iterator[tuple[object,
     known = set(file.columns)
     for keys, path in mapping.paths():
         if path.keys[0] not in known and ".".join(path.keys) not in known:
-            found = f"its columns: {some(file.own_columns)}"
-            yield (file.name, path.keys), _absent(mapping, keys, path, file, found)
+            present = f"its columns: {some(file.own_columns)}"
+            yield (file.name, path.keys), _absent(mapping, keys, path, file, present)
     one = mapping.fields.get("ts")
     if one is not None and one.path is not None and one.unit is not None:
         kind = file.type_of_time(one.path)
@@ -53,29 +53,29 @@ def _of_columns(mapping: RecordMapping, file: RowFile) -> Iterator[tuple[object,
 
 def check_first(mapping: RecordMapping, file: RowFile, rows: Rows) -> None:
     """Raise ConfigError if none of a file's first rows has some path, or if their times have another unit."""
-    found = []
+    sentences = []
     if fields := rows.fields():
-        found = [
+        sentences = [
             _absent(mapping, keys, path, file, f"fields of its first record: {fields}")
             for keys, path in mapping.paths()
             if not rows.has(path)
         ]
     one = mapping.fields.get("ts")
-    if not found and one is not None and one.path is not None and file.type_of_time(one.path) is None:
+    if not sentences and one is not None and one.path is not None and file.type_of_time(one.path) is None:
         value = next((value for value in rows.column(one.path) if not is_absent(value)), None)
         unit = better_unit(value, one.unit)
         if one.unit in (None, RFC3339) and lacks_offset(value):
-            found.append(
+            sentences.append(
                 f"{mapping.origin.place('ts')}: {one.path} is {quoted(value)} in the first record of "
                 f"{file.name} that has it, a time without a zone: expected {{path: {one.path}, unit: iso, "
                 "timezone: UTC}, or the zone whose clock it is"
             )
         elif unit is not None:
-            found.append(
+            sentences.append(
                 f"{mapping.origin.place('ts')}: {one.path} is {value} in the first record of {file.name} "
                 f"that has it, {_in_words(value, one.unit)}: expected unit: {unit}"
             )
-    _complain(found)
+    _complain(sentences)
 
 
 def better_unit(value: Any, unit: str | None) -> str | None:
@@ -86,8 +86,8 @@ def better_unit(value: Any, unit: str | None) -> str | None:
     >>> better_unit(17, None), better_unit(1_700_000_000, "s")
     (None, None)
     """
-    own = _time(value, unit)
-    if own is not None and _POSSIBLE[0] <= own <= _POSSIBLE[1]:
+    as_said = _time(value, unit)
+    if as_said is not None and _POSSIBLE[0] <= as_said <= _POSSIBLE[1]:
         return None
     try:
         if abs(float(value)) < _LEAST:
@@ -95,8 +95,8 @@ def better_unit(value: Any, unit: str | None) -> str | None:
     except (TypeError, ValueError):
         pass
     for other in (*UNITS, RFC3339):
-        found = _time(value, other)
-        if other != (unit or "ms") and found is not None and _LIKELY[0] <= found <= _LIKELY[1]:
+        as_other = _time(value, other)
+        if other != (unit or "ms") and as_other is not None and _LIKELY[0] <= as_other <= _LIKELY[1]:
             return other
     return None
 
@@ -109,24 +109,24 @@ def _time(value: Any, unit: str | None) -> int | None:
 
 
 def _in_words(value: Any, unit: str | None) -> str:
-    own = _time(value, unit)
-    if own is None:
+    ms = _time(value, unit)
+    if ms is None:
         return f"which is no time in {unit or 'ms'}"
     try:
-        return f"{(_EPOCH + timedelta(milliseconds=own)).date().isoformat()} in {unit or 'ms'}"
+        return f"{(_EPOCH + timedelta(milliseconds=ms)).date().isoformat()} in {unit or 'ms'}"
     except OverflowError:
-        return f"the year {1970 + own // _YEAR} in {unit or 'ms'}"
+        return f"the year {1970 + ms // _YEAR} in {unit or 'ms'}"
 
 
-def _absent(mapping: RecordMapping, keys: Sequence[Any], path: Path, file: RowFile, found: str) -> str:
+def _absent(mapping: RecordMapping, keys: Sequence[Any], path: Path, file: RowFile, present: str) -> str:
     section, name = mapping.origin.section, keys[0]
     what = "field" if file.columns is None else "column"
     if name in mapping.implied:
         return (
-            f"{mapping.origin.line(())}{section}: {file.name} has no {what} {path}; {found}; expected "
+            f"{mapping.origin.line(())}{section}: {file.name} has no {what} {path}; {present}; expected "
             f"{_setting(section, name)} to say where it is, or {{const: …}} for a fixed one"
         )
-    return f"{mapping.origin.place(*keys)}: {file.name} has no {what} {path}; {found}"
+    return f"{mapping.origin.place(*keys)}: {file.name} has no {what} {path}; {present}"
 
 
 def _setting(section: str, name: str) -> str:
@@ -138,6 +138,6 @@ def _setting(section: str, name: str) -> str:
     return f"{section}.{name}" if section.startswith("files") else f"{section}[{name!r}]"
 
 
-def _complain(found: Sequence[str]) -> None:
-    if found:
-        raise ConfigError("\n".join(found))
+def _complain(sentences: Sequence[str]) -> None:
+    if sentences:
+        raise ConfigError("\n".join(sentences))

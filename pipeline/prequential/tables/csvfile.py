@@ -43,8 +43,8 @@ class CsvRows:
 
     def column(self, path: Path) -> list[Any]:
         """What every row has there; None where the cell is empty."""
-        found = self._cells[self._columns.index(".".join(path.keys))]
-        return [cell or None for cell in found] if "" in found else list(found)
+        cells = self._cells[self._columns.index(".".join(path.keys))]
+        return [cell or None for cell in cells] if "" in cells else list(cells)
 
     def raw(self, place: int) -> bytes:
         """A row as an object of its cells, as JSON."""

@@ -118,16 +118,16 @@ def open_rows(stored: Stored, form: str | None) -> RowFile:
     Raises UsageError where it has another format than is said, or pyarrow is needed and isn't there;
     WorkError if it can't be read as what it is.
     """
-    found = format_of(stored)
-    form = form or found
+    actual = format_of(stored)
+    form = form or actual
     assert form in FORMATS
     text: dict[str, Callable[..., RowFile]] = {"csv": CsvFile, "jsonl": JsonFile}
     if form in text:
-        if found not in text:
-            raise UsageError(f"{stored.name!r} is {found}: expected {form}, as the configuration says")
+        if actual not in text:
+            raise UsageError(f"{stored.name!r} is {actual}: expected {form}, as the configuration says")
         return text[form](stored.name, stored.open, stored.position)
-    if form != found:
-        raise UsageError(f"{stored.name!r} is {found}: expected {form}, as the configuration says")
+    if form != actual:
+        raise UsageError(f"{stored.name!r} is {actual}: expected {form}, as the configuration says")
     arrow = needs_pyarrow(f"{stored.name!r} is {form}")
     if stored.compressed:
         raise UsageError(f"{stored.name!r} is {form} in gzip: expected {form}, which is compressed by itself")

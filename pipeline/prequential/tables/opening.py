@@ -139,12 +139,13 @@ def _with_defaults(mapping: RecordMapping, file: RowFile, defaults: Mapping[str,
 
 def _completed(labels: RecordMapping, predictions: RecordMapping) -> RecordMapping:
     """The mapping of labels with what is said of the predictions in the same rows."""
-    own = {name: one for name, one in labels.fields.items() if name not in labels.implied or name == "y_true"}
+    said = [name for name in labels.fields if name not in labels.implied or name == "y_true"]
+    of_labels = {name: labels.fields[name] for name in said}
     fields = predictions.fields
-    if "ts" in fields and "ts" in own and own["ts"] == Field(Path("value", ("ts",), "ts")):
-        del own["ts"]  # it is the prediction's, if there is no mapping that says otherwise
+    if "ts" in fields and "ts" in of_labels and of_labels["ts"] == Field(Path("value", ("ts",), "ts")):
+        del of_labels["ts"]  # it is the prediction's, if there is no mapping that says otherwise
     shared = {name: fields[name] for name in ("stream", "instance_id", "ts") if name in fields}
-    return replace(labels, fields={**shared, **own}, implied=labels.implied - {"stream", "instance_id"})
+    return replace(labels, fields={**shared, **of_labels}, implied=labels.implied - {"stream", "instance_id"})
 
 
 def _check_times(sources: Mapping[int, Located]) -> None:

@@ -107,8 +107,9 @@ class TableSource:
     def delay(self, by: int) -> None:
         """Have all records so much later (ms), where the order of rows is that of time."""
         assert not self.has_times
-        own = self._record_times
-        self._record_times = range(own.start + by, own.stop + by) if isinstance(own, range) else own + by
+        times = self._record_times
+        moved = range(times.start + by, times.stop + by) if isinstance(times, range) else times + by
+        self._record_times = moved
 
     def batches(self) -> Iterator[Batch]:
         """The records as batches; a batch's offsets count in the order of processing."""
@@ -182,11 +183,11 @@ class TableSource:
         whose = np.concatenate(which) if which else None
         timed = any(times is not None for times in times_of)
         filled = [
-            np.full(len(own), _NONE) if times is None else times for own, times in zip(rows_of, times_of)
+            np.full(len(some), _NONE) if times is None else times for some, times in zip(rows_of, times_of)
         ] if timed else []  # fmt: skip
-        each = all(isinstance(own, range) for own in rows_of)
+        each = all(isinstance(some, range) for some in rows_of)
         return (
-            range(row) if each else np.concatenate([_array(own) for own in rows_of]), whose,
+            range(row) if each else np.concatenate([_array(some) for some in rows_of]), whose,
             np.concatenate(filled) if timed else None,
         )  # fmt: skip
 
@@ -229,13 +230,13 @@ def _read(rows: Rows, places: Ints, whose: Any, translated: Sequence[Any]) -> _R
         return _Read(range(len(rows)), first.records, first.reasons)
     records: list[Record | None] = []
     reasons: dict[int, str] = {}
-    own = places.tolist()
-    for index, (place, which) in enumerate(zip(own, whose.tolist())):
+    numbers = places.tolist()
+    for index, (place, which) in enumerate(zip(numbers, whose.tolist())):
         reason = rows.reasons.get(place) or translated[which].reasons.get(place)
         if reason is not None:
             reasons[index] = reason
         records.append(None if reason is not None else translated[which].records[place])
-    return _Read(own, records, reasons)
+    return _Read(numbers, records, reasons)
 
 
 def _array(numbers: Numbers) -> Ints:

@@ -29,7 +29,7 @@ _LISTED = 40
 
 def detail(row: Row, state: State, by: str | None, now: int, width: int) -> Group:
     """A model's messages, its segments, what became of its predictions, and its alarms; `now` in epoch ms."""
-    model, reading, of = row.model, row.reading, row.sequence
+    model, reading, shown = row.model, row.reading, row.sequence
     readings = {sequence: state.reading(newest) for sequence, newest in model.sequences.items()}
     known = {name for one in readings.values() if one is not None for name in one.measures}
     names = measures_shown(known, by)[: max(1, (width - _NAMES_WIDTH) // _MEASURE)]
@@ -37,69 +37,71 @@ def detail(row: Row, state: State, by: str | None, now: int, width: int) -> Grou
     segments = {
         sequence: readings[sequence]
         for sequence in sorted(model.sequences, key=lambda one: one.segment or "")
-        if of is not None and sequence.segment is not None and sequence[1:] == of[1:]
+        if shown is not None and sequence.segment is not None and sequence[1:] == shown[1:]
     }
-    shown = "" if of is None else f": {stage_in_words(*model.stages_of(of))}, {of.estimator}"
+    whose = ""
+    if shown is not None:
+        whose = f": {stage_in_words(*model.stages_of(shown))}, {shown.estimator}"
     sections: list[tuple[str, list[Any]]] = [
         ("incidents and alarms", [change_line(one, now, width) for one in shown_changes(model)]),
         ("stages and estimators", [_estimates(whole, names)] if whole else []),
         ("comparisons", list(_comparisons(state.pairs(model.key.stream, model.key.partition), model))),
-        (f"measures{shown}", [_measures(reading, width)] if reading is not None else []),
-        (f"segments{shown}", [_estimates(segments, names)] if segments else []),
+        (f"measures{whose}", [_measures(reading, width)] if reading is not None else []),
+        (f"segments{whose}", [_estimates(segments, names)] if segments else []),
         ("counts", [_numbers(reading.counts)] if reading is not None and reading.counts else []),
         ("coverage", list(_coverage(coverage_of(model), rows if model.untimed else duration))),
         ("alarms, each", list(_alarms(model.changes.newest_first()))),
     ]
-    found: list[RenderableType] = [_fields(row, now)]
+    parts: list[RenderableType] = [_fields(row, now)]
     for title, lines in sections:
         if lines:
-            found += [Text(), Text(title, style="bold"), *lines]
-    return Group(*found)
+            parts += [Text(), Text(title, style="bold"), *lines]
+    return Group(*parts)
 
 
 def _fields(row: Row, now: int) -> Table:
     model, reading = row.model, row.reading
-    found = Table.grid(padding=(0, 2, 0, 0))
-    found.add_row("stream", Text(printable(model.key.stream)))
-    found.add_row("model", Text(printable(model.key.model)))
-    found.add_row("partition", str(model.key.partition))
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_row("stream", Text(printable(model.key.stream)))
+    grid.add_row("model", Text(printable(model.key.model)))
+    grid.add_row("partition", str(model.key.partition))
     if not model.untimed:
-        found.add_row("heard", f"{age(now - model.time)} ago")
+        grid.add_row("heard", f"{age(now - model.time)} ago")
     if reading is not None:
         label = "" if model.untimed else f"label of {clock(reading.ts)}, "
-        found.add_row("newest", f"{label}outcome {reading.outcomes:,}")
+        grid.add_row("newest", f"{label}outcome {reading.outcomes:,}")
         if reading.model_version is not None:
             first = "" if reading.version_since is None else f" since outcome {reading.version_since:,}"
-            found.add_row("version", Text(f"{printable(reading.model_version)}{first}"))
-    return found
+            grid.add_row("version", Text(f"{printable(reading.model_version)}{first}"))
+    return grid
 
 
 def _estimates(readings: Mapping[Sequence, Reading | None], names: list[str]) -> Table:
     """Of sequences of the model as a whole, or of its segments."""
-    found = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+    grid = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
     of_segments = any(sequence.segment is not None for sequence in readings)
     for name in ("segment",) if of_segments else ("stage", "estimator"):
-        found.add_column(name)
+        grid.add_column(name)
     for name in ("n", "outcomes", *names):
-        found.add_column(name, justify="right", no_wrap=True)
-    found.add_column()
+        grid.add_column(name, justify="right", no_wrap=True)
+    grid.add_column()
     for sequence, reading in readings.items():
         stage = sequence.stage if reading is None else stage_in_words(sequence.stage, reading.same)
         names_of = (sequence.segment,) if of_segments else (stage, sequence.estimator)
         start = [Text(printable(name or "")) for name in names_of]
         if reading is None:
-            found.add_row(*start, "-")
+            grid.add_row(*start, "-")
             continue
         values = [measure_text(reading.measures.get(name)) for name in names]
         mark = Text("(has not seen all)" if reading.started_empty else "", style="dim")
-        found.add_row(*start, count(reading.n), count(reading.outcomes), *values, mark)
-    return found
+        grid.add_row(*start, count(reading.n), count(reading.outcomes), *values, mark)
+    return grid
 
 
 def _comparisons(pairs: Iterable[Pair], model: Model) -> Iterator[Text]:
     """The model's; first those of the stream as a whole."""
-    own = [pair for pair in pairs if model.key.model in (pair.model, pair.against)]
-    for pair in sorted(own, key=lambda pair: pair.segment or ""):
+    its_pairs = [pair for pair in pairs if model.key.model in (pair.model, pair.against)]
+    for pair in sorted(its_pairs, key=lambda pair: pair.segment or ""):
         segment = f" {pair.segment}" if pair.segment is not None else ""
         yield Text(printable(f"{stage_in_words(pair.stage, pair.same)}{segment}: {standing(pair)}"))
 
@@ -123,15 +125,15 @@ def _coverage(said: Mapping[str, Any], time: Callable[[float], str]) -> Iterator
     if isinstance(labelled, dict) and labelled:
         shares = ", ".join(f"{name} {share:.1%}" for name, share in labelled.items())
         yield Text(f"labelled by age  {shares}")
-    rest = {name: value for name, value in said.items() if isinstance(value, int | float)}
-    if "oldest_waiting_ms" in rest:
-        yield Text(f"oldest waiting  {time(rest.pop('oldest_waiting_ms'))}")
-    if rest:
-        yield _numbers(rest)
+    numbers = {name: value for name, value in said.items() if isinstance(value, int | float)}
+    if "oldest_waiting_ms" in numbers:
+        yield Text(f"oldest waiting  {time(numbers.pop('oldest_waiting_ms'))}")
+    if numbers:
+        yield _numbers(numbers)
     for name in ("labelled_by_class", "segment_psi"):
-        found = said.get(name)
-        if isinstance(found, dict) and found:
-            values = ", ".join(f"{printable(key)} {number(value)}" for key, value in found.items())
+        values_by_name = said.get(name)
+        if isinstance(values_by_name, dict) and values_by_name:
+            values = ", ".join(f"{printable(key)} {number(value)}" for key, value in values_by_name.items())
             yield Text(f"{name}  {values}")
 
 

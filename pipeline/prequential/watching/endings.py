@@ -73,17 +73,17 @@ class Endings:
         gone = frozenset(name for name, config in known.estimators.items() if config != known.config)
         if gone:
             ended.append(Ended(stage, gone, whole=False))
-        rest = [(name, one) for name, one in self._stages.items() if one.config != known.config]
-        for name, one in rest:
+        others = [(name, one) for name, one in self._stages.items() if one.config != known.config]
+        for name, one in others:
             share = min(1.0, one.newest / max(1, known.before))
             due = share * (known.newest - known.first)
             if due >= _DUE_REPORTS * known.longest:
                 ended.append(Ended(name, frozenset(one.estimators), whole=True))
-        for found in ended:
-            if found.whole:
-                del self._stages[found.stage]
+        for ending in ended:
+            if ending.whole:
+                del self._stages[ending.stage]
             else:
-                for name in found.estimators:
+                for name in ending.estimators:
                     del known.estimators[name]
         self._changing = any(
             config != known.config for one in self._stages.values() for config in one.estimators.values()

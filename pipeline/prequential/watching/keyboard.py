@@ -101,10 +101,10 @@ def keys(typed: str) -> list[str]:
     >>> keys("j\x1b[6~\x1b\r\x1b[15~q")
     ['j', 'pagedown', 'escape', 'enter', 'q']
     """
-    found = []
+    pressed = []
     for match in _KEY.finditer(typed):
         sequence = match[1]
         key = _CONTROL.get(match[0], match[0]) if sequence is None else _NAMED.get(sequence, "\x1b")
         if key.isprintable():
-            found.append(key)
-    return found
+            pressed.append(key)
+    return pressed

@@ -67,7 +67,7 @@ class StreamPace(NamedTuple):
     talking: int
 
     @classmethod
-    def of(cls, paces: Sequence[Pace], now: int | None) -> StreamPace:
+    def from_paces(cls, paces: Sequence[Pace], now: int | None) -> StreamPace:
         """Of these models, now (epoch ms).
 
         Where there is no now, as for files, the newest message of the stream is.
@@ -78,9 +78,9 @@ class StreamPace(NamedTuple):
         return cls(now, longest, sum(now - one.newest <= (one.patience or longest) for one in paces))
 
 
-def silence(own: Pace, stream: StreamPace) -> Silence | None:
+def silence(pace: Pace, stream: StreamPace) -> Silence | None:
     """Whether a model is silent beyond its own former pace, or its stream's where it has none yet."""
-    patience = own.patience or stream.patience
-    if not patience or stream.now - own.newest <= patience:
+    patience = pace.patience or stream.patience
+    if not patience or stream.now - pace.newest <= patience:
         return None
-    return Silence(own.newest, alone=stream.talking > 0)
+    return Silence(pace.newest, alone=stream.talking > 0)

@@ -174,9 +174,9 @@ class Screen:
             return f"{printable(key.model)} of {label(key, self._state)}"
         choice = self._ranking.choice
         seen = {row.sequence[1:] for row in self._rows if row.sequence is not None}
-        own = f"{len(seen)} stages and estimators" if len(seen) != 1 else ", ".join(*seen)
+        unchosen = f"{len(seen)} stages and estimators" if len(seen) != 1 else ", ".join(*seen)
         chosen = ", ".join(name for name in (choice.stage, choice.estimator) if name is not None)
-        parts = [chosen or own, "worst first" if choice.by is None else f"by {choice.by}"]
+        parts = [chosen or unchosen, "worst first" if choice.by is None else f"by {choice.by}"]
         if choice.search or self._typing:
             parts.append(f"/{printable(choice.search)}{'_' if self._typing else ''}")
         parts.append(f"{self._at + 1} of {len(self._rows):,}" if self._rows else "none")

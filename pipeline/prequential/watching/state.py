@@ -156,15 +156,15 @@ class State:
         if self._streams_at != (self.messages, now):
             self._streams_at = self.messages, now
             self._streams.clear()
-        of = model.key.stream, model.key.partition
-        if of not in self._streams:
-            self._streams[of] = StreamPace.of(self._paces[of], now)
-        return silence(model.pace, self._streams[of])
+        place = model.key.stream, model.key.partition
+        if place not in self._streams:
+            self._streams[place] = StreamPace.from_paces(self._paces[place], now)
+        return silence(model.pace, self._streams[place])
 
     def pairs(self, stream: str, partition: int) -> list[Pair]:
         """How the models of a partition's stream stand, pair by pair, in the order in which they came."""
-        found = self._pairs.get((stream, partition))
-        return [] if found is None else found.known()
+        pairs = self._pairs.get((stream, partition))
+        return [] if pairs is None else pairs.known()
 
     def _metrics(self, value: bytes, time: int) -> bool:
         heading = decode_heading(value)

@@ -59,13 +59,13 @@ def table(
     # What one of the names doesn't need is the other's.
     of_stream = max(1, min(wanted[0], max(room - 2 - wanted[1], (room - 1) // 2)))
     of_model = max(1, min(wanted[1], room - 2 - of_stream))
-    found = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
-    found.add_column("stream", width=of_stream, no_wrap=True)
-    found.add_column("model", width=of_model, no_wrap=True)
+    grid = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
+    grid.add_column("stream", width=of_stream, no_wrap=True)
+    grid.add_column("model", width=of_model, no_wrap=True)
     last = _LAST if room > 0 else ()
     for name, size in [*((name, max(len(name), _NUMBER_WIDTH)) for name in shown), *last]:
         style = "bold underline" if name == by else "bold"
-        found.add_column(name, width=size, justify="right", no_wrap=True, header_style=style)
+        grid.add_column(name, width=size, justify="right", no_wrap=True, header_style=style)
     for place, (row, name, model) in enumerate(zip(rows, names, models)):
         dim = "dim" if is_baseline(row.model.key.model) else ""
         reading, untimed, change = row.reading, row.model.untimed, row.change
@@ -78,8 +78,8 @@ def table(
                 "-" if untimed else age(now - change.time),
                 "bold yellow" if is_recent(change, now) else "dim",
             ))  # fmt: skip
-        found.add_row(*cells, style="reverse" if place == chosen else dim)
-    return found
+        grid.add_row(*cells, style="reverse" if place == chosen else dim)
+    return grid
 
 
 def _mark(row: Row) -> str:
@@ -120,9 +120,9 @@ def change_line(change: Change | OpenIncident, now: int, width: int, whose: str 
         where = [f"{len(where)} segments"]
     since = f"outcome {change.outcome:,}" if change.untimed else moment(change.began, now)
     alarms = f"{counted(change.count, 'alarm')} since {since}"
-    of = [", ".join(map(printable, change.signals)), ", ".join(change.stages)]
+    signals = [", ".join(map(printable, change.signals)), ", ".join(change.stages)]
     # Where the model as a whole is not affected, the segment is what matters.
-    what = [*of, *where] if change.whole else [*where, *of]
+    what = [*signals, *where] if change.whole else [*where, *signals]
     heard = "-" if change.untimed else age(now - change.time)
     line = Text("  ".join([f"{heard:>4}", *([whose] if whose else []), alarms, *what]))
     line.stylize("yellow" if is_recent(change, now) else "")
@@ -154,18 +154,18 @@ def warnings(state: State, trouble: str | None, now: int) -> list[Text]:
 
 def silent_warning(state: State, now: int) -> str | None:
     """Which models have no new outcomes for longer than ever before, since when (`now` in epoch ms)."""
-    found = [
+    silent = [
         (key, one) for key, model in state.models.items()
         if not is_baseline(key.model) and (one := state.silence(model, now)) is not None
     ]  # fmt: skip
-    if not found:
+    if not silent:
         return None
-    found.sort(key=lambda one: (-one[1].since, one[0]))
+    silent.sort(key=lambda one: (-one[1].since, one[0]))
     named = [
         f"{label(key, state)}/{printable(key.model)} since {moment(one.since, now)} ({one.why})"
-        for key, one in found[:_NAMED]
+        for key, one in silent[:_NAMED]
     ]
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    more = f" and {len(silent) - _NAMED} more" if len(silent) > _NAMED else ""
     return f"no new outcomes: {'; '.join(named)}{more}"
 
 
@@ -192,11 +192,11 @@ def shown_changes(model: Model) -> list[Change | OpenIncident]:
     """A model's incidents that aren't over, and changes by their alarms alone where no such one has them."""
     incidents = model.incidents.newest_first()
     changes = model.changes.newest_first()
-    rest = [change for change in changes if not any(one.covers(change) for one in incidents)]
-    return [*incidents, *rest]
+    uncovered = [change for change in changes if not any(one.covers(change) for one in incidents)]
+    return [*incidents, *uncovered]
 
 
 def newest_changes(models: Iterable[Model]) -> list[tuple[Change | OpenIncident, Model]]:
     """All changes with their models, the newest first."""
-    found = [(change, model) for model in models for change in shown_changes(model)]
-    return sorted(found, key=lambda one: -one[0].time)
+    changes = [(change, model) for model in models for change in shown_changes(model)]
+    return sorted(changes, key=lambda one: -one[0].time)

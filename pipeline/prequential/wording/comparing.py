@@ -96,7 +96,7 @@ def recent_of(said: Mapping[str, Any]) -> Recent | None:
     return None if since is None else Recent(said["verdict"], since)
 
 
-def latest_of(found: Mapping[str, tuple[float, float | None]], outcomes: int) -> Latest | None:
+def latest_of(differences: Mapping[str, tuple[float, float | None]], outcomes: int) -> Latest | None:
     """The latest outcomes by the estimator that tells most of them, of n and difference by estimator.
 
     That is the shortest window, or else the fastest fading factor, or the shortest half-life; one that still
@@ -108,7 +108,7 @@ def latest_of(found: Mapping[str, tuple[float, float | None]], outcomes: int) ->
     """
     known = [
         Latest(name, n, difference)
-        for name, (n, difference) in found.items()
+        for name, (n, difference) in differences.items()
         if difference is not None and n < outcomes and recency(name) is not None
     ]
     return min(known, key=lambda one: recency(one.estimator) or (0, 0.0), default=None)
@@ -125,8 +125,8 @@ class Pairs:
 
         One is said of each estimator, after as many outcomes.
         """
-        of = said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss
-        pair, before = pair_of(said), self._found.get(of)
+        key = said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss
+        pair, before = pair_of(said), self._found.get(key)
         if before is not None and (before.outcomes, before.verdict) == (pair.outcomes, pair.verdict):
             if said.estimator != WHOLE:
                 pair.difference = before.difference
@@ -134,13 +134,13 @@ class Pairs:
                 pair.latest = before.latest
         elif before is not None and pair.latest is None:
             pair.latest = before.latest  # until its own message comes, a moment later
-        self._found[of] = pair
+        self._found[key] = pair
         return pair != before
 
     def drop(self, model: str, stage: str) -> None:
         """Forget how a model stands in a stage."""
-        for of in [one for one in self._found if one[5] == stage and model in one[2:4]]:
-            del self._found[of]
+        for key in [one for one in self._found if one[5] == stage and model in one[2:4]]:
+            del self._found[key]
 
     def known(self) -> list[Pair]:
         """All of them, in the order in which they came."""
@@ -152,14 +152,14 @@ def _sooner(one: Latest, other: Latest) -> bool:
     return (recency(one.estimator) or (0, 0.0)) < (recency(other.estimator) or (0, 0.0))
 
 
-def report(pairs: Sequence[Pair], rest: str = "") -> Iterator[str]:
+def report(pairs: Sequence[Pair], ending: str = "") -> Iterator[str]:
     """Lines about pairs: who leads over the whole run, by how much, since when, and who does lately.
 
     Nothing without pairs.
 
     Of each stream it is one stage, `final` where there is one; pairs with baselines come last, then those
     of a model's stages.
-    `rest` says where more pairs are to be found.
+    `ending` says where more pairs are to be found.
     """
     if not pairs:
         return
@@ -179,7 +179,7 @@ def report(pairs: Sequence[Pair], rest: str = "") -> Iterator[str]:
         stream = f"{one.stream} " if several else ""
         yield f"  {stream}{one.stage}: {standing(one)}"
     if len(shown) > _PAIRS:
-        yield f"  … and {len(shown) - _PAIRS:,} more pairs{rest}"
+        yield f"  … and {len(shown) - _PAIRS:,} more pairs{ending}"
 
 
 def _of_stages(pair: Pair) -> bool:

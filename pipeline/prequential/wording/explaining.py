@@ -62,26 +62,26 @@ class Known:
 
     def newest(self) -> list[Incident]:
         """The newest message about each incident, those that opened later last."""
-        found = [max(messages, key=lambda one: one.revision) for messages in self.incidents.values()]
-        return sorted(found, key=lambda one: (one.opened["ts"], one.stream, one.model))
+        incidents = [max(messages, key=lambda one: one.revision) for messages in self.incidents.values()]
+        return sorted(incidents, key=lambda one: (one.opened["ts"], one.stream, one.model))
 
     def by_id(self, wanted: str) -> Incident:
         """The incident whose id begins so; raises WorkError if there is none, or are several."""
-        found = [one for one in self.newest() if _ID.fullmatch(wanted) and one.id.startswith(wanted)]
-        if len(found) != 1:
-            why = f"{len(found)} incidents' ids begin so" if found else "there is no such incident"
-            raise WorkError(f"{wanted!r}: {why}; {_named(found or self.newest())}")
-        return found[0]
+        matches = [one for one in self.newest() if _ID.fullmatch(wanted) and one.id.startswith(wanted)]
+        if len(matches) != 1:
+            why = f"{len(matches)} incidents' ids begin so" if matches else "there is no such incident"
+            raise WorkError(f"{wanted!r}: {why}; {_named(matches or self.newest())}")
+        return matches[0]
 
     def at(self, stream: str, model: str, ts: int) -> Incident:
         """The incident of a model that was going on at a label time (ms); raises WorkError without one."""
-        own = [one for one in self.newest() if (one.stream, one.model) == (stream, model)]
-        found = [one for one in own if one.change_point["ts"] <= ts <= _end(one)]
-        if not found:
+        of_model = [one for one in self.newest() if (one.stream, one.model) == (stream, model)]
+        matches = [one for one in of_model if one.change_point["ts"] <= ts <= _end(one)]
+        if not matches:
             raise WorkError(
-                f"{stream}/{model} had no incident at {clock(ts)}; {_named(own or self.newest())}"
+                f"{stream}/{model} had no incident at {clock(ts)}; {_named(of_model or self.newest())}"
             )
-        return found[-1]
+        return matches[-1]
 
 
 def _end(incident: Incident) -> float:
@@ -150,8 +150,8 @@ def _how_bad(known: Known, incident: Incident) -> Iterator[str]:
         back = incident.recovered
         when = "" if incident.untimed else f", {clock(back['ts'])}"
         yield f"back within its former interval since outcome {back['outcome']:,}{when}"
-    for (stream, model, of), one in sorted(known.metrics.items()):
-        if (stream, model) == (incident.stream, incident.model) and of.startswith(f"{incident.stage} "):
+    for (stream, model, sequence), one in sorted(known.metrics.items()):
+        if (stream, model) == (incident.stream, incident.model) and sequence.startswith(f"{incident.stage} "):
             name = next((name for name in COMPARED if name in one.measures), None)
             if name is not None:
                 when = f"outcome {one.outcomes:,}" if one.untimed else clock(one.ts)
@@ -187,12 +187,12 @@ def _cause(cause: dict[str, Any], *, untimed: bool = False) -> str:
     """
     said = cause_in_words(cause)
     if "before" in cause and "after" in cause:
-        of = "".join(
+        whose = "".join(
             f"of {what} {printable(str(cause[what]))} "
             for what in ("class", "segment")
             if what in cause and f"{what}_share" not in cause and cause["cause"] != what
         )
-        said += f": {of}from {100 * cause['before']:.0f} % to {100 * cause['after']:.0f} %"
+        said += f": {whose}from {100 * cause['before']:.0f} % to {100 * cause['after']:.0f} %"
     if "confidence" in cause:
         sure = cause["confidence"]
         said += f": mean confidence from {100 * sure['before']:.0f} % to {100 * sure['after']:.0f} %"

@@ -19,15 +19,15 @@ def changed_with(one: Incident, incidents: Iterable[Incident]) -> list[Incident]
     A change point is an estimate, so a change reaches as far to both sides as either took to be noticed.
     """
     begins, ends = _span(one)
-    found = []
+    neighbours = []
     for other in incidents:
         if (other.stream, other.partition) != (one.stream, one.partition) or other.model == one.model:
             continue
         first, last = _span(other)
         slack = max(ends - begins, last - first)
         if first - slack <= ends and begins - slack <= last:
-            found.append(other)
-    return sorted(found, key=lambda other: (abs(_span(other)[0] - begins), other.model, other.id))
+            neighbours.append(other)
+    return sorted(neighbours, key=lambda other: (abs(_span(other)[0] - begins), other.model, other.id))
 
 
 def unchanged(one: Incident, changed: Iterable[Incident], models: Iterable[str]) -> list[str]:
@@ -45,9 +45,9 @@ def in_words(one: Incident, incidents: Iterable[Incident], models: Iterable[str]
         yield f"{printable(other.model)} changed at the same time: loss {levels} ({other.id[:8]})"
     if len(changed) > _NAMED:
         yield f"… and {len(changed) - _NAMED:,} more"
-    rest = unchanged(one, changed, models)
-    names = ", ".join(map(printable, rest[:_NAMED])) + (" …" if len(rest) > _NAMED else "")
-    if rest:
+    others = unchanged(one, changed, models)
+    names = ", ".join(map(printable, others[:_NAMED])) + (" …" if len(others) > _NAMED else "")
+    if others:
         yield f"{'no change of' if changed else 'none of the others changed:'} {names}"
     elif not changed:
         yield "no other model of the stream is known"

@@ -244,7 +244,7 @@ class Worker(Served):
         for task in beside:
             task.cancel()
         failed = await self._close_shards()
-        say(rejected.rest())
+        say(rejected.remaining())
         await self.app.stop()
         self.endpoint.stop()
         if failed is not None:
@@ -379,9 +379,9 @@ def _create_own(kafka: KafkaConfig) -> None:
     `incidents`, which topics that were made for an earlier version lack.
     """
     specs = topic_specs(kafka)
-    own = {spec.name for spec in specs if spec.role in ("journal", "snapshots")}
+    ours = {spec.name for spec in specs if spec.role in ("journal", "snapshots")}
     missing = {spec.name for spec in specs} - present(kafka, [spec.name for spec in specs])
-    if not missing or missing - {kafka.topic(name) for name in (COMPARISONS, INCIDENTS)} not in (set(), own):
+    if not missing or missing - {kafka.topic(name) for name in (COMPARISONS, INCIDENTS)} not in (set(), ours):
         return
     try:
         for name in create(kafka, specs).created:

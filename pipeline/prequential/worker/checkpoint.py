@@ -372,7 +372,7 @@ class Checkpoint:
         self._statistics.snapshot_bytes = writer.size
         now = monotonic()
         self._snapshot_at = now + max(self._config.worker.snapshot_every / 1000, cost / _SNAPSHOT_SHARE)
-        self._turn.rest(now + cost / _SNAPSHOT_SHARE)
+        self._turn.pause(now + cost / _SNAPSHOT_SHARE)
 
     async def _write_chunks(
         self, parts: Iterator[object], pause: float = 0.0

@@ -72,11 +72,11 @@ def add(families: dict[str, Family], catalog: Catalog, standing: PairStatus, htt
         put("low", by_loss, standing.interval[0])
         put("high", by_loss, standing.interval[1])
     for estimator, statistics in standing.statistics.items():
-        of = f'{where},estimator="{estimator}"'
+        with_estimator = f'{where},estimator="{estimator}"'
         tests = "tests" in http.series
         for name in ("difference", "q") if tests else ("difference",):
             if name in statistics:
-                put(name, f'{of},loss="{standing.loss}"', statistics[name])
+                put(name, f'{with_estimator},loss="{standing.loss}"', statistics[name])
         if tests and "mcnemar" in statistics:  # there is one loss that is right or wrong
-            put("mcnemar", of, statistics["mcnemar"])
+            put("mcnemar", with_estimator, statistics["mcnemar"])
     return count

@@ -28,10 +28,10 @@ def add(families: dict[str, Family], catalog: Catalog, reporter: Reporter, strea
             if row not in newest:
                 continue
             where = labels(stream=stream.name, partition=catalog.partition, model=model)
-            for name, own in newest[row].measures.items():
-                of = f'{where},measure="{name}"'
-                families["expected"].add(of, own["value"])
-                if own["record"] is not None:
-                    families["expected_low"].add(of, own["interval"][0])
-                    families["expected_high"].add(of, own["interval"][1])
-                    families["expected_coverage"].add(of, own["record"]["coverage"])
+            for name, expected in newest[row].measures.items():
+                with_measure = f'{where},measure="{name}"'
+                families["expected"].add(with_measure, expected["value"])
+                if expected["record"] is not None:
+                    families["expected_low"].add(with_measure, expected["interval"][0])
+                    families["expected_high"].add(with_measure, expected["interval"][1])
+                    families["expected_coverage"].add(with_measure, expected["record"]["coverage"])

@@ -166,8 +166,8 @@ class Exporter:
     def text(self, in_loop: InLoop) -> str:
         """All metrics; to be called in a thread that may wait for the loop."""
         scrape = _Scrape(self._http)
-        found: list[tuple[ShardRunner, list[Part]]] = in_loop(partial(self._begin, scrape))
-        for runner, parts in found:
+        scraped: list[tuple[ShardRunner, list[Part]]] = in_loop(partial(self._begin, scrape))
+        for runner, parts in scraped:
             for part in parts:
                 taken = in_loop(partial(self._take, scrape, runner, part))
                 if taken is not None:
@@ -239,7 +239,7 @@ class Exporter:
         for name, attribute in _DURATIONS.items():
             durations = [getattr(runner.statistics, attribute) for runner in runners]
             none = [0] * (len(DURATION_BOUNDS) + 1)
-            counts = [sum(of) for of in zip(none, *(one.counts for one in durations))]
+            counts = [sum(bins) for bins in zip(none, *(one.counts for one in durations))]
             total = float(sum(one.total for one in durations))
             families[name].add_buckets("", DURATION_BOUNDS, counts, total)
         states = Counter(_state(runner) for runner in runners)
@@ -318,13 +318,14 @@ class _Scrape:
             stage = http.shows_stage(line.stage, config, line.same)
             return stage and http.shows_estimator(line.estimator, config)
 
-        for found in taken.reporter.estimates(rows, shows):
-            about, model, stage, estimator, state, details, _ = found
+        for estimate in taken.reporter.estimates(rows, shows):
+            about, model, stage, estimator, state, details, _ = estimate
             stream = streams[about.stream]
-            of = {"segment": about.segment} if about.segment else {}
+            segment = {"segment": about.segment} if about.segment else {}
             where = labels(
-                stream=stream.name, partition=partition, model=model, **of, stage=stage, estimator=estimator
-            )
+                stream=stream.name, partition=partition, model=model, **segment, stage=stage,
+                estimator=estimator,
+            )  # fmt: skip
             values, reasons = state.values, state.reasons
             shown = self._columns(stream.config.measures)
             for family, column in shown:
@@ -345,18 +346,18 @@ class _Scrape:
         """Samples of the details that an estimator has."""
         families = self.families
 
-        def of(measure: str) -> str:
+        def with_measure(measure: str) -> str:
             return f'{where},measure="{measure}"'
 
         for name, value in details.get("normalised", {}).items():
-            families["normalised"].add(of(name), value)
+            families["normalised"].add(with_measure(name), value)
         if "class_ratio" in details:
             families["positives"].add(where, details["class_ratio"]["positives"])
             for name, value in details["class_ratio"]["gradients"].items():
-                families["class_ratio_gradient"].add(of(name), value)
+                families["class_ratio_gradient"].add(with_measure(name), value)
         for name, (lower, upper) in details.get("intervals", {}).items():
-            families["interval_lower"].add(of(name), lower)
-            families["interval_upper"].add(of(name), upper)
+            families["interval_lower"].add(with_measure(name), lower)
+            families["interval_upper"].add(with_measure(name), upper)
         for name, value in details.get("dependence", {}).items():
             if name == "repeat":
                 for label, share in value.items():
@@ -413,10 +414,10 @@ class _Scrape:
             raised: Counter[tuple[str, str]] = Counter()
             sequence = first + plan.stages.index(stage)
             for watch in plan.watches:
-                own = watch.config
-                raised[own.detector, own.signal] += int(watch.table.alarms[sequence])
+                config = watch.config
+                raised[config.detector, config.signal] += int(watch.table.alarms[sequence])
                 if self._thresholds and (threshold := watch.threshold(sequence)) is not None:
-                    of_detector = labels(detector=own.detector, signal=own.signal, params=watch.changed)
+                    of_detector = labels(detector=config.detector, signal=config.signal, params=watch.changed)
                     families["drift_threshold"].add(f"{of_stage},{of_detector}", threshold)
             for (detector, signal), alarms in raised.items():
                 families["drift_alarms_total"].add(
@@ -464,8 +465,8 @@ class _Scrape:
             if not count:
                 continue
             families["duplicates_total"].add(f'{where},topic="{topic}"', count)
-        of = accounts.latencies.streams
-        counts, total = of.counts[code].tolist(), int(of.total[code]) / 1000
+        latencies = accounts.latencies.streams
+        counts, total = latencies.counts[code].tolist(), int(latencies.total[code]) / 1000
         if self._buckets:
             families["label_latency_seconds"].add_buckets(where, BOUNDS, counts, total)
         else:
@@ -475,10 +476,10 @@ class _Scrape:
     def _account(self, taken: ReadSnapshot, stream: Stream, model: str, row: int) -> None:
         """What became of a model's predictions."""
         families, accounts = self.families, taken.accounts
-        clock, of = int(taken.catalog.registry.streams.clock[stream.code]), np.array([row])
+        clock, rows = int(taken.catalog.registry.streams.clock[stream.code]), np.array([row])
         where = labels(stream=stream.name, partition=taken.catalog.partition, model=model)
         families["waiting_predictions"].add(where, int(accounts.coverage.models.waiting[row]))
-        (oldest,) = coverage.oldest(accounts.coverage, of, np.array([clock]))
+        (oldest,) = coverage.oldest(accounts.coverage, rows, np.array([clock]))
         families["oldest_waiting_seconds"].add(where, oldest / 1000)
         for age, share in coverage.curve(accounts.coverage, row, clock).items():
             if self._maturity or age == AT_HORIZON:
@@ -489,7 +490,7 @@ class _Scrape:
         if stream.config.task == "classification":
             for label, share in selection.shares(accounts.selection, row, stream.class_names).items():
                 families["labelled_by_class_ratio"].add(f"{where},{labels(class_=label)}", share)
-            if (index := selection.indices(accounts.selection, of)[0]) is not None:
+            if (index := selection.indices(accounts.selection, rows)[0]) is not None:
                 families["selection_psi"].add(f'{where},of="prediction"', index)
         for key, index in taken.reporter.segment_psi(stream, row).items():
             families["selection_psi"].add(f"{where},{labels(of=f'segment:{key}')}", index)

@@ -126,7 +126,7 @@ class Findings:
     def _with_examples(window: _Window, streams: list[StreamFacts]) -> list[StreamFacts]:
         """With ids of what never meets, for few streams at a time."""
         left = _EXAMPLES
-        found = []
+        with_examples = []
         for facts in streams:
             if never_meet(facts):
                 if facts.name not in window.examples and left:
@@ -134,8 +134,8 @@ class Findings:
                     window.examples[facts.name] = with_example(window.shard, facts)
                 if facts.name in window.examples:
                     facts = replace(facts, example=window.examples[facts.name].example)
-            found.append(facts)
-        return found
+            with_examples.append(facts)
+        return with_examples
 
 
 def _since(shard: Shard, before: Counts) -> list[Refusal]:

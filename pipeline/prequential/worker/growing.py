@@ -60,7 +60,7 @@ class _Plan(NamedTuple):
     parents: list[int]
 
     def end(self, partition: int) -> list[int]:
-        return [of[partition] for of in self.ends]
+        return [offsets[partition] for offsets in self.ends]
 
 
 def grow(config: Config, partitions: int, say: Callable[[str], None]) -> int:
@@ -132,9 +132,9 @@ def _plan(config: Config, partitions: int) -> _Plan | None:
     end = tuple(ends(kafka, names, counts).values())
     parents = [
         number for number in range(before)
-        if known[number] == before or (known[number] is None and any(of[number] for of in end))
+        if known[number] == before or (known[number] is None and any(offsets[number] for offsets in end))
     ]  # fmt: skip
-    if parents and any(sum(of[before:]) for of in end):
+    if parents and any(sum(offsets[before:]) for offsets in end):
         raise WorkError(
             f"there are records in partitions from {before} on already, and the state of their streams lies "
             "in others: it can't be put together; make new topics under another kafka.prefix"
@@ -265,7 +265,7 @@ def _late(config: Config, plan: _Plan) -> Iterator[str]:
     """What has come to the former partitions since step 1."""
     names = [config.kafka.topic(name) for name in INPUTS]
     now = ends(config.kafka, names, dict.fromkeys(names, plan.before.partitions))
-    for name, of in zip(names, plan.ends):
-        for number, (then, end) in enumerate(zip(of, now[name])):
+    for name, offsets in zip(names, plan.ends):
+        for number, (then, end) in enumerate(zip(offsets, now[name])):
             if end > then:
                 yield f"{end - then} records came to {name}/{number} since the command began"

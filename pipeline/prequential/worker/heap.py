@@ -20,18 +20,18 @@ _ARENAS = 2
 _ARENA_MAX = -8
 
 
-def _found(name: str, *types: Any) -> Callable[..., int] | None:
+def _loaded(name: str, *types: Any) -> Callable[..., int] | None:
     """A function of glibc's; other C libraries, such as musl, don't have it."""
     if sys.platform != "linux":
         return None
-    found: Any = getattr(ctypes.CDLL(None), name, None)
-    if found is not None:
-        found.argtypes = types
-    return found  # type: ignore[no-any-return]
+    function: Any = getattr(ctypes.CDLL(None), name, None)
+    if function is not None:
+        function.argtypes = types
+    return function  # type: ignore[no-any-return]
 
 
-_trim = _found("malloc_trim", ctypes.c_size_t)
-_mallopt = _found("mallopt", ctypes.c_int, ctypes.c_int)
+_trim = _loaded("malloc_trim", ctypes.c_size_t)
+_mallopt = _loaded("mallopt", ctypes.c_int, ctypes.c_int)
 
 
 def share_arenas() -> bool:

@@ -34,10 +34,10 @@ class Isolation:
     died, those that come.
     """
 
-    def __init__(self, found: PairStatus) -> None:
-        suspicion = found.suspicion or Suspicion()
+    def __init__(self, status: PairStatus) -> None:
+        suspicion = status.suspicion or Suspicion()
         self.deaths = suspicion.deaths
-        self.planned = deque(found.open)
+        self.planned = deque(status.open)
         self.most = 1 if 0 < suspicion.records <= _PART else _PART
         self._left = 0 if suspicion.records else _DOUBTFUL
 

@@ -280,19 +280,20 @@ def generations(entries: Iterable[JournalEntry]) -> list[Generation]:
     >>> [one[:3] for one in generations([grown, grown])]  # of a shard that is new; somebody began twice
     [(2, 4, [])]
     """
-    found: list[tuple[int | None, list[JournalEntry]]] = [(None, [])]
+    parts: list[tuple[int | None, list[JournalEntry]]] = [(None, [])]
     for entry in entries:
         if isinstance(entry.note, Grown):
-            since, former = found[-1]
+            since, former = parts[-1]
             if not former or (since == entry.note.before and len(former) == 1):
-                found.pop()
-            found.append((entry.note.before, []))
-        found[-1][1].append(entry)
-    stands = [(since, own, standing(own)) for since, own in found]
+                parts.pop()
+            parts.append((entry.note.before, []))
+        parts[-1][1].append(entry)
+    stands = [(since, own_entries, standing(own_entries)) for since, own_entries in parts]
     return [
         Generation(
-            since, own[0].origin.partitions if own else None, [*stand.settled, *stand.open],
-            stand.quarantined, [entry.note for entry in own if isinstance(entry.note, Lost)],
+            since, own_entries[0].origin.partitions if own_entries else None,
+            [*stand.settled, *stand.open], stand.quarantined,
+            [entry.note for entry in own_entries if isinstance(entry.note, Lost)],
         )
-        for since, own, stand in stands
+        for since, own_entries, stand in stands
     ]  # fmt: skip

@@ -39,8 +39,8 @@ def made_anew(
     if not places:
         return known
     lineage = _Lineage(config, origin, stopped, waiting)
-    own = lineage.generations(partition)
-    state = _written(lineage.at_begin_of(partition, len(own) - 1))
+    own_generations = lineage.generations(partition)
+    state = _written(lineage.at_begin_of(partition, len(own_generations) - 1))
     return known._replace(parts=_read(state), journal=known.journal[places[-1] + 1 :], made_anew=True)
 
 

@@ -40,13 +40,13 @@ def goes_on_from(start: OffsetVector, journal: Sequence[JournalEntry]) -> tuple[
     >>> goes_on_from((5, 2, 3), entries)[0], goes_on_from((0, 0, 0), entries)
     ((9, 2, 3), ((0, 0, 0), []))
     """
-    found = []
+    losses = []
     for entry in journal:
         note = entry.note
         if isinstance(note, Lost) and all(a <= b for a, b in zip(note.start, start)):
-            found.append(note)
+            losses.append(note)
             start = tuple(map(max, start, note.begins))
-    return start, found
+    return start, losses
 
 
 def missing_entries(journal: Sequence[JournalEntry], last: int) -> int:

@@ -52,6 +52,6 @@ class Origin(NamedTuple):
 
 def present_origin(kafka: KafkaConfig) -> Origin:
     """The cluster's input topics as they are; raises WorkError if one is missing."""
-    found = identities(kafka, [kafka.topic(name) for name in INPUTS])
-    topics = list(found.values())
+    by_name = identities(kafka, [kafka.topic(name) for name in INPUTS])
+    topics = list(by_name.values())
     return Origin(topics[0].partitions, *(topic.id for topic in topics))

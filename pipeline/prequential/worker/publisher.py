@@ -55,7 +55,7 @@ class Publisher(Transactions):
     def _committed(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
         """Read the journal on: it has the messages' entry, or nothing; or another worker's."""
         try:
-            found: list[Message] = list(
+            entries: list[Message] = list(
                 read_partition(
                     self._kafka, self._journal, self._partition, self.journal_offset, lambda: self.stopping,
                     ATTEMPT_SECONDS,
@@ -66,10 +66,10 @@ class Publisher(Transactions):
         if self.stopping:
             raise ShardLost("the worker stops")
         ours = [message.value for message in messages if message.topic == self._journal]
-        if any(entry.value() not in ours for entry in found):
+        if any(entry.value() not in ours for entry in entries):
             self._lost = "another worker has written to the journal"
             raise ShardLost(self._lost)
-        return {self._journal: found[-1].offset()} if found else None
+        return {self._journal: entries[-1].offset()} if entries else None
 
 
 __all__ = ["Outgoing", "Publisher", "ShardLost"]

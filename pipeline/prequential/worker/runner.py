@@ -222,13 +222,13 @@ class ShardRunner:
     def _read(self) -> Known:
         """Step 2; blocks, for as long as there is no broker."""
         self._wait(None)
-        of, stopped = (self._config, self.partition, self._origin), lambda: self._stopping
-        known = read_known(*of, self._rebuild, stopped, waiting=self._wait)
+        whose, stopped = (self._config, self.partition, self._origin), lambda: self._stopping
+        known = read_known(*whose, self._rebuild, stopped, waiting=self._wait)
         if known.lost is not None and not self._accepts:
             raise LostRecords(refusal(self._config, self.partition, known.lost))
         if known.lost is None and self._gone is not None:
             raise LostRecords(f"shard {self.partition} can't go on: {self._gone}; {way_out(self.partition)}")
-        return known if known.manifest else made_anew(*of, known, stopped, self._wait)
+        return known if known.manifest else made_anew(*whose, known, stopped, self._wait)
 
     @property
     def _accepts(self) -> bool:
@@ -270,12 +270,12 @@ class ShardRunner:
             self.restored = streams_of(self.shard)
         self.checkpoint.resume(known)
         await self._skip(known)
-        found = standing(known.journal)
-        self.shard.quarantine = {(q.kind, q.offset): q.reason for q in found.quarantined}
-        self._journal.extend(found.settled)
-        if found.suspicion is None:
-            self._journal.extend(found.open)
-            self._unpublished = len(found.open)
+        status = standing(known.journal)
+        self.shard.quarantine = {(q.kind, q.offset): q.reason for q in status.quarantined}
+        self._journal.extend(status.settled)
+        if status.suspicion is None:
+            self._journal.extend(status.open)
+            self._unpublished = len(status.open)
         self.shard.replaying = True
         self._speak_if_due()
         fresh = known.fresh
@@ -290,8 +290,8 @@ class ShardRunner:
         if self._rebuild:  # a former snapshot is of another journal's order
             tombstone = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, None)
             await self._in_thread(self._publisher.publish, [tombstone])
-        if found.suspicion is not None:
-            await self._be_cautious(found)
+        if status.suspicion is not None:
+            await self._be_cautious(status)
         begins = fresh and not any(self.shard.merge.vector)
         self._fetcher.open(self.partition, _BEGINNING if begins else self.shard.merge.vector)
 
@@ -307,19 +307,19 @@ class ShardRunner:
                 known.lost.says([self._config.kafka.topic(name) for name in INPUTS]),
             )  # fmt: skip
 
-    async def _be_cautious(self, found: PairStatus) -> None:
+    async def _be_cautious(self, status: PairStatus) -> None:
         """Workers have died: pass over the record that it was, or find out which it is."""
-        suspicion = found.suspicion or Suspicion()
+        suspicion = status.suspicion or Suspicion()
         record = to_quarantine(suspicion, self._config.worker.quarantine_after)
         if record is not None:
             await self.checkpoint.quarantine(record)
             self.shard.quarantine[record.kind, record.offset] = record.reason
-            found = found._replace(suspicion=Suspicion(records=1))
+            status = status._replace(suspicion=Suspicion(records=1))
             log.error(
                 "shard %d: %s/%d offset %d goes to the dead letters: %s", self.partition,
                 self._config.kafka.topic(INPUTS[record.kind]), self.partition, record.offset, record.reason,
             )  # fmt: skip
-        self._isolation = isolation = Isolation(found)
+        self._isolation = isolation = Isolation(status)
         if isolation.deaths:
             log.warning(
                 "shard %d: a worker has died here, the %d. in a row (%s): taking records %d at a time",
@@ -378,8 +378,8 @@ class ShardRunner:
         came = [arrivals[0][0] for arrivals in self._arrivals if arrivals]
         if not waits or not came or self._journal or self._isolation:
             return _TICK_SECONDS
-        rest = min(came) + self._config.worker.grace / 1000 - monotonic()
-        return min(_TICK_SECONDS, max(_LEAST_SECONDS, rest))
+        remaining = min(came) + self._config.worker.grace / 1000 - monotonic()
+        return min(_TICK_SECONDS, max(_LEAST_SECONDS, remaining))
 
     @property
     def _next_round(self) -> float:

@@ -28,7 +28,7 @@ class SnapshotTurn:
     def __init__(self) -> None:
         self._holder: object = None
         self._since = -inf
-        self._rests_until = -inf
+        self._paused_until = -inf
         self._line: dict[object, float] = {}  # when those who wait have last asked, who came first, first
         self._space = Space()
         self._lock = Lock()  # for `space`, which is called in the shards' own threads
@@ -40,7 +40,7 @@ class SnapshotTurn:
         self._line[who] = now
         for other in [other for other, asked in self._line.items() if now - asked > _LATELY_SECONDS]:
             del self._line[other]
-        return self._is_free(now) and now >= self._rests_until and next(iter(self._line)) is who
+        return self._is_free(now) and now >= self._paused_until and next(iter(self._line)) is who
 
     def take(self, who: object, now: float) -> bool:
         """Have the turn, whoever waits and however long is to be rested; False if somebody else has it."""
@@ -53,9 +53,9 @@ class SnapshotTurn:
         self._line.pop(who, None)
         return True
 
-    def rest(self, until: float) -> None:
+    def pause(self, until: float) -> None:
         """Whoever asks has to wait until then."""
-        self._rests_until = until
+        self._paused_until = until
 
     def give(self, who: object) -> None:
         """Have it no longer, if it was one's own; who waits keeps its place."""

@@ -87,12 +87,12 @@ class SnapshotReader:
 
     def __init__(self) -> None:
         self._chunks: dict[bytes, tuple[bytes, int]] = {}
-        self._found: tuple[Manifest, list[tuple[bytes, int] | None]] | None = None
+        self._newest: tuple[Manifest, list[tuple[bytes, int] | None]] | None = None
         self._trouble: WorkError | None = None  # with the newest manifest
 
     def forget(self) -> None:
         """The newest manifest was taken back: there is no snapshot until the next one."""
-        self._found = self._trouble = None
+        self._newest = self._trouble = None
 
     def add(self, key: bytes, value: bytes, generation: int) -> None:
         """A record of the topic."""
@@ -111,18 +111,18 @@ class SnapshotReader:
             )
             return
         keys = (chunk_key(manifest.generation, place) for place in range(manifest.chunks))
-        self._found = manifest, [self._chunks.get(key) for key in keys]
+        self._newest = manifest, [self._chunks.get(key) for key in keys]
 
     def newest(self) -> tuple[Manifest, Iterator[Any]] | None:
         """Manifest and parts; None if there is no snapshot. Raises WorkError for a damaged one."""
         if self._trouble is not None:
             raise self._trouble
-        if self._found is None:
+        if self._newest is None:
             return None
-        manifest, found = self._found
+        manifest, stored = self._newest
         chunks = [
             chunk[0]
-            for chunk in found
+            for chunk in stored
             if chunk is not None and chunk[1] == manifest.generation
         ]
         if len(chunks) < manifest.chunks:

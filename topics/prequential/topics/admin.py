@@ -99,25 +99,25 @@ def create(kafka: KafkaConfig, specs: Sequence[TopicSpec], horizon: int = 0) -> 
     for what the cluster refuses.
     """
     admin = connect(kafka)
-    found = find(kafka, admin, [spec.name for spec in specs])  # step 1
-    counts = {name: topic.partitions for name, topic in found.items()}
+    topics = find(kafka, admin, [spec.name for spec in specs])  # step 1
+    counts = {name: topic.partitions for name, topic in topics.items()}
     if wrong := partition_errors(specs, counts) + _made_by_others(specs, counts):
-        wrong += [error for error in misfits(_existing(specs, found), found).errors if error not in wrong]
+        wrong += [error for error in misfits(_existing(specs, topics), topics).errors if error not in wrong]
         raise WorkError(
             f"nothing was created at {kafka.bootstrap_servers}, since topics that exist don't fit; their "
             "number of partitions is raised by `prequential topics grow` alone, so make new ones under "
             "another kafka.prefix: " + "; ".join(wrong)
         )
-    shards = max((counts[spec.name] for spec in _existing(specs, found) if spec.role == "input"), default=0)
-    missing = [spec for spec in specs if spec.name not in found]
+    shards = max((counts[spec.name] for spec in _existing(specs, topics) if spec.role == "input"), default=0)
+    missing = [spec for spec in specs if spec.name not in topics]
     wanted = [replace(spec, partitions=shards) if shards else spec for spec in missing]
     _create(kafka, admin, wanted, validate_only=True)  # step 2
     created = _create(kafka, admin, wanted)  # step 3
-    found = _await_topics(kafka, admin, [spec.name for spec in specs])
+    topics = _await_topics(kafka, admin, [spec.name for spec in specs])
     return CreateReport(
         created=created,
         existing=tuple(spec.name for spec in specs if spec.name not in created),
-        misfits=misfits(specs, found, horizon),
+        misfits=misfits(specs, topics, horizon),
     )
 
 
@@ -135,8 +135,8 @@ def check(
     WorkError if no broker answers within `timeout` seconds, or refuses.
     """
     names = [spec.name for spec in specs]
-    found = find(kafka, connect(kafka, timeout), names, as_far_as_possible=as_far_as_possible)
-    return misfits(specs, found, horizon)
+    topics = find(kafka, connect(kafka, timeout), names, as_far_as_possible=as_far_as_possible)
+    return misfits(specs, topics, horizon)
 
 
 class TopicIdentity(NamedTuple):
@@ -154,14 +154,15 @@ def identities(kafka: KafkaConfig, names: Sequence[str]) -> dict[str, TopicIdent
     """
     admin = connect(kafka)
     deadline = monotonic() + _LEARN_SECONDS
-    while len(found := _described(kafka, admin, names)) < len(set(names)) and monotonic() < deadline:
+    while len(described := _described(kafka, admin, names)) < len(set(names)) and monotonic() < deadline:
         admin.poll(_LOOK_SECONDS)
-    if missing := [repr(name) for name in names if name not in found]:
+    if missing := [repr(name) for name in names if name not in described]:
         raise WorkError(
             f"no topic {', '.join(missing)} at {kafka.bootstrap_servers}: "
             "`prequential topics create` makes what is missing"
         )
-    return {name: TopicIdentity(len(found[name].partitions), _id(found[name].topic_id)) for name in names}
+    topics = {name: described[name] for name in names}
+    return {name: TopicIdentity(len(one.partitions), _id(one.topic_id)) for name, one in topics.items()}
 
 
 def present(kafka: KafkaConfig, names: Sequence[str]) -> set[str]:
@@ -201,36 +202,36 @@ def find(
     }
 
 
-def misfits(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound], horizon: int = 0) -> Misfits:
+def misfits(specs: Sequence[TopicSpec], topics: Mapping[str, TopicFound], horizon: int = 0) -> Misfits:
     """Compare the topics that should be with those found; a setting not found isn't judged.
 
     `horizon`: the longest label horizon (ms), for which inputs must be kept.
 
     (Kafka reports every setting; the embedded broker only those that were given.)
     """
-    counts = {name: topic.partitions for name, topic in found.items()}
+    counts = {name: topic.partitions for name, topic in topics.items()}
     settings = {
-        **_setting_errors(specs, found),
-        **_dead_letter_errors(specs, found),
-        **_journal_errors(specs, found),
-        **_horizon_errors(specs, found, horizon),
+        **_setting_errors(specs, topics),
+        **_dead_letter_errors(specs, topics),
+        **_journal_errors(specs, topics),
+        **_horizon_errors(specs, topics, horizon),
     }
     return Misfits(
         errors=(
-            *_missing(specs, found),
+            *_missing(specs, topics),
             *partition_errors(specs, counts),
-            *_replication_errors(specs, found),
+            *_replication_errors(specs, topics),
             *settings.values(),
         ),
         remarks=(
-            *_partition_remarks(specs, found),
+            *_partition_remarks(specs, topics),
             *(
                 text
-                for place, text in _differences(specs, found)
+                for place, text in _differences(specs, topics)
                 if place not in settings
             ),
         ),
-        unseen=tuple(name for name, topic in found.items() if not topic.seen),
+        unseen=tuple(name for name, topic in topics.items() if not topic.seen),
     )
 
 
@@ -282,14 +283,14 @@ def _is_growing(
         )
 
 
-def _missing(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> Iterable[str]:
+def _missing(specs: Sequence[TopicSpec], topics: Mapping[str, TopicFound]) -> Iterable[str]:
     for spec in specs:
-        if spec.name not in found:
+        if spec.name not in topics:
             yield f"topic {spec.name!r} is missing: expected it with {_count(spec.partitions)}"
 
 
-def _partition_remarks(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> Iterable[str]:
-    counts = {topic.partitions for topic in _named(specs, found, "input").values()}
+def _partition_remarks(specs: Sequence[TopicSpec], topics: Mapping[str, TopicFound]) -> Iterable[str]:
+    counts = {topic.partitions for topic in _named(specs, topics, "input").values()}
     configured = next(spec.partitions for spec in specs if spec.role == "input")
     if len(counts) == 1 and counts != {configured}:
         yield (
@@ -298,9 +299,9 @@ def _partition_remarks(specs: Sequence[TopicSpec], found: Mapping[str, TopicFoun
         )
 
 
-def _replication_errors(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> Iterable[str]:
-    for spec in _existing(specs, found):
-        topic = found[spec.name]
+def _replication_errors(specs: Sequence[TopicSpec], topics: Mapping[str, TopicFound]) -> Iterable[str]:
+    for spec in _existing(specs, topics):
+        topic = topics[spec.name]
         if topic.replicas is None:
             continue
         if topic.replicas < spec.replication:
@@ -308,7 +309,7 @@ def _replication_errors(specs: Sequence[TopicSpec], found: Mapping[str, TopicFou
                 f"topic {spec.name!r} has {_count(topic.replicas, 'replica')}: "
                 f"expected {spec.replication}, as kafka.replication says"
             )
-        needed = _number(spec.name, found, "min.insync.replicas")
+        needed = _number(spec.name, topics, "min.insync.replicas")
         if needed is not None and needed > topic.replicas:
             yield (
                 f"topic {spec.name!r} has min.insync.replicas={needed}: expected at most "
@@ -321,12 +322,12 @@ _Settings = dict[tuple[str, str], str]
 
 
 def _differences(
-    specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]
+    specs: Sequence[TopicSpec], topics: Mapping[str, TopicFound]
 ) -> Iterable[tuple[tuple[str, str], str]]:
     """All settings that `create` would have made otherwise, by topic and setting."""
-    for spec in _existing(specs, found):
+    for spec in _existing(specs, topics):
         for key, expected in spec.configs.items():
-            actual = found[spec.name].configs.get(key)
+            actual = topics[spec.name].configs.get(key)
             if actual is not None and not _fits(FITS[key], actual, expected):
                 text = f"topic {spec.name!r} has {key}={actual}: expected {FITS[key].value}{expected}"
                 yield (spec.name, key), text
@@ -340,24 +341,24 @@ def _fits(fit: Fit, actual: str, expected: str) -> bool:
     return float(actual) <= float(expected)
 
 
-def _setting_errors(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> _Settings:
+def _setting_errors(specs: Sequence[TopicSpec], topics: Mapping[str, TopicFound]) -> _Settings:
     """Differences that are errors by themselves."""
     roles = {spec.name: spec.role for spec in specs}
     return {
         (name, key): f"{text} ({_CONSEQUENCES[roles[name], key]})"
-        for (name, key), text in _differences(specs, found)
+        for (name, key), text in _differences(specs, topics)
         if (roles[name], key) in _CONSEQUENCES
     }
 
 
-def _dead_letter_errors(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> _Settings:
+def _dead_letter_errors(specs: Sequence[TopicSpec], topics: Mapping[str, TopicFound]) -> _Settings:
     key = "max.message.bytes"
-    inputs = [_number(name, found, key) for name in _named(specs, found, "input")]
+    inputs = [_number(name, topics, key) for name in _named(specs, topics, "input")]
     smallest = max((size for size in inputs if size is not None), default=0)
     smallest += DEAD_LETTER_HEADER_BYTES
     errors = {}
-    for name in _named(specs, found, "dead-letters"):
-        size = _number(name, found, key)
+    for name in _named(specs, topics, "dead-letters"):
+        size = _number(name, topics, key)
         if size is not None and size < smallest:
             errors[name, key] = (
                 f"topic {name!r} has {key}={size}: expected at least {smallest}, "
@@ -366,26 +367,26 @@ def _dead_letter_errors(specs: Sequence[TopicSpec], found: Mapping[str, TopicFou
     return errors
 
 
-def _journal_errors(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> _Settings:
+def _journal_errors(specs: Sequence[TopicSpec], topics: Mapping[str, TopicFound]) -> _Settings:
     errors = {}
     for key in ("retention.ms", "retention.bytes"):
-        limits = {name: _limit(_number(name, found, key)) for name in _named(specs, found, "input")}
+        limits = {name: _limit(_number(name, topics, key)) for name in _named(specs, topics, "input")}
         longest = max(limits, key=lambda name: limits[name], default=None)
-        for journal in _named(specs, found, "journal"):
-            kept = _number(journal, found, key)
+        for journal in _named(specs, topics, "journal"):
+            kept = _number(journal, topics, key)
             if longest is not None and kept is not None and _limit(kept) < limits[longest]:
                 errors[journal, key] = (
                     f"topic {journal!r} has {key}={kept}, but {longest!r} has "
-                    f"{key}={_number(longest, found, key)}: "
+                    f"{key}={_number(longest, topics, key)}: "
                     "expected the journal to be kept for as long as the inputs"
                 )
     return errors
 
 
-def _horizon_errors(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound], horizon: int) -> _Settings:
+def _horizon_errors(specs: Sequence[TopicSpec], topics: Mapping[str, TopicFound], horizon: int) -> _Settings:
     errors = {}
-    for name in _named(specs, found, "input"):
-        kept = _number(name, found, "retention.ms")
+    for name in _named(specs, topics, "input"):
+        kept = _number(name, topics, "retention.ms")
         if kept is not None and _limit(kept) < horizon:
             errors[name, "retention.ms"] = (
                 f"topic {name!r} has retention.ms={kept}: expected at least {horizon}, the longest "
@@ -402,20 +403,20 @@ def _limit(number: float | None) -> float:
 
 
 def _named(
-    specs: Sequence[TopicSpec], found: Mapping[str, TopicFound], role: Role
+    specs: Sequence[TopicSpec], topics: Mapping[str, TopicFound], role: Role
 ) -> dict[str, TopicFound]:
     """The existing topics that play a part, by name."""
     return {
-        spec.name: found[spec.name] for spec in specs if spec.role == role and spec.name in found
+        spec.name: topics[spec.name] for spec in specs if spec.role == role and spec.name in topics
     }
 
 
-def _existing(specs: Sequence[TopicSpec], found: Mapping[str, TopicFound]) -> list[TopicSpec]:
-    return [spec for spec in specs if spec.name in found]
+def _existing(specs: Sequence[TopicSpec], topics: Mapping[str, TopicFound]) -> list[TopicSpec]:
+    return [spec for spec in specs if spec.name in topics]
 
 
-def _number(name: str, found: Mapping[str, TopicFound], key: str) -> int | None:
-    value = found[name].configs.get(key) if name in found else None
+def _number(name: str, topics: Mapping[str, TopicFound], key: str) -> int | None:
+    value = topics[name].configs.get(key) if name in topics else None
     return None if value is None else int(value)
 
 
@@ -430,25 +431,25 @@ def _described(
 
     (Not `list_topics(name)`: asking for one topic makes brokers create it where they may.)
     """
-    found = {}
+    descriptions = {}
     with plain_errors(kafka):
         answers = admin.describe_topics(
             TopicCollection(list(names)), request_timeout=_REQUEST_SECONDS
         )
         for name, answer in answers.items():
             try:
-                found[name] = answer.result()
+                descriptions[name] = answer.result()
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise
-    return found
+    return descriptions
 
 
 def _configured(
     kafka: KafkaConfig, admin: AdminClient, names: Sequence[str], as_far_as_possible: bool
 ) -> tuple[dict[str, dict[str, ConfigEntry]], set[str]]:
     """The settings of each topic, and those topics that the broker asked doesn't know."""
-    found: dict[str, dict[str, ConfigEntry]] = {}
+    configs: dict[str, dict[str, ConfigEntry]] = {}
     unknown = set()
     if names:
         with plain_errors(kafka):
@@ -458,13 +459,13 @@ def _configured(
             )
             for resource, answer in answers.items():
                 try:
-                    found[resource.name] = answer.result()
+                    configs[resource.name] = answer.result()
                 except KafkaException as error:
                     if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                         unknown.add(resource.name)
                     elif not as_far_as_possible:
                         raise
-    return found, unknown
+    return configs, unknown
 
 
 def _id(topic_id: Uuid | None) -> str:
@@ -519,6 +520,6 @@ def _await_topics(
 ) -> dict[str, TopicFound]:
     """The topics, once the brokers asked show them all (they learn of new ones a bit later)."""
     deadline = monotonic() + _REQUEST_SECONDS
-    while len(found := find(kafka, admin, names)) < len(names) and monotonic() < deadline:
+    while len(topics := find(kafka, admin, names)) < len(names) and monotonic() < deadline:
         admin.poll(_LOOK_SECONDS)
-    return found
+    return topics

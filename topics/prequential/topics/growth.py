@@ -50,11 +50,11 @@ def ends(kafka: KafkaConfig, topics: Sequence[str], partitions: Mapping[str, int
     parts = [TopicPartition(name, number) for name in topics for number in range(partitions[name])]
     with plain_errors(kafka):
         admin = connect(kafka)
-        found = [
+        both = [
             _latest(admin, parts, level)
             for level in (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
         ]
-    everything, committed = found
+    everything, committed = both
     for (name, number), end in everything.items():
         if committed[name, number] < end:
             raise WorkError(

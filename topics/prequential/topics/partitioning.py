@@ -31,8 +31,8 @@ def murmur2(data: bytes) -> int:
         k = int.from_bytes(data[start : start + 4], "little") * _FACTOR & _32_BITS
         k = (k ^ k >> _SHIFT) * _FACTOR & _32_BITS
         h = h * _FACTOR & _32_BITS ^ k
-    if rest := data[whole:]:
-        h = (h ^ int.from_bytes(rest, "little")) * _FACTOR & _32_BITS
+    if last_bytes := data[whole:]:
+        h = (h ^ int.from_bytes(last_bytes, "little")) * _FACTOR & _32_BITS
     h = (h ^ h >> 13) * _FACTOR & _32_BITS
     return h ^ h >> 15
 

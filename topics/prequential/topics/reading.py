@@ -140,8 +140,8 @@ def first_since(consumer: Consumer, place: TopicPartition, since: int, high: int
     Asked again, and raised, as in `watermarks`.
     """
     asked = TopicPartition(place.topic, place.partition, since)
-    [found] = _patiently(lambda: consumer.offsets_for_times([asked], timeout=REACH_SECONDS))
-    return high if found.offset in (-1, OFFSET_END) else int(found.offset)
+    [answer] = _patiently(lambda: consumer.offsets_for_times([asked], timeout=REACH_SECONDS))
+    return high if answer.offset in (-1, OFFSET_END) else int(answer.offset)
 
 
 def _patiently(ask: Callable[[], _T]) -> _T:

@@ -462,8 +462,8 @@ class Catalog:
         """A model and what is evaluated beside it, or a baseline: those whose `initial` is their `final`."""
         about, entities = self.entities[row], self.columns.entities
         assert about is not None
-        own = self.streams[about.stream].entities
-        return [one for one in own if row in (one, entities.model[one]) and entities.single[one]]
+        rows = self.streams[about.stream].entities
+        return [one for one in rows if row in (one, entities.model[one]) and entities.single[one]]
 
     def same_as(self, row: int, stage: str, stream: Stream | None = None) -> list[str]:
         """The stages that messages about a stage of an entity say to be the same.
@@ -543,12 +543,12 @@ class Catalog:
     def add_segment_rows(self, stream: Stream, model: int) -> None:
         """Have rows in `SegmentRows` for all segments that a model's (its row's) outcomes may be in."""
         keys, slots = len(stream.config.segments), stream.config.segments_per_key + 1
-        own = [(model, key, position) for key in range(keys) for position in range(1, slots + 1)]
-        free = self._free_segments.get(len(own))
+        origins = [(model, key, position) for key in range(keys) for position in range(1, slots + 1)]
+        free = self._free_segments.get(len(origins))
         start = heappop(free) if free else len(self.segment_origin)
-        self.segment_origin[start : start + len(own)] = own
+        self.segment_origin[start : start + len(origins)] = origins
         self.make_segment_rows()
-        self.registry.segment_rows.entity[start : start + len(own)] = 0
+        self.registry.segment_rows.entity[start : start + len(origins)] = 0
         self.registry.entities.segments[model] = start
 
     def make_segment_rows(self) -> None:
@@ -559,8 +559,8 @@ class Catalog:
     def segment_rows_of(self, models: Ints) -> Ints:
         """The rows in `SegmentRows` of these models, (n,) int64: one after the other, model by model."""
         streams, entities = self.registry.streams, self.registry.entities
-        of = entities.stream[models]
-        counts = streams.keys[of].astype(np.int64) * streams.slots[of]
+        codes = entities.stream[models]
+        counts = streams.keys[codes].astype(np.int64) * streams.slots[codes]
         ends = np.cumsum(counts)
         places = np.arange(int(ends[-1]) if len(ends) else 0)
         rows = np.repeat(entities.segments[models] - (ends - counts), counts) + places
@@ -571,10 +571,10 @@ class Catalog:
         origin = self.segment_origin
         rows: list[int] = []
         for model, places in groupby(range(1, len(origin)), lambda place: origin[place][0]):
-            own = list(places)
+            block = list(places)
             if self.entities[model] is None:
-                heappush(self._free_segments.setdefault(len(own), []), own[0])
-                rows += own
+                heappush(self._free_segments.setdefault(len(block), []), block[0])
+                rows += block
         return rows
 
     def add_correction(self, stream: Stream, model: int) -> int:
@@ -618,9 +618,9 @@ class Catalog:
         segments = self.segment_rows_of(np.array([row]))
         if len(segments):
             heappush(self._free_segments.setdefault(len(segments), []), int(segments[0]))
-        own = [one for one in stream.entities if one == row or self.registry.entities.model[one] == row]
-        gone = [self.entities[one] for one in own]
-        for one in own:
+        removed = [one for one in stream.entities if one == row or self.registry.entities.model[one] == row]
+        gone = [self.entities[one] for one in removed]
+        for one in removed:
             self._remove_entity(one)
         return [about for about in gone if about is not None]
 

@@ -128,7 +128,7 @@ class Plan:
         if self.paired:
             codes = np.empty((len(CODES), len(rows)), dtype=np.int32)
             run(codes_of, self.last_signs, log, rows, positives, codes)
-            taken.pairs = [unrevised(taken.cells.sequence, taken.cells.t1, own) for own in codes]
+            taken.pairs = [unrevised(taken.cells.sequence, taken.cells.t1, one) for one in codes]
         for estimator in self.estimators:
             estimator.update(taken)
         alarms = new_alarms(max(1, len(self.watches) * len(rows)))

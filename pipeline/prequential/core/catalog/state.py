@@ -76,17 +76,17 @@ def ensure_rows(
     stream, offset, size, instances, links, marks = of_one_length(len(table.stream), *slots)
     predictions, values = of_one_length(int(used[PREDICTIONS]) + count + 2, store.predictions, values)
     labels, label_values = of_one_length(int(used[LABELS]) + count + 2, store.labels, label_values)
-    found = store._replace(
+    wider = store._replace(
         ids=table._replace(stream=stream, offset=offset, size=size), instances=instances, links=links,
         marks=marks, predictions=predictions, values=values, labels=labels, label_values=label_values,
         probabilities=grown(store.probabilities, int(used[PROBABILITIES]) + probabilities + 2),
         wheels=_wheels(store.wheels, len(streams.clock)),
     )  # fmt: skip
     before = tables_of(store)
-    if all(array is before[name] for name, array in tables_of(found).items()):
+    if all(array is before[name] for name, array in tables_of(wider).items()):
         return store
-    check(found)
-    return found
+    check(wider)
+    return wider
 
 
 def tables(store: Store) -> Iterator[Table]:
@@ -134,16 +134,16 @@ def load(store: Store, arrays: Mapping[str, Any]) -> Store:
     is missing.
     """
     known = ids.Dump(*(arrays[f"ids|{name}"] for name in ids.Dump._fields))
-    found = store._replace(ids=ids.load(known))
+    loaded = store._replace(ids=ids.load(known))
     for name in ("instances", "marks", "predictions", "values", "labels", "label_values", "probabilities"):
-        found = found._replace(**{name: _loaded(getattr(store, name), f"{name}|", arrays)})
-    return found._replace(pools=Pools(*(arrays[f"pools|{field}"].copy() for field in Pools._fields)))
+        loaded = loaded._replace(**{name: _loaded(getattr(store, name), f"{name}|", arrays)})
+    return loaded._replace(pools=Pools(*(arrays[f"pools|{field}"].copy() for field in Pools._fields)))
 
 
 def _loaded(empty: Any, prefix: str, arrays: Mapping[str, Any]) -> Any:
     """A table with the columns of a snapshot."""
-    own = (field for field in columns_of(empty) if prefix + field in arrays)  # new ones are zero
-    columns = {field: arrays[prefix + field] for field in own}
+    fields = (field for field in columns_of(empty) if prefix + field in arrays)  # new ones are zero
+    columns = {field: arrays[prefix + field] for field in fields}
     rows = max(map(len, columns.values()))
     if isinstance(empty, np.ndarray):
         table: Any = np.zeros(rows, dtype=empty.dtype)

@@ -33,6 +33,14 @@ class Closed(NamedTuple):
     squares: Floats  # (OPEN + 1,) Σ x²
 
 
+class Position(NamedTuple):
+    """Where a prediction lies in its stream's timeline, when its label has come."""
+
+    cohort: int  # its number; `CLOSED`: it was closed before
+    epoch: int  # of the timeline
+    frontier: int  # cohorts before this one are closed now
+
+
 def new_pending(rows: int) -> Pending:
     """So many rows (sequences) for which nothing waits; columns of (rows, OPEN)."""
     return zeros(Pending, rows, n=OPEN, total=OPEN, squares=OPEN)
@@ -44,16 +52,14 @@ def new_closed() -> Closed:
 
 
 @inner
-def begin(pending: Pending, row: int, cohort: int, epoch: int, frontier: int) -> None:
-    """Prepare a row for its first value, which is of this cohort and epoch (see `add`)."""
-    pending.oldest[row] = frontier if cohort == CLOSED else min(cohort, frontier)
-    pending.epoch[row] = epoch
+def begin(pending: Pending, row: int, at: Position) -> None:
+    """Prepare a row for its first value, whose prediction lies there (see `add`)."""
+    pending.oldest[row] = at.frontier if at.cohort == CLOSED else min(at.cohort, at.frontier)
+    pending.epoch[row] = at.epoch
 
 
 @inner
-def add(
-    pending: Pending, row: int, cohort: int, epoch: int, frontier: int, x: float, closed: Closed
-) -> int:
+def add(pending: Pending, row: int, at: Position, x: float, closed: Closed) -> int:
     """Take the row's next value x; returns how many cohorts count from now on, which are put into `closed`.
 
     Parameters
@@ -62,10 +68,8 @@ def add(
         What waits.
     row
         The sequence.
-    cohort, epoch
-        Where its prediction lies in the stream's timeline; `CLOSED`: in a cohort that was closed before.
-    frontier
-        Cohorts before this one are closed now.
+    at
+        Where its prediction lies.
     x
         The value.
     closed
@@ -76,7 +80,8 @@ def add(
     int
         How many rows of `closed` are written: 0 … OPEN + 1.
     """
-    while pending.epoch[row] < epoch:
+    cohort, frontier = at.cohort, at.frontier
+    while pending.epoch[row] < at.epoch:
         _coarsen(pending, row)
     until = frontier if cohort == CLOSED else min(cohort, frontier)
     count = _close_until(pending, row, until, closed, 0)

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from prequential.core.cohorts.blocks import Blocks, inflation
 from prequential.core.cohorts.blocks import add as add_block
-from prequential.core.cohorts.pending import Closed, Pending, begin
+from prequential.core.cohorts.pending import Closed, Pending, Position, begin
 from prequential.core.cohorts.pending import add as add_outcome
 from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, normal_mixture
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, inner, kernel, records
@@ -95,22 +95,22 @@ def declare(table: Sequences, row: int, largest: float, level: float, signs: boo
 
 @inner
 def step(
-    table: Sequences, pending: Pending, blocks: Blocks, row: int, difference: float, cohort: int, epoch: int,
-    frontier: int, closed: Closed,
+    table: Sequences, pending: Pending, blocks: Blocks, row: int, difference: float, at: Position,
+    closed: Closed,
 ) -> int:  # fmt: skip
     """Take the row's next difference, loss of A less loss of B; returns how many cohorts count since.
 
-    These are put into `closed`; cohort, epoch and frontier are those of its prediction (see `pending.add`). A
-    difference beyond the declared bound takes the interval and the verdict away for good.
+    These are put into `closed`; `at` is where its prediction lies (see `pending.add`). A difference beyond
+    the declared bound takes the interval and the verdict away for good.
     """
     if table.n[row] == 0:
-        begin(pending, row, cohort, epoch, frontier)
+        begin(pending, row, at)
     table.n[row] += 1
     if not (table.largest[row] > 0.0 and abs(difference) <= table.largest[row]):
         table.largest[row] = 0.0
         table.verdict[row], table.since[row] = UNDECIDED, 0
         return 0
-    count = add_outcome(pending, row, cohort, epoch, frontier, difference / table.largest[row], closed)
+    count = add_outcome(pending, row, at, difference / table.largest[row], closed)
     for i in range(count):
         table.counted[row] += closed.n[i]
         table.total[row] += closed.total[i]

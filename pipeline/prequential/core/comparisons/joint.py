@@ -52,6 +52,15 @@ class Seen(NamedTuple):
     row: Ints32
 
 
+class Walk(NamedTuple):
+    """What a walk over the outcome log goes by, and where it stands."""
+
+    heads: Ints32  # by entity: its first pair as A
+    pairs: Pairs
+    seen: Seen
+    used: Ints  # (4,): see `WRITTEN` and those behind it
+
+
 class Joint(NamedTuple):
     """The log of joint outcomes, one row for each sequence that has one more."""
 
@@ -171,15 +180,15 @@ def _note(joint: Joint, at: int, log: Log, row: int, other: int, group: int) -> 
 
 @kernel
 def find(
-    log: Log, start: int, stop: int, registry: Registry, heads: Ints32, pairs: Pairs, seen: Seen,
-    joint: Joint, used: Ints,
-) -> int:  # fmt: skip
+    log: Log, start: int, stop: int, registry: Registry, walk: Walk, joint: Joint
+) -> int:
     """Write the joint outcomes of these rows of the outcome log; returns the row at which it stopped.
 
     That is where `joint` is full, and before and behind an instance with which a pair begins, which so is
-    alone in `joint`: from there on the stream's pairs share their level with it. `heads` has each entity's
-    first pair as A. An instance's rows have one `record`.
+    alone in `joint`: from there on the stream's pairs share their level with it. An instance's rows have one
+    `record`.
     """
+    heads, pairs, seen, used = walk
     entities, i = registry.entities, start
     while i < stop:
         group = used[GROUPS] + 1

@@ -83,10 +83,10 @@ def _both_tails(z: float) -> float:
     (1.0, 0.0499999999999..., 5.73303143758...e-07)
     """
     if z > _FAR:  # Mills' ratio: 1/(z + 1/(z + 2/(z + 3/(z + …))))
-        rest = z
+        fraction = z
         for k in range(_TERMS, 0, -1):
-            rest = z + k / rest
-        return 2 * _density(z) / rest
+            fraction = z + k / fraction
+        return 2 * _density(z) / fraction
     term = total = z  # Φ(z) - 1/2 = density·(z + z³/3 + z⁵/(3·5) + …)
     k = 1
     while term > total * math.ulp(1.0):

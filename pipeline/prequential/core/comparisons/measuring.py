@@ -50,8 +50,8 @@ def from_sums(sums: Floats, values: Floats, reasons: Ints) -> None:
 
 
 @kernel
-def intervals(table: Sequences, rows: Ints, found: Floats) -> None:
+def intervals(table: Sequences, rows: Ints, bounds: Floats) -> None:
     """By sequence: whether there is an interval (1 or 0), its ends, and what outcomes were worth."""
     for i in range(len(rows)):
         known, low, high, effective = interval(table, rows[i])
-        found[i, 0], found[i, 1], found[i, 2], found[i, 3] = 1.0 if known else 0.0, low, high, effective
+        bounds[i, 0], bounds[i, 1], bounds[i, 2], bounds[i, 3] = 1.0 if known else 0.0, low, high, effective

@@ -47,15 +47,15 @@ class PairStatus(NamedTuple):
 
 def costs(pairing: Pairing, entities: int) -> Ints:
     """By entity (row), (entities,) int64: bytes that `take` copies of the pairs whose A it is."""
-    found = np.zeros(entities, dtype=np.int64)
+    bytes_by_entity = np.zeros(entities, dtype=np.int64)
     numbers = np.fromiter(pairing.ends, dtype=np.int64, count=len(pairing.ends))
     pairs = taken(pairing.pairs, numbers)
     counted = np.array([one.counted.row_bytes for one in pairing.tables] or [0], dtype=np.int64)
     added = [len(one.added) * one.scored.row_bytes for one in pairing.tables]
     scored = np.array(added or [0], dtype=np.int64)
     each = counted[pairs.plan] * (pairs.counted >= 0) + scored[pairs.plan]
-    np.add.at(found, pairs.a, each * pairs.stages + _PAIR)
-    return found
+    np.add.at(bytes_by_entity, pairs.a, each * pairs.stages + _PAIR)
+    return bytes_by_entity
 
 
 def take(
@@ -69,22 +69,22 @@ def take(
     rows: dict[tuple[int, int], list[int]] = {}
     places: list[tuple[Known, list[Place]]] = []
     for entity in entities:
-        for pair in pairing.of.get(entity, ()):
+        for pair in pairing.by_entity.get(entity, ()):
             if pairing.ends[pair][0] != entity:
                 continue
             known = reporter.known(pair)
-            own = []
+            copied = []
             for place in known.places:
                 if shows is not None and not shows(place.stage, known.a.stream):
                     continue
                 if known.a is known.b or not parse_stage(place.stage).is_bin:
                     of_side = rows.setdefault((known.number, place.side), [])
-                    own.append(place._replace(row=len(of_side)))
+                    copied.append(place._replace(row=len(of_side)))
                     of_side.append(place.row)
-            places.append((known, own))
+            places.append((known, copied))
     sides = {
-        (number, side): pairing.tables[number].sides[side].part(np.array(of, dtype=np.int64))
-        for (number, side), of in rows.items()
+        (number, side): pairing.tables[number].sides[side].part(np.array(copied_rows, dtype=np.int64))
+        for (number, side), copied_rows in rows.items()
     }
     return Copies(places, sides)
 
@@ -94,11 +94,11 @@ def pair_statuses(copies: Copies, shows: Callable[[str, Entity], bool] | None = 
 
     `shows` says which estimators of A's stream have statistics (None: all).
     """
-    found = {key: read(side, list(range(side.rows))) for key, side in copies.sides.items()}
+    read_sides = {key: read(side, list(range(side.rows))) for key, side in copies.sides.items()}
     for known, places in copies.places:
         for place in places:
             names = copies.sides[known.number, place.side].names
-            side, i = found[known.number, place.side], place.row
+            side, i = read_sides[known.number, place.side], place.row
             if not side.n[i]:
                 continue
             shown = [at for at, name in enumerate(names) if shows is None or shows(name, known.a)]

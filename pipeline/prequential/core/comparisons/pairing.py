@@ -22,6 +22,7 @@ from prequential.core.comparisons.joint import (
     WRITTEN,
     Pairs,
     Seen,
+    Walk,
     find,
     new_joint,
 )
@@ -69,7 +70,7 @@ class Pairing:
         #: By pair, where a model's stages are compared: `initial/final`.
         self.labels: dict[int, str] = {}
         #: By entity: its pairs.
-        self.of: dict[int, list[int]] = {}
+        self.by_entity: dict[int, list[int]] = {}
         self._free: list[int] = []
         #: By stream: how many pairs share the level, those of the stream as a whole that have begun.
         self.sharing: dict[int, int] = {}
@@ -154,14 +155,14 @@ class Pairing:
         pairs.a_stage[pair], pairs.b_stage[pair] = places
         pairs.begun[pair] = 0
         names = self.stages(pair)
-        for of in self.sequences(pair):
-            due = tables.sides[of.side].due
-            reports = bool(label) or stream.reports(names[of.stage])
-            due.pair[of.row], due.now[of.row] = pair, 0
-            due.every[of.row] = (stream.config.emit_outcomes or 0) if reports else -1
+        for joint_row in self.sequences(pair):
+            due = tables.sides[joint_row.side].due
+            reports = bool(label) or stream.reports(names[joint_row.stage])
+            due.pair[joint_row.row], due.now[joint_row.row] = pair, 0
+            due.every[joint_row.row] = (stream.config.emit_outcomes or 0) if reports else -1
         self._declare(stream, pair, 1)
         for row in {a.row, b.row}:
-            self.of.setdefault(row, []).append(pair)
+            self.by_entity.setdefault(row, []).append(pair)
         self._catalog.registry.streams.compared[stream.code] = 1
         return pair
 
@@ -201,14 +202,14 @@ class Pairing:
             a = entities[self.ends[pair][0]]
             assert a is not None
             by_stream.setdefault(a.stream, []).append(pair)
-        for code, own in by_stream.items():
+        for code, stream_pairs in by_stream.items():
             begun = self._begun.setdefault(code, set())
-            begun.update(map(self._names_of, own))
+            begun.update(map(self._names_of, stream_pairs))
             if len(begun) > self.sharing.get(code, 0):
                 self.sharing[code] = len(begun)
                 self._share(code)
             else:
-                for pair in own:
+                for pair in stream_pairs:
                     self._declare(self._catalog.streams[code], pair, self.sharing[code])
 
     def _names_of(self, pair: int) -> tuple[str, str]:
@@ -221,7 +222,7 @@ class Pairing:
     def _share(self, code: int) -> None:
         """All pairs of a stream that have begun share its level."""
         stream = self._catalog.streams[code]
-        for pair in {pair for row in stream.entities for pair in self.of.get(row, ())}:
+        for pair in {pair for row in stream.entities for pair in self.by_entity.get(row, ())}:
             if self.pairs.begun[pair]:
                 self._declare(stream, pair, self.sharing[code])
 
@@ -246,7 +247,7 @@ class Pairing:
     def sequences(self, pair: int) -> Iterator[JointRow]:
         """A pair's sequences: stage by stage and loss by loss, with their tables and rows."""
         pairs = self.pairs
-        of_pair = (int(of[pair]) for of in (pairs.counted, pairs.scored, pairs.stages))
+        of_pair = (int(column[pair]) for column in (pairs.counted, pairs.scored, pairs.stages))
         return self.tables[pairs.plan[pair]].sequences(*of_pair)
 
     def stages(self, pair: int) -> Sequence[str]:
@@ -285,12 +286,12 @@ class Pairing:
     def forget(self) -> None:
         """Entities that aren't known after all, or aren't evaluated any more, have no pairs."""
         entities = self._catalog.entities
-        gone = [row for row in self.of if entities[row] is None]
-        removed = {pair for row in gone for pair in self.of[row]}
+        gone = [row for row in self.by_entity if entities[row] is None]
+        removed = {pair for row in gone for pair in self.by_entity[row]}
         for pair in removed:
             self._remove(pair)
         for row in gone:
-            del self.of[row]
+            del self.by_entity[row]
         for code, names in self.names.items():
             stream = self._catalog.streams[code] if code < len(self._catalog.streams) else None
             rows = stream.entities if stream is not None else ()
@@ -303,7 +304,7 @@ class Pairing:
             self._of_models[code] = sum(b in models for _, b in kept)
             begun = self._begun[code] = {
                 self._names_of(pair)
-                for row in rows for pair in self.of.get(row, ()) if self.pairs.begun[pair]
+                for row in rows for pair in self.by_entity.get(row, ()) if self.pairs.begun[pair]
             }  # fmt: skip
             if len(begun) < self.sharing.get(code, 0):
                 self.sharing[code] = len(begun)
@@ -322,7 +323,8 @@ class Pairing:
         if code >= len(self._catalog.streams):
             return
         stream, entities = self._catalog.streams[code], self._catalog.entities
-        known = {frozenset(self.ends[pair]) for row in stream.entities for pair in self.of.get(row, ())}
+        present = {pair for row in stream.entities for pair in self.by_entity.get(row, ())}
+        known = {frozenset(self.ends[pair]) for pair in present}
         without = [frozenset(name) for name, pair in self.names.get(code, {}).items() if not pair]
         # The stream as a whole comes first: segments and stages at an age follow it.
         groups = [(key[1:] != (None, None), group) for key, group in self._groups.items() if key[0] == code]
@@ -355,7 +357,7 @@ class Pairing:
         else:
             self.heads[a] = pairs.next[pair]
         for row in {a, b}:
-            self.of[row].remove(pair)
+            self.by_entity[row].remove(pair)
         self.labels.pop(pair, None)
         self._free.append(pair)
 
@@ -370,10 +372,8 @@ class Pairing:
         log, used, start, count = logs.outcomes, self._used, 0, int(logs.used[OUTCOMES])
         while start < count and self.count > 1:
             used[WRITTEN] = used[NEEDED] = used[BEGAN] = 0
-            start = find(
-                log, start, count, self._catalog.registry, self.heads, self.pairs, self.seen, self._joint,
-                used,
-            )  # fmt: skip
+            walk = Walk(self.heads, self.pairs, self.seen, used)
+            start = find(log, start, count, self._catalog.registry, walk, self._joint)
             written = int(used[WRITTEN])
             if used[BEGAN]:  # of one instance: no sequence has more than one outcome
                 due = list(self._take(written))
@@ -389,15 +389,15 @@ class Pairing:
         joint, due = self._joint, []
         of_losses = joint.code[:written] == OF_LOSSES
         for number in np.unique(joint.plan[:written]).tolist():
-            own = joint.plan[:written] == number
-            for place, rows_of_side in enumerate((own & ~of_losses, own & of_losses)):
+            in_plan = joint.plan[:written] == number
+            for place, rows_of_side in enumerate((in_plan & ~of_losses, in_plan & of_losses)):
                 side, rows = self.tables[number].sides[place], np.flatnonzero(rows_of_side).astype(np.int32)
                 while len(rows):
-                    done, found = side.consume(joint, rows)
+                    done, due_rows = side.consume(joint, rows)
                     due += [
-                        DueReport(number, place, *of) for of in zip(
-                            joint.sequence[found].tolist(), joint.group[found].tolist(),
-                            zip(joint.a_revised[found].tolist(), joint.b_revised[found].tolist()),
+                        DueReport(number, place, *fields) for fields in zip(
+                            joint.sequence[due_rows].tolist(), joint.group[due_rows].tolist(),
+                            zip(joint.a_revised[due_rows].tolist(), joint.b_revised[due_rows].tolist()),
                         )
                     ]  # fmt: skip
                     rows = rows[done:]

@@ -75,9 +75,9 @@ def follow(recent: Recent, blocks: Blocks, table: Sequences, row: int, closed: C
     f = local_inflation(blocks, row, n, _LEAST) or recent.inflation[row]
     if recent.counted[row] >= FEWEST and f > 0.0:
         needed = table.needed[row] * (1.0 + recent.variance[row] / f)
-        found = _changed(recent, row, f, needed, signs)
-        if found >= 0:
-            _restart(recent, blocks, row, found, f)
+        mark = _changed(recent, row, f, needed, signs)
+        if mark >= 0:
+            _restart(recent, blocks, row, mark, f)
     recent.verdict[row] = UNDECIDED
     f = inflation(blocks, row, n) or recent.inflation[row]
     if recent.counted[row] >= FEWEST and f > 0.0:
@@ -123,15 +123,15 @@ def _copy_mark(recent: Recent, row: int, source: int, column: int) -> None:
 @inner
 def _changed(recent: Recent, row: int, f: float, needed: float, signs: bool) -> int:
     """The mark since which the mean has changed; -1: it hasn't."""
-    found, most = -1, 0.0
+    mark, most = -1, 0.0
     for j in range(LENGTHS):
         if 2 * (recent.counted[row] - recent.mark_counted[row, j]) < FEWEST:
             continue
         s = recent.deviation[row] - recent.mark_deviation[row, j]
         v = max(recent.variance[row] - recent.mark_variance[row, j], 0.0)
         if s * s / (v + 1.0) > most and verdict_of(s / f, v / f, needed, signs) != UNDECIDED:
-            found, most = j, s * s / (v + 1.0)
-    return found
+            mark, most = j, s * s / (v + 1.0)
+    return mark
 
 
 @inner

@@ -61,7 +61,7 @@ class Statistics(NamedTuple):
     reasons: Ints
 
 
-class Found(NamedTuple):
+class SideStatistics(NamedTuple):
     """What there is to say of the sequences of one side, row by row."""
 
     at: dict[int, int]
@@ -92,10 +92,10 @@ class ComparisonReporter:
 
         They are in the order of the instances, however the outcomes are cut into logs.
         """
-        found = []
+        messages = []
         for due in self._pairing.consume(logs):
-            found += self._report(due, replaying=replaying)
-        return _in_order(found)
+            messages += self._report(due, replaying=replaying)
+        return _in_order(messages)
 
     def passed(self, times: Collection[int], *, replaying: bool = False) -> list[Encoded]:
         """Messages about what has joint outcomes since its last ones, of streams whose time it is.
@@ -112,7 +112,7 @@ class ComparisonReporter:
         """Messages about all pairs of a stream that have joint outcomes, at the end of a replay."""
         pairing, reports = self._pairing, []
         revisions = self._catalog.columns.entities.revisions
-        for pair in {pair for row in stream.entities for pair in pairing.of.get(row, ())}:
+        for pair in {pair for row in stream.entities for pair in pairing.by_entity.get(row, ())}:
             known = self.known(pair)
             revised = int(revisions[known.a.row]), int(revisions[known.b.row])
             sides = pairing.tables[known.number].sides
@@ -161,7 +161,7 @@ class ComparisonReporter:
                     "against": b.model, "segment": a.segment, "stage": stage,
                 }  # fmt: skip
                 same = catalog.same_as(a.row, stage) if single else []
-                of_estimators = Who.of(
+                of_estimators = Who.from_fields(
                     whose | {"estimator": name, "loss": loss} for name in tables.estimators
                 )
                 at.setdefault((side, row), []).append(len(places))
@@ -179,31 +179,31 @@ class ComparisonReporter:
         catalog, pairing = self._catalog, self._pairing
         pairs = [(one, self._pair_of(one)) for one in reports]
         places = [(one, known, place) for one, known in pairs for place in known.at[one.side, one.row]]
-        found, levels = self._find(places)
-        values, first = self._values(found, levels)
+        statistics, levels = self._find(places)
+        values, first = self._values(statistics, levels)
         draft, loss, orders = Draft(), catalog.loss, []
         for one, known, number in places:
             stream, place = self._stream_of(known), known.places[number]
             sharing = pairing.sharing.get(known.a.stream, 0)
-            side = found[known.number, place.side]
+            side = statistics[known.number, place.side]
             i = side.at[place.row]
             outcomes = side.n[i]
             start, step = first[known.number, place.side] + i, len(side.n)
-            numbers = b"".join(b",%d" % of for of in (outcomes, *one.revised, *loss)) + b"]"
+            numbers = b"".join(b",%d" % part for part in (outcomes, *one.revised, *loss)) + b"]"
             count = len(place.about.heads)
             draft.add(
                 stream.name, place.about, numbers, range(start, start + count * step, step), outcomes,
-                side.newest[i], self._all_columns, self._rest(stream, sharing, place.same, side, i),
+                side.newest[i], self._all_columns, self._fields(stream, sharing, place.same, side, i),
             )  # fmt: skip
             orders.append(((one.group, known.order, number), count))
         written = iter(self._writer.write(draft, values))
         return [(order, list(islice(written, count))) for order, count in orders]
 
-    def _rest(self, stream: Stream, sharing: int, same: list[str], side: Found, i: int) -> bytes:
+    def _fields(self, stream: Stream, sharing: int, same: list[str], side: SideStatistics, i: int) -> bytes:
         """What all estimators' messages about a sequence have in common behind their statistics."""
         bounded, low, high = side.intervals[i]
         verdict = side.verdicts[i]
-        rest: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "interval": (low, high) if bounded else None,
             "level": stream.config.compare_level,
             "pairs": sharing,
@@ -214,15 +214,15 @@ class ComparisonReporter:
             "recent": side.recent[i],
         }
         if same:
-            rest["same"] = same
-        return fields_of(rest | {"untimed": True} if self._catalog.untimed else rest)
+            fields["same"] = same
+        return fields_of(fields | {"untimed": True} if self._catalog.untimed else fields)
 
     def _values(
-        self, found: dict[tuple[int, int], Found], levels: dict[tuple[int, int], list[float]]
+        self, statistics: dict[tuple[int, int], SideStatistics], levels: dict[tuple[int, int], list[float]]
     ) -> tuple[Values, dict[tuple[int, int], int]]:
         """The statistics of all sides, estimator by estimator; by side, where its own begin."""
         parts, first, at = [], {}, 0
-        for key, side in found.items():
+        for key, side in statistics.items():
             first[key] = at
             level = np.array(levels[key])
             beyond = np.array([self._threshold(one) for one in levels[key]])
@@ -242,7 +242,7 @@ class ComparisonReporter:
 
     def _find(
         self, places: list[tuple[DueReport, Known, int]]
-    ) -> tuple[dict[tuple[int, int], Found], dict[tuple[int, int], list[float]]]:
+    ) -> tuple[dict[tuple[int, int], SideStatistics], dict[tuple[int, int], list[float]]]:
         """By tables and side: everything that is to be said of their sequences, and the levels of tests."""
         rows: dict[tuple[int, int], list[int]] = {}
         levels: dict[tuple[int, int], list[float]] = {}
@@ -250,28 +250,30 @@ class ComparisonReporter:
             key = reports.number, reports.side
             rows.setdefault(key, []).append(reports.row)
             levels.setdefault(key, []).append(self._stream_of(known).config.mcnemar_level)
-        return {key: read(self._pairing.tables[key[0]].sides[key[1]], of) for key, of in rows.items()}, levels
+        tables = self._pairing.tables
+        return {key: read(tables[key[0]].sides[key[1]], some) for key, some in rows.items()}, levels
 
 
-def _in_order(found: list[Ordered]) -> list[Encoded]:
+def _in_order(messages_by_place: list[Ordered]) -> list[Encoded]:
     """All messages, in the order of what each group of them is about."""
-    return [message for _, messages in sorted(found, key=itemgetter(0)) for message in messages]
+    return [message for _, messages in sorted(messages_by_place, key=itemgetter(0)) for message in messages]
 
 
-def read(side: Side, rows: list[int]) -> Found:
+def read(side: Side, rows: list[int]) -> SideStatistics:
     """What there is to say of these sequences."""
-    of = np.array(rows, dtype=np.int64)
-    bounds = np.zeros((len(of), 4))
-    intervals(side.sequences, of, bounds)
+    sequences = np.array(rows, dtype=np.int64)
+    bounds = np.zeros((len(sequences), 4))
+    intervals(side.sequences, sequences, bounds)
     columns, recent = side.columns, side.recent
-    since = (recent.before[of] + 1).tolist()
-    verdicts = recent.verdict[of].tolist()
-    return Found(
+    since = (recent.before[sequences] + 1).tolist()
+    verdicts = recent.verdict[sequences].tolist()
+    return SideStatistics(
         {row: i for i, row in enumerate(rows)},
-        [Statistics(*side.statistics(place, of)) for place in range(len(side.estimators))],
+        [Statistics(*side.statistics(place, sequences)) for place in range(len(side.estimators))],
         [one.memory.whole for one in side.estimators],
-        bounds[:, :3].tolist(), columns.verdict[of].tolist(), side.times.newest[of].tolist(),
-        columns.since[of].tolist(), columns.n[of].tolist(), bounds[:, 3].astype(np.int64).tolist(),
+        bounds[:, :3].tolist(), columns.verdict[sequences].tolist(), side.times.newest[sequences].tolist(),
+        columns.since[sequences].tolist(), columns.n[sequences].tolist(),
+        bounds[:, 3].astype(np.int64).tolist(),
         [
             {"verdict": VERDICTS[verdict], "since": at if verdict else None}
             for verdict, at in zip(verdicts, since)
@@ -279,9 +281,9 @@ def read(side: Side, rows: list[int]) -> Found:
     )  # fmt: skip
 
 
-def by_name(found: Found, estimator: int, row: int) -> dict[str, int | float]:
+def by_name(statistics: SideStatistics, estimator: int, row: int) -> dict[str, int | float]:
     """The statistics of an estimator that have a value."""
-    _, values, reasons = found.estimators[estimator]
-    of = zip(NAMES, values[row].tolist(), reasons[row].tolist())
-    whole = COUNTS if found.whole[estimator] else ()
-    return {name: int(value) if name in whole else value for name, value, reason in of if not reason}
+    _, values, reasons = statistics.estimators[estimator]
+    columns = zip(NAMES, values[row].tolist(), reasons[row].tolist())
+    whole = COUNTS if statistics.whole[estimator] else ()
+    return {name: int(value) if name in whole else value for name, value, reason in columns if not reason}

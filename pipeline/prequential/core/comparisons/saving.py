@@ -18,7 +18,10 @@ def head(pairing: Pairing) -> dict[str, Any]:
     p = pairing.pairs
     return {
         "pairs": [
-            [*(int(of[pair]) for of in (p.a, p.b, p.plan, p.counted, p.scored)), pairing.labels.get(pair)]
+            [
+                *(int(column[pair]) for column in (p.a, p.b, p.plan, p.counted, p.scored)),
+                pairing.labels.get(pair),
+            ]
             for pair in sorted(pairing.ends)
         ],
         "comparisons": [

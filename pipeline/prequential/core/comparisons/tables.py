@@ -17,7 +17,7 @@ from prequential.core.comparisons.joint import ABSOLUTE, ERROR, LOSS_NAMES, SQUA
 from prequential.core.comparisons.losses import LOSSES, RIGHT_AND_WRONG, additions_of, counts_of
 from prequential.core.comparisons.measuring import NAMES, from_counts, from_sums
 from prequential.core.comparisons.recent import new_recent
-from prequential.core.comparisons.updating import Due, Times, note_times, step_counted, step_losses
+from prequential.core.comparisons.updating import Due, Times, Verdicts, note_times, step_counted, step_losses
 from prequential.core.compiled.kernel import (
     Floats,
     Ints,
@@ -42,13 +42,13 @@ def codes_of(config: StreamConfig) -> tuple[tuple[str, int], ...]:
 
     `error` of numbers is their configured loss, which has that code, too.
     """
-    found = []
+    codes = []
     for name in config.compare_losses:
         code = LOSS_NAMES.index(name)
         if config.task == "regression" and code == ERROR:
             code = SQUARED if config.loss == "squared" else ABSOLUTE
-        found.append((name, code))
-    return tuple(sorted(dict(found).items(), key=lambda one: one[1]))
+        codes.append((name, code))
+    return tuple(sorted(dict(codes).items(), key=lambda one: one[1]))
 
 
 class Side:
@@ -66,7 +66,7 @@ class Side:
         self.recent, self.recent_blocks = new_recent(16), new_blocks(16)
         self._closed = new_closed()
         self.times, self.due = zeros(Times, 16), zeros(Due, 16)
-        self._found = np.zeros(0, dtype=np.int32)
+        self._due_rows = np.zeros(0, dtype=np.int32)
         payload = RIGHT_AND_WRONG if counted else LOSSES
         self.estimators = [Accumulator(name, payload, 16) for name in names]
 
@@ -124,11 +124,13 @@ class Side:
         Returns how many it has taken, and the rows that made messages due of their sequences, which are as
         they were then; they stay due until `report`.
         """
-        self._found = grown(self._found, len(rows))
+        self._due_rows = grown(self._due_rows, len(rows))
+        verdicts = Verdicts(
+            self.sequences, self.pending, self.blocks, self.recent, self.recent_blocks, self._closed
+        )
         done, count = (step_counted if self.counted else step_losses)(
-            self.sequences, self.pending, self.blocks, self.recent, self.recent_blocks, self.times, self.due,
-            joint, rows, self._closed, self._found,
-        )  # fmt: skip
+            verdicts, self.times, self.due, joint, rows, self._due_rows
+        )
         rows = rows[:done]
         note_times(self.times, joint, rows)
         if self.counted:
@@ -139,7 +141,7 @@ class Side:
             added = additions_of(joint, rows)
             for one in self.estimators:
                 one.add(added)
-        return done, self._found[:count].copy()
+        return done, self._due_rows[:count].copy()
 
     def has_news(self) -> Ints:
         """Sequences with joint outcomes since their last messages."""

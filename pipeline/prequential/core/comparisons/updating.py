@@ -6,11 +6,22 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.core.cohorts.blocks import Blocks
-from prequential.core.cohorts.pending import Closed, Pending
+from prequential.core.cohorts.pending import Closed, Pending, Position
 from prequential.core.comparisons.confidence_sequence import Sequences, step
 from prequential.core.comparisons.joint import Joint
 from prequential.core.comparisons.recent import Recent, follow
 from prequential.core.compiled.kernel import Bytes, Ints, Ints32, inner, kernel
+
+
+class Verdicts(NamedTuple):
+    """What the verdicts of sequences are made of, by sequence."""
+
+    sequences: Sequences
+    pending: Pending
+    blocks: Blocks
+    recent: Recent
+    recent_blocks: Blocks
+    closed: Closed  # not by sequence: for a step to write to
 
 
 class Times(NamedTuple):
@@ -54,14 +65,14 @@ def _is_due(table: Sequences, recent: Recent, times: Times, due: Due, q: int) ->
 
 @kernel
 def step_counted(
-    table: Sequences, pending: Pending, blocks: Blocks, recent: Recent, recent_blocks: Blocks, times: Times,
-    due: Due, joint: Joint, rows: Ints32, closed: Closed, found: Ints32,
-) -> tuple[int, int]:  # fmt: skip
+    verdicts: Verdicts, times: Times, due: Due, joint: Joint, rows: Ints32, due_rows: Ints32
+) -> tuple[int, int]:
     """Differences of 0/1 loss, of these rows of the log, up to one whose sequence is due.
 
     Returns how many it has taken, and how many of their sequences are due, whose rows of the log are in
-    `found`. `closed` is for its own use.
+    `due_rows`.
     """
+    table, pending, blocks, recent, recent_blocks, closed = verdicts
     number = 0
     for i in range(len(rows)):
         row = rows[i]
@@ -69,35 +80,31 @@ def step_counted(
         q, difference = joint.sequence[row], float((code >> 1) - (code & 1))
         if due.now[q]:
             return i, number
-        count = step(
-            table, pending, blocks, q, difference, joint.cohort[row], joint.epoch[row], joint.frontier[row],
-            closed,
-        )  # fmt: skip
+        at = Position(joint.cohort[row], joint.epoch[row], joint.frontier[row])
+        count = step(table, pending, blocks, q, difference, at, closed)
         follow(recent, recent_blocks, table, q, closed, count)
         if _is_due(table, recent, times, due, q):
-            found[number] = row
+            due_rows[number] = row
             number += 1
     return len(rows), number
 
 
 @kernel
 def step_losses(
-    table: Sequences, pending: Pending, blocks: Blocks, recent: Recent, recent_blocks: Blocks, times: Times,
-    due: Due, joint: Joint, rows: Ints32, closed: Closed, found: Ints32,
-) -> tuple[int, int]:  # fmt: skip
+    verdicts: Verdicts, times: Times, due: Due, joint: Joint, rows: Ints32, due_rows: Ints32
+) -> tuple[int, int]:
     """Differences of losses, otherwise as `step_counted`."""
+    table, pending, blocks, recent, recent_blocks, closed = verdicts
     number = 0
     for i in range(len(rows)):
         row = rows[i]
         q, difference = joint.sequence[row], joint.a[row] - joint.b[row]
         if due.now[q]:
             return i, number
-        count = step(
-            table, pending, blocks, q, difference, joint.cohort[row], joint.epoch[row], joint.frontier[row],
-            closed,
-        )  # fmt: skip
+        at = Position(joint.cohort[row], joint.epoch[row], joint.frontier[row])
+        count = step(table, pending, blocks, q, difference, at, closed)
         follow(recent, recent_blocks, table, q, closed, count)
         if _is_due(table, recent, times, due, q):
-            found[number] = row
+            due_rows[number] = row
             number += 1
     return len(rows), number

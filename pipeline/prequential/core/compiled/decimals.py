@@ -38,15 +38,15 @@ _HIDDEN = np.uint64(1 << 52)
 
 def _powers() -> Words:
     """10^k as 128 bits, the first of them set, rounded up: by k two words, the high one first."""
-    found = np.empty((_HIGHEST - _LOWEST + 1, 2), dtype=np.uint64)
+    powers = np.empty((_HIGHEST - _LOWEST + 1, 2), dtype=np.uint64)
     for k in range(_LOWEST, _HIGHEST + 1):
         over, under = 10 ** max(k, 0), 10 ** max(-k, 0)
         shift = 128 - (over.bit_length() - under.bit_length())
         if (over << max(shift, 0)) >= (under << max(-shift, 0)) << 128:
             shift -= 1
         value = -((-over << max(shift, 0)) // (under << max(-shift, 0)))
-        found[k - _LOWEST] = value >> 64, value & 0xFFFFFFFFFFFFFFFF
-    return found
+        powers[k - _LOWEST] = value >> 64, value & 0xFFFFFFFFFFFFFFFF
+    return powers
 
 
 _TENS = _powers()
@@ -65,13 +65,13 @@ def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
 def _scaled(high: np.uint64, low: np.uint64, c: np.uint64) -> np.uint64:
     """c times a power of ten, less its lower 128 bits; the last bit says whether there was anything."""
     carried, _ = _product(low, c)
-    top, rest = _product(high, c)
-    if rest > _ALL - carried:
+    top, bits = _product(high, c)
+    if bits > _ALL - carried:
         top += _1
-        rest -= (_ALL - carried) + _1
+        bits -= (_ALL - carried) + _1
     else:
-        rest += carried
-    return top | (_1 if rest > _1 else _0)
+        bits += carried
+    return top | (_1 if bits > _1 else _0)
 
 
 @inner
@@ -121,11 +121,11 @@ def _put_digits(out: Bytes, at: int, number: int, digits: int) -> int:
     """So many digits of a number, zeros in front."""
     place, left = np.uint64(at + digits), np.uint64(number)
     for _ in range(digits >> 1):
-        rest = left // _100
-        pair = (left - rest * _100) * _2
+        shorter = left // _100
+        pair = (left - shorter * _100) * _2
         place -= _2
         out[place], out[place + _1] = _PAIRS[pair], _PAIRS[pair + _1]
-        left = rest
+        left = shorter
     if digits & 1:
         out[at] = _ZERO + np.int64(left)
     return at + digits
@@ -182,9 +182,9 @@ def put_float(out: Bytes, at: int, x: float) -> int:
     left = np.uint64(number)
     for zeros in (8, 4, 2, 1):  # at most 15 zeros at the end
         unit = np.uint64(_POWERS[zeros])
-        rest = left // unit
-        if rest * unit == left:
-            left = rest
+        shorter = left // unit
+        if shorter * unit == left:
+            left = shorter
             power += zeros
     number = np.int64(left)
     digits = _digits(number)

@@ -210,10 +210,10 @@ def zeros(schema: type[Table], rows: int, **widths: int) -> Table:
 
     >>> from typing import NamedTuple
     >>> class Lists(NamedTuple):
-    ...     of: Floats
+    ...     values: Floats
     ...     count: Ints
-    >>> zeros(Lists, 1, of=3)
-    Lists(of=array([[0., 0., 0.]]), count=array([0]))
+    >>> zeros(Lists, 1, values=3)
+    Lists(values=array([[0., 0., 0.]]), count=array([0]))
     """
     elements = {name: _ELEMENTS[_name(kind)] for name, kind in schema.__annotations__.items()}
     shapes = {name: (rows, widths[name]) if name in widths else (rows,) for name in elements}
@@ -272,10 +272,10 @@ def grown(table: Growing, rows: int) -> Growing:
 
 def lengths_of(tables: Iterable[Any]) -> list[int]:
     """Lengths of tables and of the columns of those that are NamedTuples."""
-    found: list[int] = []
+    lengths: list[int] = []
     for table in tables:
-        found += [len(table)] if isinstance(table, np.ndarray) else map(len, table)
-    return found
+        lengths += [len(table)] if isinstance(table, np.ndarray) else map(len, table)
+    return lengths
 
 
 def of_one_length(rows: int, *tables: Any) -> list[Any]:
@@ -349,13 +349,13 @@ def of_rows(table: Table, rows: Ints) -> Table:
 
 def tables_of(tables: tuple[Any, ...], prefix: str = "") -> dict[str, npt.NDArray[Any]]:
     """All arrays of NamedTuples within NamedTuples, by names such as `pool.key`: what snapshots write."""
-    found: dict[str, npt.NDArray[Any]] = {}
+    arrays: dict[str, npt.NDArray[Any]] = {}
     for name, value in zip(tables._fields, tables):  # type: ignore[attr-defined]
         if isinstance(value, tuple):
-            found |= tables_of(value, f"{prefix}{name}.")
+            arrays |= tables_of(value, f"{prefix}{name}.")
         else:
-            found[prefix + name] = value
-    return found
+            arrays[prefix + name] = value
+    return arrays
 
 
 def with_tables(tables: Table, arrays: dict[str, npt.NDArray[Any]], prefix: str = "") -> Table:

@@ -47,13 +47,13 @@ _IMPORT = re.compile(r"^ *from (prequential[.\w]*) import (\([^)]*\)|.*)$", re.M
 @cache
 def _imported(path: Path) -> tuple[Path, ...]:
     """Files of ours that a file imports."""
-    found = []
+    paths = []
     for module, names in _IMPORT.findall(path.read_text()):
         for root in _ROOTS:
             folder = root.joinpath(*module.split(".")[1:])
-            found += [folder / f"{name}.py" for name in re.findall(r"\w+", names)]
-            found += [folder.with_suffix(".py"), folder / "__init__.py"]
-    return tuple(one for one in found if one.exists())
+            paths += [folder / f"{name}.py" for name in re.findall(r"\w+", names)]
+            paths += [folder.with_suffix(".py"), folder / "__init__.py"]
+    return tuple(one for one in paths if one.exists())
 
 
 @cache
@@ -86,10 +86,10 @@ class GivenFolder(_Stamped, caching.UserProvidedCacheLocator):
         """A locator, if the variable is set."""
         if not numba.config.CACHE_DIR:  # type: ignore[attr-defined]
             return None
-        found = super().from_function(py_func, py_file)  # type: ignore[no-untyped-call]
-        if found is None and Path(numba.config.CACHE_DIR).is_dir():  # type: ignore[attr-defined]
+        locator = super().from_function(py_func, py_file)  # type: ignore[no-untyped-call]
+        if locator is None and Path(numba.config.CACHE_DIR).is_dir():  # type: ignore[attr-defined]
             return cls(py_func, py_file)  # type: ignore[no-untyped-call]
-        return found
+        return locator
 
 
 class BesideSources(_Stamped, caching.InTreeCacheLocator):
@@ -130,8 +130,8 @@ def closure_of(function: Any) -> tuple[Any, ...]:
 
 def sources(function: Any) -> set[Path]:
     """Files that a function and those in its closure stand in."""
-    found = {Path(function.__code__.co_filename)}
-    return found.union(*(sources(one) for one in closure_of(function) if hasattr(one, "__code__")))
+    files = {Path(function.__code__.co_filename)}
+    return files.union(*(sources(one) for one in closure_of(function) if hasattr(one, "__code__")))
 
 
 def description(function: Any) -> str:

@@ -81,8 +81,8 @@ def log(x: float) -> float:
     s = f / (2.0 + f)
     z = s * s
     w = z * z
-    rest = z * (_L1 + w * (_L3 + w * (_L5 + w * _L7))) + w * (_L2 + w * (_L4 + w * _L6))
-    return k * _LN2_HIGH - ((half - (s * (half + rest) + k * _LN2_LOW)) - f)
+    series = z * (_L1 + w * (_L3 + w * (_L5 + w * _L7))) + w * (_L2 + w * (_L4 + w * _L6))
+    return k * _LN2_HIGH - ((half - (s * (half + series) + k * _LN2_LOW)) - f)
 
 
 @kernel

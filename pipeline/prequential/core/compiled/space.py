@@ -61,9 +61,9 @@ class Space:
         if array.flags.c_contiguous:
             place[:] = array.reshape(-1).view(np.uint8)  # records, too: not field by field
             return place.view(array.dtype).reshape(array.shape)
-        found = place.view(array.dtype).reshape(array.shape)
-        found[...] = array
-        return found
+        copied = place.view(array.dtype).reshape(array.shape)
+        copied[...] = array
+        return copied
 
 
 def size_of(arrays: Iterable[Any]) -> int:

@@ -95,11 +95,11 @@ class Accounts:
 
     def load(self, arrays: Mapping[str, Any]) -> None:
         """Take over a snapshot's arrays by the names of `tables`; raises KeyError if one is missing."""
-        own = {name: array.copy() for name, array in arrays.items() if name.partition("|")[0] in _PARTS}
+        columns = {name: array.copy() for name, array in arrays.items() if name.partition("|")[0] in _PARTS}
         for name in _PARTS:
-            if not any(array.startswith(f"{name}|") for array in own):
+            if not any(array.startswith(f"{name}|") for array in columns):
                 continue  # a snapshot of a former version hasn't it
-            setattr(self, name, with_tables(getattr(self, name), own, f"{name}|"))
+            setattr(self, name, with_tables(getattr(self, name), columns, f"{name}|"))
 
     def part(self, models: Ints, segments: Ints, streams: Ints) -> Accounts:
         """A copy of what is known of these models, segments and streams (rows, (n,) int64), to be read only.

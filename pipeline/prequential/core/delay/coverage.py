@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel, of_rows
+from prequential.core.compiled.kernel import Floats, Ints, Ints32, grown, inner, kernel, of_rows
 from prequential.core.compiled.pool import (
     Pool,
     find,
@@ -141,10 +141,7 @@ def update(coverage: Coverage, events: Events, start: int, stop: int) -> Coverag
     [{'100ms': 0.3333333333333333, '1s': 0.6666666666666666}]
     """
     while True:
-        start = _update(
-            coverage.models, coverage.pool, coverage.cohorts.counts, events.kind, events.model, events.ts,
-            events.t1, start, stop,
-        )  # fmt: skip
+        start = _update(coverage, events, start, stop)
         if start == stop:
             return coverage
         pool = with_free_row(coverage.pool)
@@ -153,7 +150,7 @@ def update(coverage: Coverage, events: Events, start: int, stop: int) -> Coverag
 
 def take_out(coverage: Coverage, events: Events, stop: int) -> None:
     """Take waiting predictions out of the account, as if they hadn't been made: rows 0 to `stop` of a log."""
-    _take_out(coverage.models, coverage.pool, coverage.cohorts.counts, events.model, events.ts, stop)
+    _take_out(coverage, events, stop)
 
 
 def labelled(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, float]]:
@@ -220,8 +217,8 @@ def _new_sums() -> Ints:
 
 def part(coverage: Coverage, models: Ints) -> Coverage:
     """A copy of what is known of these models, for `curve` and `oldest`; nothing can be added to it."""
-    own = of_rows(coverage.models, models)
-    rows = int(own.cohorts.sum()) + 1
+    table = of_rows(coverage.models, models)
+    rows = int(table.cohorts.sum()) + 1
     pool = coverage.pool._replace(
         owner=np.zeros(0, dtype=np.int32),
         key=np.zeros(rows, dtype=np.int64),
@@ -230,8 +227,8 @@ def part(coverage: Coverage, models: Ints) -> Coverage:
     )
     cohorts = Cohorts(np.empty((rows, _SIZE), dtype=np.int64))
     counts = coverage.cohorts.counts
-    _copy_lists(coverage.pool, counts, models, own.first, pool.key, pool.next, cohorts.counts)
-    return Coverage(own, pool, cohorts)
+    _copy_lists(coverage.pool, counts, models, table.first, pool.key, pool.next, cohorts.counts)
+    return Coverage(table, pool, cohorts)
 
 
 def forget(coverage: Coverage, models: Iterable[int]) -> Coverage:
@@ -246,13 +243,13 @@ def forget(coverage: Coverage, models: Iterable[int]) -> Coverage:
 def without(coverage: Coverage, models: Ints) -> Coverage:
     """The tables without these models (rows); the cohorts of the others lie one behind the other."""
     kept = np.setdiff1d(np.arange(len(coverage.models.first)), models)
-    own, lists, cohorts = part(coverage, kept)
-    own.added[:] = own.met[:] = 0
+    table, lists, cohorts = part(coverage, kept)
+    table.added[:] = table.met[:] = 0
     rows = len(lists.key)
     owner = np.zeros(rows, dtype=np.int64)
-    owner[1:] = np.repeat(kept, own.cohorts[kept])
+    owner[1:] = np.repeat(kept, table.cohorts[kept])
     pool = pool_of(owner, lists.key, lists.next)
-    return Coverage(own, pool, grown(cohorts, len(pool.owner)))
+    return Coverage(table, pool, grown(cohorts, len(pool.owner)))
 
 
 @kernel
@@ -290,16 +287,14 @@ def _oldest(
 
 
 @kernel
-def _update(
-    models: Models, pool: Pool, counts: Ints, kinds: Bytes, of: Ints32, times: Ints, t1: Ints, start: int,
-    stop: int,
-) -> int:  # fmt: skip
-    """Follow columns of the log; returns the row before which the pool must grow, or `stop`."""
+def _update(coverage: Coverage, events: Events, start: int, stop: int) -> int:
+    """Follow the log; returns the row before which the pool must grow, or `stop`."""
+    models, pool, counts = coverage.models, coverage.pool, coverage.cohorts.counts
     for i in range(start, stop):
-        kind = kinds[i]
+        kind = events.kind[i]
         if kind > EXPIRED:
             continue
-        model, ts = np.int64(of[i]), times[i]
+        model, ts = np.int64(events.model[i]), events.ts[i]
         if models.width[model] == 0:
             continue
         number = ts // models.width[model]
@@ -322,18 +317,19 @@ def _update(
         models.waiting[model] -= 1
         counts[row, _WAITING] -= 1
         if kind == MET:
-            counts[row, _MET + position(BOUNDS_MS, t1[i] - ts)] += 1
+            counts[row, _MET + position(BOUNDS_MS, events.t1[i] - ts)] += 1
         elif kind == LATE:  # made after its label: it isn't of those that may get one
             counts[row, _MADE] -= 1
     return stop
 
 
 @kernel
-def _take_out(models: Models, pool: Pool, counts: Ints, of: Ints32, times: Ints, stop: int) -> None:
+def _take_out(coverage: Coverage, events: Events, stop: int) -> None:
     """Undo what `_update` does of a prediction that waits."""
+    models, pool, counts = coverage.models, coverage.pool, coverage.cohorts.counts
     for i in range(stop):
-        model = np.int64(of[i])
-        row = find(pool, model, times[i] // models.width[model])
+        model = np.int64(events.model[i])
+        row = find(pool, model, events.ts[i] // models.width[model])
         if row:
             models.waiting[model] -= 1
             counts[row, _WAITING] -= 1

@@ -298,13 +298,13 @@ def counters_of(expected: Expected, model: int) -> Counters:
     """What is known of a model that has a block."""
     shape, at = shape_of(expected.models, model), int(expected.models.block[model])
     j, k, b, losses = shape
-    found, count = [], expected.of_models.counts
+    counters, count = [], expected.of_models.counts
     last = (j, b, 1 + losses) if losses else (0,)
     for dimensions in ((j, b, k), (j, b), (j, k, BUCKETS), (j, k, LEVEL), last):
         end = at + int(np.prod(dimensions))
-        found.append(count[at:end].reshape(dimensions))
+        counters.append(count[at:end].reshape(dimensions))
         at = end
-    return Counters(*found)
+    return Counters(*counters)
 
 
 def levels_of(expected: Expected, model: int) -> Floats:
@@ -315,13 +315,13 @@ def levels_of(expected: Expected, model: int) -> Floats:
 def parts_of(shape: Shape, count: Any, at: int) -> list[Any]:
     """A period's counters as views: by stratum, then by slot, predicted, labelled and expired."""
     j, k = shape.predicted, shape.labels
-    found = []
+    parts = []
     for by in (shape.bins, SLOTS):
         for dimensions in ((j, by), (j, by, k), (j, by)):
             end = at + int(np.prod(dimensions))
-            found.append(count[at:end].reshape(dimensions))
+            parts.append(count[at:end].reshape(dimensions))
             at = end
-    return found
+    return parts
 
 
 # ---- periods

@@ -56,6 +56,29 @@ class Look(NamedTuple):
     coming: Floats  # (n, J, B): those of a stratum that wait and will have a label
 
 
+class _Model(NamedTuple):
+    """What is known of the model: its counters and the sizes by which they are found; times in ms."""
+
+    faded: Floats  # counters of all models, of which its own begin …
+    at: int  # … here
+    levels: int  # where its levels begin
+    predicted: int  # J
+    labels: int  # K
+    bins: int  # B
+    width: int  # of a period
+    horizon: int  # of labels
+    clock: int
+    closing: bool  # whether periods are final, and the levels learn from them
+
+
+class _Periods(NamedTuple):
+    """The periods that are looked at."""
+
+    counts: Ints32  # of all periods, of which those of one begin …
+    block: Ints  # … here, by period
+    number: Ints  # ts // width, by period
+
+
 class _Scratch(NamedTuple):
     """Room for what is computed on the way."""
 
@@ -77,42 +100,41 @@ def look(expected: Expected, model: int, rows: Ints32, clock: int, *, closing: b
     """
     j, k, b, _ = shape_of(expected.models, model)
     n = len(rows)
-    found = Look(np.zeros((n, j, k)), np.zeros((n, _COLUMNS)), np.zeros((n, j, b)))
+    result = Look(np.zeros((n, j, k)), np.zeros((n, _COLUMNS)), np.zeros((n, j, b)))
     scratch = _Scratch(
         np.zeros((j, b, k)), np.zeros((j, b)), np.zeros((SLOTS, j, k)), np.zeros((j, k)), np.zeros((j, k)),
         np.zeros((j, k, 2)), np.zeros(k), np.zeros((j, k, BUCKETS + 1)), np.zeros(BUCKETS + 1),
     )  # fmt: skip
-    times = int(expected.models.width[model]), int(expected.models.horizon[model]), clock
-    _look(
-        expected.of_models.counts, int(expected.models.block[model]), expected.of_periods.counts,
-        expected.periods.block[rows], expected.pool.key[rows], times, (j, k, b, closing), EDGES, scratch,
-        found,
+    models, at = expected.models, int(expected.models.block[model])
+    about = _Model(
+        expected.of_models.counts, at, at + j * b * (k + 1) + j * k * BUCKETS, j, k, b,
+        int(models.width[model]), int(models.horizon[model]), clock, closing,
     )  # fmt: skip
-    return found
+    periods = _Periods(
+        expected.of_periods.counts, expected.periods.block[rows], expected.pool.key[rows]
+    )
+    _look(about, periods, EDGES, scratch, result)
+    return result
 
 
 @kernel
 def _look(
-    faded: Floats, at: int, whole: Ints32, blocks: Ints, numbers: Ints, times: tuple[int, int, int],
-    about: tuple[int, int, int, bool], edges: Floats, scratch: _Scratch, found: Look,
-) -> None:  # fmt: skip
-    predicted, labels, bins, closing = about
-    width, horizon, clock = times
-    delays = at + predicted * bins * (labels + 1)
-    levels = delays + predicted * labels * BUCKETS
-    _calibrate(faded, at, predicted, labels, bins, scratch)
-    _add_up(faded, delays, predicted, labels, scratch)
+    model: _Model, periods: _Periods, edges: Floats, scratch: _Scratch, result: Look
+) -> None:
+    faded, predicted, labels, width = model.faded, model.predicted, model.labels, model.width
+    _calibrate(faded, model.at, predicted, labels, model.bins, scratch)
+    _add_up(faded, model.at + predicted * model.bins * (labels + 1), predicted, labels, scratch)
     for j in range(predicted):
         for k in range(labels):
-            level = levels + (j * labels + k) * LEVEL
+            level = model.levels + (j * labels + k) * LEVEL
             scratch.mean[j, k], scratch.variance[j, k] = faded[level + _MEAN], faded[level + _VARIANCE]
-    for i in range(len(blocks)):
-        start = numbers[i] * width
+    for i in range(len(periods.block)):
+        start = periods.number[i] * width
         for slot in range(SLOTS):
-            newest = max(0.0, float(clock - start - width * (slot + 1) // SLOTS))
-            oldest = max(0.0, float(clock - start - width * slot // SLOTS))
-            _share_arrived(predicted, labels, newest, oldest, horizon, edges, scratch, slot)
-        _expect(faded, levels, whole, blocks[i], predicted, labels, bins, closing, scratch, found, i)
+            newest = max(0.0, float(model.clock - start - width * (slot + 1) // SLOTS))
+            oldest = max(0.0, float(model.clock - start - width * slot // SLOTS))
+            _share_arrived(predicted, labels, newest, oldest, model.horizon, edges, scratch, slot)
+        _expect(model, periods.counts, periods.block[i], scratch, result, i)
 
 
 @inner
@@ -185,12 +207,12 @@ def _share_arrived(
 
 @inner
 def _expect(
-    faded: Floats, levels: int, whole: Ints32, block: int, predicted: int, labels: int, bins: int,
-    closing: bool, scratch: _Scratch, found: Look, i: int,
-) -> None:  # fmt: skip
-    """One period."""
-    about, cells = found.about, found.cells
-    labelled = _count(whole, block, predicted, labels, bins, scratch, found, i)
+    model: _Model, whole: Ints32, block: int, scratch: _Scratch, result: Look, i: int
+) -> None:
+    """One period, whose counts begin at `block` of those of all periods."""
+    faded, predicted, labels, bins = model.faded, model.predicted, model.labels, model.bins
+    about, cells = result.about, result.cells
+    labelled = _count(whole, block, predicted, labels, bins, scratch, result, i)
     met = block + predicted * bins
     n = about[i, EXPECTED]
     if n <= 0.0:
@@ -200,22 +222,22 @@ def _expect(
     for j in range(predicted):
         of_class = coming = excess = 0.0
         for b in range(bins):
-            coming += found.coming[i, j, b]
-            of_class += found.coming[i, j, b]
+            coming += result.coming[i, j, b]
+            of_class += result.coming[i, j, b]
             for k in range(labels):
                 of_class += whole[met + (j * bins + b) * labels + k]
         for k in range(labels):
-            level = levels + (j * labels + k) * LEVEL
-            calibrated = delta = doubt = chance = own = 0.0
+            level = model.levels + (j * labels + k) * LEVEL
+            calibrated = delta = doubt = chance = labelled_here = 0.0
             for b in range(bins):
-                m, here = scratch.shares[j, b, k], found.coming[i, j, b]
+                m, here = scratch.shares[j, b, k], result.coming[i, j, b]
                 for y in range(labels):
                     count = float(whole[met + (j * bins + b) * labels + y])
                     here += count
                     off = (1.0 if y == k else 0.0) - m
                     delta += count * scratch.weights[j, y, 0] * off
                     doubt += count * scratch.weights[j, y, 1] * off * off
-                own += whole[met + (j * bins + b) * labels + k]
+                labelled_here += whole[met + (j * bins + b) * labels + k]
                 calibrated += here * m
                 chance += here * m * (1.0 - m)
             calibrated, delta = calibrated / n, delta / n
@@ -226,7 +248,7 @@ def _expect(
                 delta, doubt = 0.0, 1.0
             else:
                 doubt += chance / labelled
-            if closing:
+            if model.closing:
                 if labelled >= _FEW:
                     _learn(faded, level, delta, doubt, chance)
                 continue
@@ -238,7 +260,7 @@ def _expect(
             value = calibrated + mean + believed * off
             weight += believed * of_class / (n * labels)
             variance += believed * doubt / labels
-            cells[i, j, k] = max(0.0, n * value - own)
+            cells[i, j, k] = max(0.0, n * value - labelled_here)
             excess += cells[i, j, k]
             scratch.row[k] = calibrated
             if surprised:
@@ -246,7 +268,7 @@ def _expect(
             gain = spread / (spread + doubt + chance)
             scratch.mean[j, k] = mean + gain * off
             scratch.variance[j, k] = spread * (1.0 - gain)
-        if not closing:
+        if not model.closing:
             _spread(cells, i, j, labels, coming, excess, scratch.row)
             for k in range(labels):
                 for b in range(bins):
@@ -256,7 +278,7 @@ def _expect(
 
 @inner
 def _count(
-    whole: Ints32, block: int, predicted: int, labels: int, bins: int, scratch: _Scratch, found: Look, i: int
+    whole: Ints32, block: int, predicted: int, labels: int, bins: int, scratch: _Scratch, result: Look, i: int
 ) -> float:
     """What has come and what will come of a period, and weights of what has come; returns the former."""
     met, gone = block + predicted * bins, block + predicted * bins * (labels + 1)
@@ -267,11 +289,11 @@ def _count(
         for k in range(labels):
             count = inverse = doubt = 0.0
             for slot in range(SLOTS):
-                own = float(whole[slots_met + (j * SLOTS + slot) * labels + k])
+                arrived = float(whole[slots_met + (j * SLOTS + slot) * labels + k])
                 share = min(1.0, max(_LEAST_SHARE, scratch.arrived[slot, j, k]))
-                count += own
-                inverse += own / share
-                doubt += own * (1.0 - share) / (share * share)
+                count += arrived
+                inverse += arrived / share
+                doubt += arrived * (1.0 - share) / (share * share)
             scratch.weights[j, k, 0] = inverse / count if count > 0.0 else 0.0
             scratch.weights[j, k, 1] = doubt / count if count > 0.0 else 0.0
             labelled += count
@@ -292,10 +314,10 @@ def _count(
                     if later > 0.0:
                         come += there / of_class * (later / (later + scratch.lost[j, b]))
                 waiting += wait
-            found.coming[i, j, b] = wait * come
+            result.coming[i, j, b] = wait * come
             expected += wait * come
-    found.about[i, LABELLED], found.about[i, WAITING] = labelled, waiting
-    found.about[i, EXPECTED] = labelled + expected
+    result.about[i, LABELLED], result.about[i, WAITING] = labelled, waiting
+    result.about[i, EXPECTED] = labelled + expected
     return labelled
 
 

@@ -148,15 +148,15 @@ def _update(expected: Expected, edges: Floats, events: Events, start: int, stop:
             delay = float(events.t1[i] - events.ts[i]) / float(models.horizon[model])
             faded[delays + (j * labels + k) * BUCKETS + bucket_of(edges, delay)] += 1.0
             if losses and events.scored[i] & HAS_SCORE:
-                own = delays + predicted * labels * (BUCKETS + LEVEL) + stratum * (1 + losses)
-                faded[own] += 1.0
+                sums = delays + predicted * labels * (BUCKETS + LEVEL) + stratum * (1 + losses)
+                faded[sums] += 1.0
                 if layout == NUMBERS:
-                    faded[own + 1] += abs(events.error[i])
-                    faded[own + 2] += events.error[i] * events.error[i]
-                    faded[own + 3] += events.error[i]
+                    faded[sums + 1] += abs(events.error[i])
+                    faded[sums + 2] += events.error[i] * events.error[i]
+                    faded[sums + 3] += events.error[i]
                 else:
-                    faded[own + 1] += events.log_loss[i]
-                    faded[own + 2] += events.brier[i]
+                    faded[sums + 1] += events.log_loss[i]
+                    faded[sums + 2] += events.brier[i]
             models.outcomes[model] += 1
             if models.outcomes[model] % FADE_EVERY == 0:
                 _fade(faded, at, predicted, labels, bins, losses)
@@ -176,27 +176,27 @@ def _update(expected: Expected, edges: Floats, events: Events, start: int, stop:
                 wants[0] = _PERIOD
                 return i
             continue
-        own = periods.block[row]
-        if own == 0:
+        first = periods.block[row]
+        if first == 0:
             continue
         slot = (events.ts[i] - number * width) * SLOTS // width
         for part in range(2):
             by = bins if part == 0 else SLOTS
             place = j * (bins if part == 0 else SLOTS) + (b if part == 0 else slot)
             if kind == WAITS:
-                whole[own + place] += 1
+                whole[first + place] += 1
             elif kind == LATE:
-                whole[own + place] -= 1
+                whole[first + place] -= 1
             elif kind == EXPIRED:
-                whole[own + predicted * by * (1 + labels) + place] += 1
+                whole[first + predicted * by * (1 + labels) + place] += 1
             else:
-                cell = own + predicted * by + place * labels
+                cell = first + predicted * by + place * labels
                 if kind == MET:
                     whole[cell + k] += 1
                 elif whole[cell + k]:  # else it met its label when nothing was followed yet
                     whole[cell + k] -= 1
                     whole[cell + revised] += 1
-            own += predicted * by * (labels + 2)
+            first += predicted * by * (labels + 2)
     return stop
 
 
@@ -224,14 +224,14 @@ def _widen(expected: Expected, model: int) -> Expected:
     merged = models.layout[model] == EIGHT
     models.layout[model] = RIGHT_WRONG if merged else models.layout[model] + 1
     expected = begin(expected, model)
-    shape, own = shape_of(models, model), counters_of(expected, model)
-    _move(own.classes, counters[0], 2, merged)
-    _move(own.expired, counters[1], None, merged)
-    _move(own.delays, counters[2], 1, merged)
+    shape, wider = shape_of(models, model), counters_of(expected, model)
+    _move(wider.classes, counters[0], 2, merged)
+    _move(wider.expired, counters[1], None, merged)
+    _move(wider.delays, counters[2], 1, merged)
     if not merged:
-        own.levels[: before.predicted, : before.labels] = counters[3]
+        wider.levels[: before.predicted, : before.labels] = counters[3]
     if shape.losses:
-        _move(own.losses, counters[4], None, merged)
+        _move(wider.losses, counters[4], None, merged)
     size = int(models.size[model])
     for row in rows_of(expected, model).tolist():
         at = int(expected.periods.block[row])
@@ -257,6 +257,6 @@ def _move(to: Any, counts: Any, labels: int | None, merged: bool) -> None:
         if labels is None:
             to[0] += counts[j]
             continue
-        own, target = np.moveaxis(counts[j], labels - 1, 0), np.moveaxis(to[0], labels - 1, 0)
-        for k in range(len(own)):
-            target[int(k == j)] += own[k]
+        former, target = np.moveaxis(counts[j], labels - 1, 0), np.moveaxis(to[0], labels - 1, 0)
+        for k in range(len(former)):
+            target[int(k == j)] += former[k]

@@ -156,10 +156,10 @@ def quantiles(latencies: Latencies, streams: Ints) -> list[dict[str, int]]:
     ----------
     Masson, Rim, Lee: DDSketch, VLDB 2019, doi:10.14778/3352063.3352135.
     """
-    found = np.zeros((len(streams), len(_SHARES)), dtype=np.int64)
+    values = np.zeros((len(streams), len(_SHARES)), dtype=np.int64)
     labels = np.zeros(len(streams), dtype=np.int64)
-    _quantiles(latencies, streams, _SHARES, found, labels)
-    return _named(found, labels)
+    _quantiles(latencies, streams, _SHARES, values, labels)
+    return _named(values, labels)
 
 
 def recent_quantiles(latencies: Latencies, streams: Ints) -> list[dict[str, int]]:
@@ -172,35 +172,35 @@ def recent_quantiles(latencies: Latencies, streams: Ints) -> list[dict[str, int]
     >>> quantiles(latencies, first)[0]["p50"], recent_quantiles(latencies, first)[0]["p50"]
     (4965, 30932)
     """
-    found = np.zeros((len(streams), len(_SHARES)), dtype=np.int64)
+    values = np.zeros((len(streams), len(_SHARES)), dtype=np.int64)
     labels = np.zeros(len(streams), dtype=np.int64)
-    _recent_quantiles(latencies, streams, _SHARES, found, labels)
-    return _named(found, labels)
+    _recent_quantiles(latencies, streams, _SHARES, values, labels)
+    return _named(values, labels)
 
 
-def _named(found: Ints, labels: Ints) -> list[dict[str, int]]:
-    return [dict(zip(QUANTILES, row)) if some else {} for row, some in zip(found.tolist(), labels.tolist())]
+def _named(values: Ints, labels: Ints) -> list[dict[str, int]]:
+    return [dict(zip(QUANTILES, row)) if some else {} for row, some in zip(values.tolist(), labels.tolist())]
 
 
 def part(latencies: Latencies, streams: Ints) -> Latencies:
     """A copy of what is known of these streams, to be read only."""
-    own = of_rows(latencies.streams, streams)
-    return latencies._replace(streams=own, bins=_bins_of(latencies, own, streams))
+    table = of_rows(latencies.streams, streams)
+    return latencies._replace(streams=table, bins=_bins_of(latencies, table, streams))
 
 
 def of_streams(latencies: Latencies, streams: Sequence[int]) -> Latencies:
     """A copy of what is known of these streams, in rows from 0 on, in this order."""
-    own = taken(latencies.streams, np.array(streams, dtype=np.int64))
-    bins = _bins_of(latencies, own, slice(None))
-    return Latencies(own, bins, np.array([len(bins.counts)], dtype=np.int64))
+    table = taken(latencies.streams, np.array(streams, dtype=np.int64))
+    bins = _bins_of(latencies, table, slice(None))
+    return Latencies(table, bins, np.array([len(bins.counts)], dtype=np.int64))
 
 
-def _bins_of(latencies: Latencies, own: Streams, rows: Ints | slice) -> Bins:
+def _bins_of(latencies: Latencies, table: Streams, rows: Ints | slice) -> Bins:
     """The blocks that these rows have, alone; the rows are told their places."""
-    blocks = own.block[rows], own.recent_block[rows]
+    blocks = table.block[rows], table.recent_block[rows]
     # None is none of the copy's, too.
     used = np.unique(np.concatenate(([0], *(some.ravel() for some in blocks))))
-    own.block[rows], own.recent_block[rows] = (np.searchsorted(used, some) for some in blocks)
+    table.block[rows], table.recent_block[rows] = (np.searchsorted(used, some) for some in blocks)
     return taken(latencies.bins, used)
 
 
@@ -283,22 +283,22 @@ def _update(latencies: Latencies, streams: Ints32, values: Ints, clocks: Ints, s
 
 
 @kernel
-def _quantiles(latencies: Latencies, streams: Ints, shares: Floats, found: Ints, labels: Ints) -> None:
+def _quantiles(latencies: Latencies, streams: Ints, shares: Floats, values: Ints, labels: Ints) -> None:
     for i in range(len(streams)):
-        labels[i] = _of_life(latencies, streams[i], shares, found[i])
+        labels[i] = _of_life(latencies, streams[i], shares, values[i])
 
 
 @kernel
 def _recent_quantiles(
-    latencies: Latencies, streams: Ints, shares: Floats, found: Ints, labels: Ints
+    latencies: Latencies, streams: Ints, shares: Floats, values: Ints, labels: Ints
 ) -> None:
     for i in range(len(streams)):
-        labels[i] = _of_late(latencies, streams[i], shares, found[i])
+        labels[i] = _of_late(latencies, streams[i], shares, values[i])
 
 
 @inner
-def _of_life(latencies: Latencies, stream: int, shares: Floats, found: Ints) -> int:
-    """Put the quantile of each share, ascending, into `found`; returns the number of labels."""
+def _of_life(latencies: Latencies, stream: int, shares: Floats, values: Ints) -> int:
+    """Put the quantile of each share, ascending, into `values`; returns the number of labels."""
     table, bins = latencies.streams, latencies.bins.counts
     labels = 0
     for bound in range(table.counts.shape[1]):
@@ -306,7 +306,7 @@ def _of_life(latencies: Latencies, stream: int, shares: Floats, found: Ints) -> 
     zeros = table.zeros[stream]
     quantile, running = 0, 0
     while quantile < len(shares) and shares[quantile] * (labels - 1) < zeros:
-        found[quantile] = 0
+        values[quantile] = 0
         quantile += 1
     for number in range(_BLOCKS):
         block = table.block[stream, number]
@@ -315,20 +315,20 @@ def _of_life(latencies: Latencies, stream: int, shares: Floats, found: Ints) -> 
         for i in range(_BLOCK):
             running += bins[block, i]
             while quantile < len(shares) and running > shares[quantile] * (labels - 1) - zeros:
-                found[quantile] = _VALUES[(number << _BITS) + i]
+                values[quantile] = _VALUES[(number << _BITS) + i]
                 quantile += 1
     return labels
 
 
 @inner
-def _of_late(latencies: Latencies, stream: int, shares: Floats, found: Ints) -> int:
+def _of_late(latencies: Latencies, stream: int, shares: Floats, values: Ints) -> int:
     """The same of both generations together."""
     table, bins = latencies.streams, latencies.bins.counts
     labels = table.recent[stream, 0] + table.recent[stream, 1]
     running = table.recent_zeros[stream, 0] + table.recent_zeros[stream, 1]
     quantile = 0
     while quantile < len(shares) and running > shares[quantile] * (labels - 1):
-        found[quantile] = 0
+        values[quantile] = 0
         quantile += 1
     for number in range(_RECENT_BLOCKS):
         one, other = table.recent_block[stream, 0, number], table.recent_block[stream, 1, number]
@@ -338,6 +338,6 @@ def _of_late(latencies: Latencies, stream: int, shares: Floats, found: Ints) -> 
             running += bins[one, i] if one else 0
             running += bins[other, i] if other else 0
             while quantile < len(shares) and running > shares[quantile] * (labels - 1):
-                found[quantile] = _RECENT_VALUES[(number << _BITS) + i]
+                values[quantile] = _RECENT_VALUES[(number << _BITS) + i]
                 quantile += 1
     return labels

@@ -127,6 +127,19 @@ class PeriodTables(NamedTuple):
     sums_used: Ints
 
 
+class _Question(NamedTuple):
+    """What is due of a model; times in ms."""
+
+    model: int
+    clock: int  # of its stream
+    forgotten: int  # periods before this number can have no label, nor a revision, any more …
+    begin: int  # … and those before this one are forgotten
+    expected: float  # share of predictions that get a label at all; NaN: it isn't known
+    everything: bool  # whether all periods are looked at, not only those that changed
+    all_news: bool  # whether the least change is enough
+    many: bool  # whether there are so many that clocks have been wrong
+
+
 class PeriodState(NamedTuple):
     """What a message says of a period. Times in ms; shares of the period's predictions."""
 
@@ -272,12 +285,10 @@ def due(
     if everything:
         models.next[model], models.expected[model] = _NEVER, share
     models.changed[model] = 0
-    found = np.empty(int(models.periods[model]), dtype=np.int32)
-    count = _due(
-        models, tables.pool, tables.periods, tables.cell_pool, tables.sums.next, tables.sums_used,
-        (model, clock, forgotten, begin), share, (everything, all_news, many), found,
-    )  # fmt: skip
-    return [_state_of(tables, row, width, expected) for row in found[:count].tolist()]
+    rows = np.empty(int(models.periods[model]), dtype=np.int32)
+    question = _Question(model, clock, forgotten, begin, share, everything, all_news, many)
+    count = _due(tables, question, rows)
+    return [_state_of(tables, row, width, expected) for row in rows[:count].tolist()]
 
 
 def asked(tables: PeriodTables, model: int, number: int, expected: float | None) -> PeriodState | None:
@@ -388,14 +399,14 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
             continue
         label = np.int64(events.label[i])
         # What comes with label and prediction: see `_cells_of`.
-        rest = np.int64(events.prediction[i]) << 2 | np.int64(events.bits[i])
-        cell = find(cell_pool, row, label << 18 | rest)
+        pair = np.int64(events.prediction[i]) << 2 | np.int64(events.bits[i])
+        cell = find(cell_pool, row, label << 18 | pair)
         if kind == REVISED:
             if cell == 0 or cells.counts[cell] == 0:  # it met its label when there were no periods yet
                 continue
             cells.counts[cell] -= 1
             label = np.int64(events.revised[i])
-            cell = find(cell_pool, row, label << 18 | rest)
+            cell = find(cell_pool, row, label << 18 | pair)
             periods.state[row, _REVISIONS] += 1
         else:
             periods.state[row, _LABELLED] += 1
@@ -403,37 +414,37 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
             periods.known[row] |= events.known[i]
         periods.state[row, _CORRECTIONS] += final
         if cell == 0:
-            cell = insert(cell_pool, periods.first_cell, row, label << 18 | rest)
+            cell = insert(cell_pool, periods.first_cell, row, label << 18 | pair)
             periods.cells[row] += 1
             cells.counts[cell] = 0
         cells.counts[cell] += 1
         if kind == MET and events.scored[i]:
-            own = np.int64(periods.sums[row])
-            if own == 0:
-                own = used[1]
-                if own:
-                    used[1] = sums.next[own]
+            sums_row = np.int64(periods.sums[row])
+            if sums_row == 0:
+                sums_row = used[1]
+                if sums_row:
+                    used[1] = sums.next[sums_row]
                 else:
-                    own = used[0]
-                    used[0] = own + 1
-                periods.sums[row] = own
+                    sums_row = used[0]
+                    used[0] = sums_row + 1
+                periods.sums[row] = sums_row
                 for column in range(SIZE):
-                    sums.sums[own, column] = 0.0
+                    sums.sums[sums_row, column] = 0.0
                 for column in range(4):
-                    sums.spread[own, column] = 0.0
+                    sums.spread[sums_row, column] = 0.0
             right = 1.0 if label == events.prediction[i] else 0.0
             if events.scored[i] & HAS_SCORE:
                 if models.numbers[model]:
-                    _add_number(sums.sums, sums.spread, own, events.error[i], events.value[i])
+                    _add_number(sums.sums, sums.spread, sums_row, events.error[i], events.value[i])
                 else:
                     _add_probabilities(
-                        sums.sums, own, events.log_loss[i], events.brier[i], events.confidence[i], right
+                        sums.sums, sums_row, events.log_loss[i], events.brier[i], events.confidence[i], right
                     )
             if events.scored[i] & HAS_WEIGHT:
                 weight = events.weight[i]
-                sums.sums[own, WEIGHT] += weight
-                sums.sums[own, WEIGHT_RIGHT] += weight * right
-                sums.sums[own, WEIGHT_SQUARED] += weight * weight
+                sums.sums[sums_row, WEIGHT] += weight
+                sums.sums[sums_row, WEIGHT_RIGHT] += weight * right
+                sums.sums[sums_row, WEIGHT_SQUARED] += weight * weight
     return stop
 
 
@@ -464,9 +475,9 @@ def _add_number(sums: Floats, spread: Floats, row: int, error: float, y: float) 
     sums[row, BIAS] += error
     spread[row, _N] += 1.0
     apart = y - spread[row, _MEAN] - spread[row, _REST]
-    rest = spread[row, _REST] + apart / spread[row, _N]
-    mean = spread[row, _MEAN] + rest
-    spread[row, _REST] = rest - (mean - spread[row, _MEAN])
+    step = spread[row, _REST] + apart / spread[row, _N]
+    mean = spread[row, _MEAN] + step
+    spread[row, _REST] = step - (mean - spread[row, _MEAN])
     spread[row, _MEAN] = mean
     spread[row, _TOTAL] += apart * (y - mean - spread[row, _REST])
 
@@ -475,13 +486,10 @@ def _add_number(sums: Floats, spread: Floats, row: int, error: float, y: float) 
 
 
 @kernel
-def _due(
-    models: Models, pool: Pool, periods: Periods, cell_pool: Pool, next_sums: Ints32, sums_used: Ints,
-    about: tuple[int, int, int, int], expected: float, which: tuple[bool, bool, bool], found: Ints32,
-) -> int:  # fmt: skip
-    """Put the rows of the periods to report into `found`, in order of time; returns how many there are."""
-    model, clock, forgotten, begin = about
-    everything, all_news, many = which
+def _due(tables: PeriodTables, question: _Question, rows: Ints32) -> int:
+    """Put the rows of the periods to report into `rows`, in order of time; returns how many there are."""
+    models, pool, periods, cell_pool, _, sums, sums_used = tables
+    model, clock, forgotten, begin, expected, everything, all_news, many = question
     width, horizon, settle = models.width[model], models.horizon[model], models.settle[model]
     state, reported = periods.state, periods.reported
     count = 0
@@ -503,15 +511,15 @@ def _due(
                 for column in range(_COLUMNS):
                     reported[row, column] = state[row, column]
                 periods.is_reported[row] = 1
-                found[count] = row
+                rows[count] = row
                 count += 1
             if number < forgotten or (many and number * width > clock):
                 models.periods[model] -= 1
                 remove_all(cell_pool, np.int64(periods.first_cell[row]))
-                own = periods.sums[row]
-                if own:
-                    next_sums[own] = sums_used[1]
-                    sums_used[1] = own
+                freed = periods.sums[row]
+                if freed:
+                    sums.next[freed] = sums_used[1]
+                    sums_used[1] = freed
                 leaves = number < begin
                 periods.dropped[row] = 1
             elif clock < end:
@@ -525,7 +533,7 @@ def _due(
         else:
             previous = row
             row = np.int64(pool.next[row])
-    _sort(pool.key, found, count)
+    _sort(pool.key, rows, count)
     return count
 
 

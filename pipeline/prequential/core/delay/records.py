@@ -86,10 +86,10 @@ def new_said(rows: int) -> Said:
 
 def new_records(rows: int) -> Records:
     """Nothing was graded."""
-    of = (rows, len(MATURITIES))
+    shape = (rows, len(MATURITIES))
     return Records(
-        np.zeros((*of, FINALS), dtype=np.float32), np.zeros(of, dtype=np.int64), np.zeros(of),
-        np.zeros((*of, 3)), np.zeros((*of, 3), dtype=np.int64), np.zeros(rows),
+        np.zeros((*shape, FINALS), dtype=np.float32), np.zeros(shape, dtype=np.int64), np.zeros(shape),
+        np.zeros((*shape, 3)), np.zeros((*shape, 3), dtype=np.int64), np.zeros(rows),
     )  # fmt: skip
 
 

@@ -95,9 +95,9 @@ def update(selection: Selection, events: Events, start: int, stop: int) -> Selec
 
 def part(selection: Selection, models: Ints, segments: Ints) -> Selection:
     """A copy of what is known of these models and (rows of) segments, to be read only."""
-    own = of_rows(selection.models, models)
-    classes = _classes_of(selection, own, models)
-    return selection._replace(models=own, classes=classes, segments=of_rows(selection.segments, segments))
+    table = of_rows(selection.models, models)
+    classes = _classes_of(selection, table, models)
+    return selection._replace(models=table, classes=classes, segments=of_rows(selection.segments, segments))
 
 
 def forget(selection: Selection, models: Iterable[int], segments: Ints) -> Selection:
@@ -111,12 +111,12 @@ def forget(selection: Selection, models: Iterable[int], segments: Ints) -> Selec
     return selection
 
 
-def _classes_of(selection: Selection, own: Models, models: Ints) -> Counts:
+def _classes_of(selection: Selection, table: Models, models: Ints) -> Counts:
     """The counts by class of these models, one behind the other; the models are told where."""
-    lengths = own.capacity[models].astype(np.int64)
+    lengths = table.capacity[models].astype(np.int64)
     starts = np.cumsum(lengths) - lengths
-    rows = np.repeat(own.block[models] - starts, lengths) + np.arange(int(lengths.sum()))
-    own.block[models] = starts
+    rows = np.repeat(table.block[models] - starts, lengths) + np.arange(int(lengths.sum()))
+    table.block[models] = starts
     return taken(selection.classes, rows)
 
 
@@ -148,9 +148,9 @@ def indices(selection: Selection, models: Ints) -> list[float | None]:
     Of models (rows), (n,) int64; None without labels, or where all predictions have one. See
     `stability_index`.
     """
-    found = np.zeros(len(models))
-    _indices(selection.models.block, selection.models.capacity, selection.classes.counts, models, found)
-    return [None if value != value else value for value in found.tolist()]
+    values = np.zeros(len(models))
+    _indices(selection.models.block, selection.models.capacity, selection.classes.counts, models, values)
+    return [None if value != value else value for value in values.tolist()]
 
 
 def segment_index(selection: Selection, rows: slice | list[int]) -> float | None:
@@ -175,11 +175,11 @@ def stability_index(counts: Ints) -> float | None:
 
 
 @kernel
-def _indices(block: Ints, capacity: Ints32, counts: Ints, models: Ints, found: Floats) -> None:
+def _indices(block: Ints, capacity: Ints32, counts: Ints, models: Ints, values: Floats) -> None:
     """The index of each model's classes."""
     for i in range(len(models)):
         start = np.int64(block[models[i]])
-        found[i] = _stability_index(counts[start : start + capacity[models[i]]])
+        values[i] = _stability_index(counts[start : start + capacity[models[i]]])
 
 
 @kernel

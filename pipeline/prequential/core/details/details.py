@@ -74,13 +74,13 @@ def details_of(
     if not totals.n:
         return {}
     one = None if positive == NO_POSITIVE else binary(totals.n, matrix, positive)
-    found: dict[str, Any] = {}
+    details: dict[str, Any] = {}
     if "per_class" in names:
-        found["per_class"] = _by_class(totals, matrix, class_names)
+        details["per_class"] = _by_class(totals, matrix, class_names)
     if "normalised" in names and one is not None and whole:
-        found["normalised"] = _normalised(one)
+        details["normalised"] = _normalised(one)
     if "class_ratio" in names and one is not None:
-        found["class_ratio"] = _class_ratio(one, totals.n)
+        details["class_ratio"] = _class_ratio(one, totals.n)
     if pairs:
         correlations = {sign: autocorrelation(pairs[sign]) for sign in _SIGNS}
         if "intervals" in names:
@@ -88,16 +88,16 @@ def details_of(
             worth = {sign: shrunk(size, r) / totals.n for sign, r in correlations.items()}
             of_errors = min(worth[WRONG], error_worth(pairs[CELL], pairs[WRONG]) * size / totals.n)
             worth[CELL] = min(worth[WRONG], precision_worth(pairs[CELL]) * size / totals.n)
-            found["intervals"] = _intervals(totals, one, worth, of_errors, known)
+            details["intervals"] = _intervals(totals, one, worth, of_errors, known)
         if "dependence" in names:
             size = effective(float(np.sum(pairs[WRONG])), True)
-            found["dependence"] = _error_dependence(correlations[WRONG], size)
-    return found
+            details["dependence"] = _error_dependence(correlations[WRONG], size)
+    return details
 
 
 def _by_class(totals: Totals, matrix: Classes, names: list[str]) -> dict[str, dict[str, float]]:
     """`precision`, `recall`, `f1` and `support` (labels) of each class present, where they have a value."""
-    found = {}
+    by_class = {}
     for code, name in enumerate(names):
         if code >= len(matrix.labels) or not (matrix.labels[code] or matrix.predictions[code]):
             continue
@@ -107,8 +107,8 @@ def _by_class(totals: Totals, matrix: Classes, names: list[str]) -> dict[str, di
             value, reason = measure(one)
             if not REASONS[reason]:
                 values[measure.__name__] = value
-        found[name] = values
-    return found
+        by_class[name] = values
+    return by_class
 
 
 def _normalised(one: Binary) -> dict[str, float]:
@@ -143,7 +143,7 @@ def _intervals(
     if one is not None:
         shares["recall"] = one.tp, one.tp + one.fn, worth[WRONG]
         shares["specificity"] = one.tn, one.tn + one.fp, worth[WRONG]
-    found = {
+    intervals = {
         name: wilson(min(1.0, part / whole), whole * each)
         for name, (part, whole, each) in shares.items()
         if whole
@@ -151,8 +151,8 @@ def _intervals(
     if one is not None and one.tp + one.fp:
         predicted = one.tp + one.fp
         share = min(1.0, one.tp / predicted)
-        found["precision"] = wilson(share, less_one(predicted * worth[CELL]))
-    return found
+        intervals["precision"] = wilson(share, less_one(predicted * worth[CELL]))
+    return intervals
 
 
 def _error_dependence(correlation: float | None, size: float) -> dict[str, float]:

@@ -100,8 +100,8 @@ def class_ratio_gradients(tp: float, fn: float, fp: float, tn: float) -> dict[st
     >>> class_ratio_gradients(0, 0, 0, 100)
     {'accuracy': 0.0}
     """
-    found = {measure: class_ratio_gradient(measure, tp, fn, fp, tn) for measure in GRADIENTS}
-    return {measure: value for measure, value in found.items() if value is not None}
+    gradients = {measure: class_ratio_gradient(measure, tp, fn, fp, tn) for measure in GRADIENTS}
+    return {measure: value for measure, value in gradients.items() if value is not None}
 
 
 def moves_with_class_ratio(tp: float, fn: float, fp: float, tn: float) -> list[str]:

@@ -25,7 +25,7 @@ class Increments:
 
     >>> increments = Increments(highest=2)
     >>> increments.update_many(np.array([0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 1, 1]))
-    >>> increments.of(0)
+    >>> increments.values(0)
     [0.0833..., -0.0833...]
     """
 
@@ -80,7 +80,7 @@ class Increments:
         whole = same + sum(self._counts(self._other, i, length))
         return same / whole if whole else None
 
-    def of(self, i: int) -> list[float | None]:
+    def values(self, i: int) -> list[float | None]:
         """Δ_i(1) … Δ_i(highest), None where undefined."""
         given = [self.given(i, length) for length in range(self.highest + 1)]
         return [

@@ -46,21 +46,21 @@ class LabelDependence:
             `majority_share` and `persistence` (shares), `repeat` and `increments` by class name, and
             `recent`, the test on the latest labels.
         """
-        found: dict[str, Any] = {
+        report: dict[str, Any] = {
             "majority_share": self._transitions.majority_share,
             "persistence": self._transitions.persistence,
         }
         repeats = {name: self._transitions.repeat(code) for code, name in enumerate(names)}
-        found["repeat"] = {name: value for name, value in repeats.items() if value is not None}
+        report["repeat"] = {name: value for name, value in repeats.items() if value is not None}
         known = [(code, name) for code, name in enumerate(names) if self._transitions.prior(code)]
-        increments = {name: self._increments.of(code) for code, name in known}
+        increments = {name: self._increments.values(code) for code, name in known}
         # What isn't defined yet are the highest orders: of the class, so many in a row haven't been seen.
         defined = {name: [v for v in some if v is not None] for name, some in increments.items()}
-        found["increments"] = {name: some for name, some in defined.items() if some}
+        report["increments"] = {name: some for name, some in defined.items() if some}
         test = self._recent.test()
         if test is not None:
-            found["recent"] = test._asdict()
-        return {name: value for name, value in found.items() if value is not None}
+            report["recent"] = test._asdict()
+        return {name: value for name, value in report.items() if value is not None}
 
     def snapshot(self) -> list[object]:
         """The snapshots of transitions, increments and recent labels, for `restore`."""

@@ -128,8 +128,8 @@ def _in_half_plane(width: int, height: int, a: int, b: int, c: int) -> int:
         return (last + 1) * (height + 1)
     full = c - b * height  # if >= 0, columns up to full // a are full
     columns = 0 if full < 0 else min(width, full // a) + 1 if a else width + 1
-    rest = last + 1 - columns
-    return columns * (height + 1) + rest + _floor_sum(rest, b, a, c - a * last)
+    beyond = last + 1 - columns
+    return columns * (height + 1) + beyond + _floor_sum(beyond, b, a, c - a * last)
 
 
 def _floor_sum(count: int, m: int, a: int, b: int) -> int:

@@ -43,9 +43,9 @@ class Notes:
     def copy_stage(self, row: int, source: str, target: str) -> None:
         """Let what is noted of an entity's stage `target` be as of its stage `source`."""
         kept = {key: since for key, since in self.worse.get(row, {}).items() if key[0] != target}
-        own = {(target, *key[1:]): since for key, since in kept.items() if key[0] == source}
-        if kept or own:
-            self.worse[row] = kept | own  # type: ignore[operator]
+        copied = {(target, *key[1:]): since for key, since in kept.items() if key[0] == source}
+        if kept or copied:
+            self.worse[row] = kept | copied  # type: ignore[operator]
         for what in list(self.started_empty.get(row, ())):
             if what == f"stage {source}" or what.startswith(f"{source} "):
                 self.note_empty(row, what.replace(source, target, 1))
@@ -55,6 +55,6 @@ class Notes:
         return {
             "labels": [[row, labels.snapshot()] for row, labels in self.labels.items()],
             "reported": [[row, *counts] for row, counts in self.reported.items()],
-            "worse": [[row, *key, since] for row, of in self.worse.items() for key, since in of.items()],
+            "worse": [[row, *key, since] for row, keys in self.worse.items() for key, since in keys.items()],
             "started_empty": [[row, list(what)] for row, what in self.started_empty.items()],
         }

@@ -89,18 +89,19 @@ def threshold_for(
 
 @inner
 def calibrated(
-    sums: Floats, q: int, kind: int, drift: float, standardised: bool, up: bool, down: bool, apart: float,
+    sums: Floats, kind: int, drift: float, standardised: bool, up: bool, down: bool, apart: float,
     before: float,
 ) -> float:  # fmt: skip
-    """The threshold of sequence `q` from now on, `before` until now (0: the configured one).
+    """The threshold of a sequence with these sums from now on, `before` until now (0: the configured one).
 
     That of all its losses; and after an alarm, which may have been one of a real change, at least that of the
     losses since: those of a model that has become worse vary more.
     """
-    found = threshold_for(sums[q, :SUMS], kind, drift, standardised, up, down, apart)
-    if found == 0.0:
+    threshold = threshold_for(sums[:SUMS], kind, drift, standardised, up, down, apart)
+    if threshold == 0.0:
         # A ratio goes up and down the more the fewer errors there are.
         return max(before, highest_ratio_threshold(apart)) if kind == RATIO else before
-    if _SOME <= sums[q, SUMS] < sums[q, 0]:
-        found = max(found, threshold_for(sums[q, SUMS:], kind, drift, standardised, up, down, apart))
-    return found
+    if _SOME <= sums[SUMS] < sums[0]:
+        latest = threshold_for(sums[SUMS:], kind, drift, standardised, up, down, apart)
+        threshold = max(threshold, latest)
+    return threshold

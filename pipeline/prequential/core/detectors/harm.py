@@ -39,7 +39,7 @@ from typing import Any, NamedTuple
 
 from prequential.core.cohorts.blocks import LENGTHS, Blocks, clear, inflation
 from prequential.core.cohorts.blocks import add as add_block
-from prequential.core.cohorts.pending import Closed, Pending, begin, new_closed
+from prequential.core.cohorts.pending import Closed, Pending, Position, begin, new_closed
 from prequential.core.cohorts.pending import add as add_outcome
 from prequential.core.cohorts.timeline import OPEN
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
@@ -101,6 +101,15 @@ class Harm(NamedTuple):
     block_half: Floats
     block_half_variance: Floats
     block_half_values: Ints
+
+
+class Tests(NamedTuple):
+    """All tests of a detector, with views of their parts (`parts_of`)."""
+
+    table: Harm
+    pending: Pending  # losses that don't count yet
+    blocks: Blocks
+    closed: Closed  # for `step` to write to
 
 
 class Settings(NamedTuple):
@@ -185,7 +194,7 @@ def _clear(table: Harm, blocks: Blocks, q: int, r: int) -> None:
 
 
 @inner
-def _rest(table: Harm, q: int, count: int, total: float) -> None:
+def _pause(table: Harm, q: int, count: int, total: float) -> None:
     """Values after an alarm: whether the risk is back is asked after each `_BLOCK` of them."""
     table.n[q, 0] += count
     table.total[q, 0] += total
@@ -248,7 +257,7 @@ def _count(
             return -1.0
     total = x / theta - count
     if table.resting[q]:
-        _rest(table, q, count, total)
+        _pause(table, q, count, total)
         return -1.0
     variance = max(x2 / theta / theta - 2.0 * x / theta + count, 0.0)
     ranges = RANGES if settings.restart > 0 else 1
@@ -277,40 +286,38 @@ def _count(
 
 @inner
 def step(
-    table: Harm, pending: Pending, blocks: Blocks, settings: Settings, q: int, loss: float, cohort: int,
-    epoch: int, frontier: int, closed: Closed,
-) -> tuple[bool, float, float]:  # fmt: skip
+    tests: Tests, settings: Settings, q: int, loss: float, at: Position
+) -> tuple[bool, float, float]:
     """Feed sequence `q` a loss: whether there is an alarm, the risk's lower bound, and θ.
 
-    Cohort, epoch and frontier are those of its prediction; `closed` is for its own use (see `pending.add`).
+    Its prediction lies at `at` in the stream's timeline.
     """
+    table, pending, blocks, closed = tests
     if not table.begun[q]:
         table.begun[q] = 1
-        begin(pending, q, cohort, epoch, frontier)
-    found = -1.0
+        begin(pending, q, at)
+    highest = -1.0
     x = min(max(loss, 0.0), LARGEST_SQUARED)
-    for i in range(add_outcome(pending, q, cohort, epoch, frontier, x, closed)):
-        look = found < 0.0  # an outcome raises one alarm at most
+    for i in range(add_outcome(pending, q, at, x, closed)):
+        look = highest < 0.0  # an outcome raises one alarm at most
         lowest = _count(
             table, blocks, settings, q, closed.n[i], closed.total[i], closed.squares[i], look
         )
-        found = max(found, lowest)
+        highest = max(highest, lowest)
     theta = table.threshold[q] if settings.reference > 0 else settings.bound + settings.tolerance
-    return found >= 0.0, max(found, 0.0), theta
+    return highest >= 0.0, max(highest, 0.0), theta
 
 
 @kernel
 def _run(
-    table: Harm, pending: Pending, blocks: Blocks, closed: Closed, settings: Settings, log: Log, rows: Ints32,
-    values: Floats, fed: Bytes, detector: int, alarms: Alarms,
+    tests: Tests, settings: Settings, log: Log, rows: Ints32, values: Floats, fed: Bytes, detector: int,
+    alarms: Alarms,
 ) -> None:  # fmt: skip
     for i in range(len(rows)):
         if fed[i]:
             row = rows[i]
-            raised, lowest, theta = step(
-                table, pending, blocks, settings, log.sequence[row], values[i], log.cohort[row] - 1,
-                log.epoch[row], log.frontier[row], closed,
-            )  # fmt: skip
+            at = Position(log.cohort[row] - 1, log.epoch[row], log.frontier[row])
+            raised, lowest, theta = step(tests, settings, log.sequence[row], values[i], at)
             if raised:
                 raise_alarm(alarms, i, detector, lowest, theta)
 
@@ -320,8 +327,8 @@ def run(
     alarms: Alarms,
 ) -> None:  # fmt: skip
     """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
-    pending, blocks = parts_of(table)
-    _run(table, pending, blocks, new_closed(), settings, log, rows, values, fed, detector, alarms)
+    tests = Tests(table, *parts_of(table), new_closed())
+    _run(tests, settings, log, rows, values, fed, detector, alarms)
 
 
 def problem(values: Mapping[str, Any]) -> str:

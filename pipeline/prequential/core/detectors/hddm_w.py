@@ -103,12 +103,12 @@ def step(table: HddmW, settings: Settings, q: int, x: float) -> tuple[bool, floa
         _vector(table, q, BEFORE_FALL)
     else:
         _add(table, q, AFTER_FALL, weight, x)
-    found, off, bound = _compare(table, settings, q, BEFORE_RISE, 1.0)
-    warned = found == 1
-    if settings.two_sided_test and found < 2:
-        found, off, bound = _compare(table, settings, q, BEFORE_FALL, -1.0)
-        warned = warned or found == 1
-    raised = found == 2
+    verdict, off, bound = _compare(table, settings, q, BEFORE_RISE, 1.0)
+    warned = verdict == 1
+    if settings.two_sided_test and verdict < 2:
+        verdict, off, bound = _compare(table, settings, q, BEFORE_FALL, -1.0)
+        warned = warned or verdict == 1
+    raised = verdict == 2
     table.warning[q] = warned and not raised
     if raised:
         table.alarms[q] += 1

@@ -34,20 +34,20 @@ def tested(objective: Objective, measure: str) -> tuple[float, float, float] | N
 
 def tests_of(objective: Objective) -> tuple[DetectorConfig, ...]:
     """The tests for harm, one for each bound of a measure that is made of the mean of losses."""
-    found: list[DetectorConfig] = []
+    detectors: list[DetectorConfig] = []
     params: dict[str, Value]
     for name in objective.bounds:
         if (bound := tested(objective, name)) is not None:
             risk, over, scale = bound
             params = {"bound": risk, "tolerance": over, "level": objective.level, "scale": scale}
-            found.append(DetectorConfig("harm", LOSSES[name].signal, params))
+            detectors.append(DetectorConfig("harm", LOSSES[name].signal, params))
     if objective.reference:
         params = {
             "bound": 0.0, "tolerance": objective.tolerance, "level": objective.level,
             "reference": objective.reference,
         }  # fmt: skip
-        found.append(DetectorConfig("harm", "error", params))
-    return tuple(found)
+        detectors.append(DetectorConfig("harm", "error", params))
+    return tuple(detectors)
 
 
 def every_detector(config: StreamConfig) -> tuple[DetectorConfig, ...]:

@@ -108,7 +108,7 @@ def run(
                 follow(table.losses, table.last, table.begun, q, loss, raised)
                 if log.gap[row] > 0.0:
                     table.threshold[q] = calibrated(
-                        table.losses, q, settings.kind, settings.delta, False, settings.direction != DECREASE,
+                        table.losses[q], settings.kind, settings.delta, False, settings.direction != DECREASE,
                         settings.direction != INCREASE, settings.apart / log.gap[row], table.threshold[q],
                     )  # fmt: skip
 

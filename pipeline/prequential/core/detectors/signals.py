@@ -107,6 +107,14 @@ class ScaledError(NamedTuple):
     scale: Floats  # their median, when there are `REFERENCE` outcomes; 0: none of these was above 0
 
 
+class Errors(NamedTuple):
+    """Of two estimators, after each row."""
+
+    short: Floats
+    long: Floats
+    outcome: Bytes  # whether the row is an outcome, as `error` writes it into `fed`
+
+
 class Ratio(NamedTuple):
     """By sequence: outcomes seen."""
 
@@ -163,21 +171,13 @@ def scaled_error(
 
 @kernel
 def ratio(
-    table: Ratio,
-    log: Log,
-    rows: Ints32,
-    short: Floats,
-    long: Floats,
-    outcome: Bytes,
-    min_outcomes: int,
-    values: Floats,
-    fed: Bytes,
+    table: Ratio, log: Log, rows: Ints32, errors: Errors, min_outcomes: int, values: Floats, fed: Bytes
 ) -> None:
     """`SHORT/LONG`: short-term over long-term error (2013 paper, section 5.3, Algorithm 4).
 
-    Of the errors of two estimators where `outcome` is 1 (what `error` writes into `fed`). It is fed once the
-    long-term error is above 0 and `min_outcomes` outcomes have been seen.
+    It is fed once the long-term error is above 0 and `min_outcomes` outcomes have been seen.
     """
+    short, long, outcome = errors
     for i in range(len(rows)):
         fed[i] = 0
         if outcome[i]:
@@ -193,13 +193,13 @@ def ratio(
 
 def is_of_sums(measure: str) -> bool:
     """Whether a measure is made of sums of scores, and not of joint cells alone."""
-    return MEASURES[measure].of.of_sums
+    return MEASURES[measure].inputs.of_sums
 
 
 @kernel
-def feed(found: Measured, measure: int, outcome: Bytes, values: Floats, fed: Bytes) -> None:
+def feed(measured: Measured, measure: int, outcome: Bytes, values: Floats, fed: Bytes) -> None:
     """Write what grows when the model gets worse, where a measure (a column) is defined after an outcome."""
     for i in range(len(outcome)):
         fed[i] = 0
-        if outcome[i] and found.reasons[i, measure] == DEFINED:
-            values[i], fed[i] = worse(measure, found.values[i, measure]), 1
+        if outcome[i] and measured.reasons[i, measure] == DEFINED:
+            values[i], fed[i] = worse(measure, measured.values[i, measure]), 1

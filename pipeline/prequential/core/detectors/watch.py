@@ -17,7 +17,7 @@ from prequential.core.detectors.signals import ABSOLUTE_LOSS, SQUARED_LOSS, WRON
 from prequential.core.estimators.accumulator import Accumulator
 from prequential.core.estimators.declaration import NO_CELL, Additions, Counted, Payload
 from prequential.core.estimators.estimator import Estimator
-from prequential.core.estimators.measuring import NO_SUMS, block_of, measure, new_measured
+from prequential.core.estimators.measuring import NO_SUMS, Asked, block_of, measure, new_measured
 from prequential.core.estimators.naming import SCALED, canonical, parse_signal
 from prequential.core.estimators.rows import Rows
 from prequential.core.estimators.sums import ONE_RIGHT_OR_WRONG, additions, losses
@@ -55,7 +55,7 @@ class WatchedRows(Rows):
         self.loss, self.positives = loss, positives
 
     @cached_property
-    def _own(self) -> tuple[Floats, Bytes]:
+    def _losses_and_outcomes(self) -> tuple[Floats, Bytes]:
         losses, outcome = np.empty(len(self.rows)), np.empty(len(self.rows), dtype=np.uint8)
         self.run(signals.error, self.log, self.rows, self.loss, losses, outcome)
         return losses, outcome
@@ -63,12 +63,12 @@ class WatchedRows(Rows):
     @property
     def losses(self) -> Floats:
         """The loss of each row, (n,) float64; 0 of those that aren't outcomes."""
-        return self._own[0]
+        return self._losses_and_outcomes[0]
 
     @property
     def outcome(self) -> Bytes:
         """Whether each row is an outcome, (n,) uint8."""
-        return self._own[1]
+        return self._losses_and_outcomes[1]
 
     @cached_property
     def errors(self) -> Additions:
@@ -98,7 +98,7 @@ class Signal:
         self._ratio: Any = signals.new_ratio(rows) if len(says.errors) == 2 else None
         self._scaled: Any = signals.new_scaled_error(rows) if says.scaled else None
         self._estimator: Estimator | None = None
-        self._own = INDEX[says.measure] if says.measure and not says.estimator else None
+        self._loss_measure = INDEX[says.measure] if says.measure and not says.estimator else None
         if says.estimator:
             self._measure = INDEX[says.measure]
             self._estimator = Estimator(says.estimator, rows, capacity, loss != WRONG, paired=False)
@@ -118,8 +118,8 @@ class Signal:
                 signals.scaled_error, self._scaled, rows.log, rows.rows, rows.losses, rows.outcome, values,
                 fed,
             )  # fmt: skip
-        elif self._own is not None:
-            rows.run(signals.own_loss, rows.log, rows.rows, self._own, rows.positives, values, fed)
+        elif self._loss_measure is not None:
+            rows.run(signals.own_loss, rows.log, rows.rows, self._loss_measure, rows.positives, values, fed)
         elif not self._errors:
             return rows.losses, rows.outcome
         else:
@@ -127,49 +127,47 @@ class Signal:
             if self._ratio is None:
                 return short, rows.outcome
             rows.run(
-                signals.ratio, self._ratio, rows.log, rows.rows, short, longer[0], rows.outcome,
-                self._min_outcomes, values, fed,
+                signals.ratio, self._ratio, rows.log, rows.rows,
+                signals.Errors(short, longer[0], rows.outcome), self._min_outcomes, values, fed,
             )  # fmt: skip
         return values, fed
 
     @staticmethod
-    def _error(of: Accumulator, rows: WatchedRows) -> Floats:
+    def _error(accumulator: Accumulator, rows: WatchedRows) -> Floats:
         """An estimator's error after each of the rows."""
-        read = np.empty((len(rows), of.payload.width))
-        of.add(rows.errors, read, rows.run)
+        read = np.empty((len(rows), accumulator.payload.width))
+        accumulator.add(rows.errors, read, rows.run)
         values = np.zeros(len(rows))
         rows.run(signals.mean, read, rows.outcome, values)
         return values
 
-    def _measures(self, of: Estimator, rows: WatchedRows, values: Floats, fed: Bytes) -> None:
+    def _measures(self, estimator: Estimator, rows: WatchedRows, values: Floats, fed: Bytes) -> None:
         """What grows when the model gets worse, after each of the rows, block by block."""
         ranked = NAMES[self._measure] in OF_RANKS
-        step = block_of(of.cells.payload, of.sums.payload)
+        asked = Asked(self._capacity, rows.positives, estimator.numbers, False)
+        step = block_of(estimator.cells.payload, estimator.sums.payload)
         for start in range(0, len(rows), step):
             span = slice(start, start + step)
             codes = viewed(rows.cells, span)
-            count, width = len(codes.cell), of.cells.payload.width
+            count, width = len(codes.cell), estimator.cells.payload.width
             counted = Counted(np.zeros((count, width)), np.zeros(count), np.zeros(count, np.uint8))
             # A revision changes nothing here.
             cells = np.where(rows.outcome[span], codes.cell, NO_CELL).astype(np.int32)
-            of.cells.count(codes._replace(cell=cells), counted)
-            found, positive = new_measured(count), np.empty(count, dtype=np.int64)
-            added = viewed(rows.scores, span) if of.summed else None
+            estimator.cells.count(codes._replace(cell=cells), counted)
+            into, positive = new_measured(count), np.empty(count, dtype=np.int64)
+            added = viewed(rows.scores, span) if estimator.summed else None
             summed = NO_SUMS
             if added is not None and not ranked:
-                summed = np.zeros((count, of.sums.payload.width))
-                of.sums.add(added, summed)
-            measure(
-                counted, summed, codes.sequence.astype(np.int64), self._capacity, rows.positives,
-                of.numbers, False, found, positive,
-            )  # fmt: skip
+                summed = np.zeros((count, estimator.sums.payload.width))
+                estimator.sums.add(added, summed)
+            measure(counted, summed, codes.sequence.astype(np.int64), asked, into, positive)
             if added is not None and ranked:
-                assert of.memory.rank is not None
-                kind, sequences = of.sums.payload.kind, codes.sequence.astype(np.int64)
-                of.memory.rank(
-                    of.sums.table, kind, sequences, positive, added, found.values, found.reasons
+                assert estimator.memory.rank is not None
+                kind, sequences = estimator.sums.payload.kind, codes.sequence.astype(np.int64)
+                estimator.memory.rank(
+                    estimator.sums.table, kind, sequences, positive, added, into.values, into.reasons
                 )
-            signals.feed(found, self._measure, rows.outcome[span], values[span], fed[span])
+            signals.feed(into, self._measure, rows.outcome[span], values[span], fed[span])
 
     @property
     def repeats(self) -> bool:
@@ -292,10 +290,10 @@ def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> lis
         Also such without a budget.
     """
     detectors, apart = every_detector(config), 0.0
-    own = [not one.fixed and kind_of(one, loss) != NO_LOSS for one in detectors]
+    budgeted = [not one.fixed and kind_of(one, loss) != NO_LOSS for one in detectors]
     if config.alarm_budget:
-        apart = sum(own) / parse_budget(config.alarm_budget).rate
-    return [Watch(one, rows, capacity, loss, apart * is_own) for one, is_own in zip(detectors, own)]
+        apart = sum(budgeted) / parse_budget(config.alarm_budget).rate
+    return [Watch(one, rows, capacity, loss, apart * is_own) for one, is_own in zip(detectors, budgeted)]
 
 
 def kind_of(config: DetectorConfig, loss: int) -> int:

@@ -90,8 +90,8 @@ def effective(n: float, factor: float) -> float:
     """
     if factor == 1 or not n:
         return n
-    rest = max(0.0, 1 - n * (1 - factor))  # A^t
-    return n * n * (1 - factor * factor) / (1 - rest * rest)
+    forgotten = max(0.0, 1 - n * (1 - factor))  # A^t
+    return n * n * (1 - factor * factor) / (1 - forgotten * forgotten)
 
 
 def parse(text: str) -> float | None:

@@ -44,27 +44,27 @@ def steps_of(
     """
     advance_counts, advance_sums, now, left = clock
 
-    def own(function: Function) -> Function:
+    def owned(function: Function) -> Function:
         return inner(named(function, memory))
 
     def whole(function: Function) -> Function:
         return inlined(named(function, memory))
 
-    @own
+    @owned
     def weight(table: Any, q: int, cell: int, parameter: float) -> float:
-        found = table.weights[q, cell]
-        if found == 0.0:
+        kept = table.weights[q, cell]
+        if kept == 0.0:
             return 0.0
-        found *= left(now(table, q) - table.touched[q, cell], parameter)
-        return found if found >= NO_WEIGHT else 0.0
+        kept *= left(now(table, q) - table.touched[q, cell], parameter)
+        return kept if kept >= NO_WEIGHT else 0.0
 
-    @own
+    @owned
     def add(table: Any, q: int, cell: int, t1: int, parameter: float) -> None:
         advance_counts(table, q, t1, parameter)
         table.weights[q, cell] = 1.0 + weight(table, q, cell, parameter)
         table.touched[q, cell] = now(table, q)
 
-    @own
+    @owned
     def read(table: Any, q: int, parameter: float, cells: Floats) -> None:
         for cell in range(table.weights.shape[1]):
             cells[cell] = weight(table, q, cell, parameter)

@@ -14,7 +14,7 @@ from prequential.core.measures.declaration import NO_POSITIVE
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import Positives, positive_of
 from prequential.core.measures.registry import NAMES
-from prequential.core.measures.table import measure_cells, measure_numbers
+from prequential.core.measures.table import InMemory, measure_cells, measure_numbers
 from prequential.core.tables import scores
 
 #: Numbers that are read at once: more sequences are measured block by block.
@@ -23,6 +23,15 @@ _BLOCK = 1 << 18
 #: Where no sums are read; where none is added before ranking.
 NO_SUMS: Floats = np.zeros((0, 0))
 NOTHING_ADDED: Additions = additions(0, OF_CLASSES)
+
+
+class Asked(NamedTuple):
+    """What is to be measured."""
+
+    capacity: int  # k, the room for classes
+    positives: Positives  # what says which class is the positive one
+    numbers: bool  # whether the task is regression
+    chance: bool  # whether the measures are those of random predictions with the model's distribution
 
 
 class Measured(NamedTuple):
@@ -35,9 +44,8 @@ class Measured(NamedTuple):
 
 @allocating
 def measure(
-    counted: Counted, summed: Floats, sequences: Ints, capacity: int, positives: Positives, numbers: bool,
-    chance: bool, into: Measured, positive: Ints,
-) -> None:  # fmt: skip
+    counted: Counted, summed: Floats, sequences: Ints, asked: Asked, into: Measured, positive: Ints
+) -> None:
     """Measures from what was read of counts and sums, a row for each of `sequences`.
 
     Parameters
@@ -47,38 +55,30 @@ def measure(
     summed
         (n, width) sums of scores; no rows where none are kept.
     sequences
-        (n,) int64, as `positives` has them.
-    capacity
-        k, the room for classes.
-    positives
-        What says which class is the positive one.
-    numbers
-        Whether the task is regression.
-    chance
-        Whether the measures are those of random predictions with the model's distribution.
+        (n,) int64, as `asked.positives` has them.
+    asked
+        What is to be measured.
     into
         Written: (n,) weights, (n, measures) values and reasons.
     positive
         (n,) int64, written: the code of the positive class.
     """
-    classes, nothing = new_classes(capacity), np.zeros(scores.SIZE)
+    classes, nothing = new_classes(asked.capacity), np.zeros(scores.SIZE)
     for i in range(len(sequences)):
         into.n[i] = counted.n[i]
         sums, scored = nothing, False
         if len(summed):
             sums = summed[i]
             scored = is_any(sums)
-        if numbers:
+        if asked.numbers:
             spread = sums[SPREAD] if len(summed) else 0.0
             measure_numbers(sums, scored, spread, into.values[i], into.reasons[i])
             positive[i] = NO_POSITIVE
         else:
-            q = sequences[i]
-            measure_cells(
-                counted.cells[i], classes, positives, q, chance, counted.known[i] != 0, sums, scored,
-                into.values[i], into.reasons[i],
-            )  # fmt: skip
-            positive[i] = NO_POSITIVE if chance else positive_of(positives, q, classes.labels)
+            q, positives = sequences[i], asked.positives
+            memory = InMemory(counted.cells[i], counted.known[i] != 0, sums, scored)
+            measure_cells(memory, classes, positives, q, asked.chance, into.values[i], into.reasons[i])
+            positive[i] = NO_POSITIVE if asked.chance else positive_of(positives, q, classes.labels)
 
 
 def new_measured(rows: int) -> Measured:
@@ -123,20 +123,18 @@ def measured(
     into = into or new_measured(len(sequences))
     rank = estimator.memory.rank
     ranks = ranked and rank is not None and estimator.summed and not estimator.numbers and not chance
+    asked = Asked(estimator.capacity, positives, estimator.numbers, chance)
     step = block_of(estimator.cells.payload, estimator.sums.payload)
     for start in range(0, len(sequences), step):
         some = sequences[start : start + step]
         block = viewed(into, slice(start, start + step))
         positive = np.empty(len(some), dtype=np.int64)
         summed = estimator.sums.summed(some, run) if estimator.summed else NO_SUMS
-        run(
-            measure, estimator.cells.counted(some, run), summed, some, estimator.capacity, positives,
-            estimator.numbers, chance, block, positive,
-        )  # fmt: skip
+        run(measure, estimator.cells.counted(some, run), summed, some, asked, block, positive)
         if ranks:
             assert rank is not None
-            of = estimator.sums
-            run(rank, of.table, of.payload.kind, some, positive, NOTHING_ADDED, block.values, block.reasons)
+            table, kind = estimator.sums.table, estimator.sums.payload.kind
+            run(rank, table, kind, some, positive, NOTHING_ADDED, block.values, block.reasons)
     return into
 
 
@@ -149,21 +147,21 @@ class Reading:
     def __init__(self, estimator: Estimator, sequence: int, positives: Positives, *, ranked: bool) -> None:
         self._estimator, self._sequence = estimator, np.array([sequence])
         self._positives, self._ranked = positives, ranked
-        self._found = new_measured(1)
+        self._into = new_measured(1)
         self._repeated: Repeated | None = None
         self._summed = False
 
     def now(self) -> Measured:
         """The measures now, in one row: the same arrays each time."""
-        found = self._found
-        found.values.fill(0.0)
-        found.reasons.fill(0)
+        into = self._into
+        into.values.fill(0.0)
+        into.reasons.fill(0)
         if self._repeated is None or self._summed != self._estimator.summed:
             self._repeated, self._summed = Repeated(), self._estimator.summed
             measured(
-                self._estimator, self._sequence, self._positives, ranked=self._ranked, into=found,
+                self._estimator, self._sequence, self._positives, ranked=self._ranked, into=into,
                 run=self._repeated.run,
             )  # fmt: skip
         else:
             self._repeated.again()
-        return found
+        return into

@@ -90,5 +90,5 @@ def places(capacity: int, new_capacity: int) -> Ints:
     >>> places(1, 2), places(2, 4)[[4, 8]]
     (array([0, 1, 2, 3]), array([ 4, 16]))
     """
-    found = np.arange(4 * new_capacity * new_capacity).reshape(new_capacity, new_capacity, 4)
-    return found[:capacity, :capacity].ravel()
+    numbers = np.arange(4 * new_capacity * new_capacity).reshape(new_capacity, new_capacity, 4)
+    return numbers[:capacity, :capacity].ravel()

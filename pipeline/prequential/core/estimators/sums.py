@@ -126,9 +126,9 @@ def _add_label(sums: Floats, y: float, decay: float) -> None:
     """
     sums[_WEIGHT] = 1.0 + decay * sums[_WEIGHT]
     apart = y - sums[_MEAN] - sums[_REST]
-    rest = sums[_REST] + apart / sums[_WEIGHT]
-    mean = sums[_MEAN] + rest
-    sums[_REST] = rest - (mean - sums[_MEAN])
+    step = sums[_REST] + apart / sums[_WEIGHT]
+    mean = sums[_MEAN] + step
+    sums[_REST] = step - (mean - sums[_MEAN])
     sums[_MEAN] = mean
     sums[SPREAD] = decay * sums[SPREAD] + apart * (y - mean - sums[_REST])
 

@@ -44,7 +44,7 @@ class View:
         return () if self.read_others is None else self.read_others()
 
 
-class Found(NamedTuple):
+class Analysis(NamedTuple):
     """What there is to say of a change."""
 
     segment: str | None
@@ -77,7 +77,7 @@ class Fixed(NamedTuple):
 
 def examine(
     view: View, since: int, alarm: int, fixed: Fixed | None, segments: Sequence[str]
-) -> Found:
+) -> Analysis:
     """What the blocks say of the change among outcomes from number `since` on, which outcome `alarm` told of.
 
     Segments that raised alarms are looked at by themselves where the model's own level hasn't clearly
@@ -86,35 +86,35 @@ def examine(
     """
     first = _first(view.blocks, since)
     if fixed is not None:
-        own = _own(view, fixed.segment)
-        change = change_point.at_known(own, view.binary, view.now, first, fixed.outcome)
+        blocks = _blocks_of(view, fixed.segment)
+        change = change_point.at_known(blocks, view.binary, view.now, first, fixed.outcome)
         change = change._replace(
             ts=fixed.ts, prediction_ts=fixed.prediction_ts,
             statistic=max(change.statistic, fixed.statistic),
         )  # fmt: skip
-        return _said(view, own, change, fixed.segment, first, fixed)
-    segment, own = None, view.blocks
-    change = _change(view, own, first, alarm)
+        return _said(view, blocks, change, fixed.segment, first, fixed)
+    segment, blocks = None, view.blocks
+    change = _change(view, blocks, first, alarm)
     if not change.clear and view.binary:
         for name in segments:
             if name in view.names.segments:
-                of = _own(view, name)
-                other = _change(view, of, first, alarm)
+                segment_blocks = _blocks_of(view, name)
+                other = _change(view, segment_blocks, first, alarm)
                 if other.clear and other.statistic > change.statistic:
-                    segment, own, change = name, of, other
-    return _said(view, own, change, segment, first)
+                    segment, blocks, change = name, segment_blocks, other
+    return _said(view, blocks, change, segment, first)
 
 
 def _first(blocks: Blocks, since: int) -> int:
     return int(np.searchsorted(blocks.number, since))
 
 
-def _change(view: View, own: Blocks, first: int, alarm: int) -> Change:
-    found = change_point.find(own, view.binary, view.now, first, alarm)
-    return found or change_point.at_outcome(own, view.now, alarm, 0.0)
+def _change(view: View, blocks: Blocks, first: int, alarm: int) -> Change:
+    change = change_point.find(blocks, view.binary, view.now, first, alarm)
+    return change or change_point.at_outcome(blocks, view.now, alarm, 0.0)
 
 
-def _own(view: View, segment: str | None) -> Blocks:
+def _blocks_of(view: View, segment: str | None) -> Blocks:
     """The blocks of a segment's outcomes alone; how they depend on each other isn't known. None: of all."""
     blocks = view.blocks
     if segment is None or segment not in view.names.segments:
@@ -128,20 +128,20 @@ def _own(view: View, segment: str | None) -> Blocks:
 
 
 def _said(
-    view: View, own: Blocks, change: Change, segment: str | None, first: int, fixed: Fixed | None = None
-) -> Found:
-    binary, end = view.binary, len(own.n)
-    before = phase(own, min(first, change.before), change.before)
+    view: View, blocks: Blocks, change: Change, segment: str | None, first: int, fixed: Fixed | None = None
+) -> Analysis:
+    binary, end = view.binary, len(blocks.n)
+    before = phase(blocks, min(first, change.before), change.before)
     known = None if fixed is None else fixed.before
     forgotten = known is not None and before.n < min(LEAST_BEFORE, known.n)
     former = known if known is not None and forgotten else level_of(before, binary)
-    recovered = _recovered(view, own, change, former)
+    recovered = _recovered(view, blocks, change, former)
     last = end if recovered is None else recovered.before
     if not change.clear or last <= change.after:
         last = end
-    after = phase(own, change.after, last)
+    after = phase(blocks, change.after, last)
     latter = level_of(after, binary)
-    causes, found, ratio = [NOT_CLEAR.message], [], None
+    causes, explained, ratio = [NOT_CLEAR.message], [], None
     baselines = {
         name: {"before": some / max(1, before.n), "after": now / max(1, after.n)}
         for name, some, now in (
@@ -151,11 +151,12 @@ def _said(
     if segment is not None:
         causes, baselines = [Cause("segment", 1.0, {"segment": segment}).message], {}
     elif change.clear and not forgotten:
-        found = steps.explain(
-            own, binary, view.classes, view.names, view.now, lambda: view.predictions, partial(fared, view),
-            change, min(first, change.before), last, () if fixed is None else fixed.steps,
+        explained = steps.explain(
+            blocks, binary, view.classes, view.names, view.now, lambda: view.predictions,
+            partial(fared, view), change, min(first, change.before), last,
+            () if fixed is None else fixed.steps,
         )  # fmt: skip
-        causes = steps.together(found)
+        causes = steps.together(explained)
         if view.classes:
             ratio = attribution.at_former_ratio(before, after, view.classes)
     if not view.classes:
@@ -163,13 +164,13 @@ def _said(
     back = None if recovered is None else {"outcome": recovered.outcome, "ts": recovered.ts}
     if not change.clear:
         back = {"outcome": change.outcome, "ts": change.ts}
-    return Found(
-        segment, change, former, latter, severity(before, after, binary), causes, found, ratio, baselines,
+    return Analysis(
+        segment, change, former, latter, severity(before, after, binary), causes, explained, ratio, baselines,
         back, forgotten,
     )  # fmt: skip
 
 
-def _recovered(view: View, own: Blocks, change: Change, former: Level) -> Change | None:
+def _recovered(view: View, blocks: Blocks, change: Change, former: Level) -> Change | None:
     """The change back: the most likely split of what came behind, if the level is as it was from there on.
 
     It is so where the split is clear, the intervals of the level since and of the level before overlap, and
@@ -177,10 +178,10 @@ def _recovered(view: View, own: Blocks, change: Change, former: Level) -> Change
     """
     if not change.clear:
         return None
-    back = change_point.find(own, view.binary, view.now, change.after)
+    back = change_point.find(blocks, view.binary, view.now, change.after)
     if back is None or not back.clear or back.before <= change.after:
         return None
-    between, since = phase(own, change.after, back.before), _newest(view, own, back.after)
+    between, since = phase(blocks, change.after, back.before), _newest(view, blocks, back.after)
     if since.n < _LEAST_SINCE:
         return None
     level = level_of(since, view.binary)
@@ -188,16 +189,16 @@ def _recovered(view: View, own: Blocks, change: Change, former: Level) -> Change
     return back if nearer and level.low <= former.high and former.low <= level.high else None
 
 
-def _newest(view: View, own: Blocks, first: int) -> Phase:
+def _newest(view: View, blocks: Blocks, first: int) -> Phase:
     """What counts of the blocks from `first` on: how it is now, if it has clearly changed meanwhile."""
-    again = change_point.find(own, view.binary, view.now, first)
-    return phase(own, again.after if again is not None and again.clear else first, len(own.n))
+    again = change_point.find(blocks, view.binary, view.now, first)
+    return phase(blocks, again.after if again is not None and again.clear else first, len(blocks.n))
 
 
 def has_relapsed(view: View, segment: str | None, back: int, before: float, bad: float) -> bool:
     """Whether a level that was back from outcome `back` on is nearer to the bad one again."""
-    own = _own(view, segment)
-    since = _newest(view, own, _first(own, back))
+    blocks = _blocks_of(view, segment)
+    since = _newest(view, blocks, _first(blocks, back))
     return since.n > 0 and abs(since.mean - bad) <= abs(since.mean - before)
 
 
@@ -229,21 +230,21 @@ def fared(view: View, change: Change, amount: float) -> Others:
     return Others(worse, models)
 
 
-def details(found: Found) -> dict[str, Any]:
+def details(finding: Analysis) -> dict[str, Any]:
     """The parts of a message that say what was found."""
-    after = found.after.message
-    if found.at_former_ratio is not None:
-        after["at_former_class_ratio"] = found.at_former_ratio
+    after = finding.after.message
+    if finding.at_former_ratio is not None:
+        after["at_former_class_ratio"] = finding.at_former_ratio
     return {
-        "segment": found.segment,
+        "segment": finding.segment,
         "change_point": {
-            "outcome": found.change.outcome, "ts": found.change.ts,
-            "prediction_ts": found.change.prediction_ts,
+            "outcome": finding.change.outcome, "ts": finding.change.ts,
+            "prediction_ts": finding.change.prediction_ts,
         },
-        "severity": found.severity,
-        "before": found.before.message,
+        "severity": finding.severity,
+        "before": finding.before.message,
         "after": after,
-        "causes": found.causes,
-        "baselines": found.baselines,
-        **({"compared": found.steps[0].compared} if found.steps else {}),
+        "causes": finding.causes,
+        "baselines": finding.baselines,
+        **({"compared": finding.steps[0].compared} if finding.steps else {}),
     }  # fmt: skip

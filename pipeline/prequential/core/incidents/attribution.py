@@ -91,32 +91,33 @@ def causes(
     before, after, change = phases.before, phases.after, phases.change
     if not before.n or not after.n or not change:
         return [NOT_CLEAR]
-    found = _of_weights(phases, classes, names)
+    parts = _of_weights(phases, classes, names)
     where = _where(before, after, change, phases.binary, classes, names)
     at = where.detail | {f"{where.cause}_share": where.share} if where is not None else {}
     covered = phases.of_predictions is not None and coverages(*phases.of_predictions[2]) is not None
     mix = _of_segments(phases, classes, names)
     explained = 0.0 if mix is None else mix.share
-    surer = _of_confidence(phases, classes, explained + math.fsum(cause.share for cause in found))
+    surer = _of_confidence(phases, classes, explained + math.fsum(cause.share for cause in parts))
     if surer is not None:
-        found.append(surer._replace(cause="selection") if covered else surer)
-    left = max(0.0, 1.0 - math.fsum(cause.share for cause in found))
+        parts.append(surer._replace(cause="selection") if covered else surer)
+    left = max(0.0, 1.0 - math.fsum(cause.share for cause in parts))
     if mix is not None and covered:
-        found.append(mix._replace(cause="selection", share=mix.share * left))
+        parts.append(mix._replace(cause="selection", share=mix.share * left))
         left *= 1.0 - mix.share
         mix = None
     about = _of_circumstances(phases, names, others)
-    found += [one._replace(share=one.share * left, detail=one.detail | at) for one in about]
+    parts += [one._replace(share=one.share * left, detail=one.detail | at) for one in about]
     left *= 1.0 - max((one.share for one in about), default=0.0)
     if mix is not None:
-        found.append(mix._replace(share=mix.share * left))
+        parts.append(mix._replace(share=mix.share * left))
         left *= 1.0 - mix.share
     if where is not None:
-        found.append(where._replace(share=where.share * left))
+        parts.append(where._replace(share=where.share * left))
         left *= 1.0 - where.share
     other_inputs = None if covered else _of_shares(phases, classes, names)
-    found.append(Cause("concept", left, {}) if other_inputs is None else other_inputs._replace(share=left))
-    named = [one._replace(share=rounded(one.share)) for one in found if one.share >= LEAST_SHARE]
+    concept = Cause("concept", left, {})
+    parts.append(concept if other_inputs is None else other_inputs._replace(share=left))
+    named = [one._replace(share=rounded(one.share)) for one in parts if one.share >= LEAST_SHARE]
     named.sort(key=lambda one: -one.share)
     return named if named and named[0].share >= CLEAR_SHARE else [NOT_CLEAR]
 
@@ -129,32 +130,32 @@ def rounded(share: float) -> float:
 # ---- weights of groups
 
 
-def of_labels(of: Phase, classes: int) -> Groups:
+def of_labels(phase: Phase, classes: int) -> Groups:
     """By label."""
-    return _of_classes(of, classes, history.LABELLED, history.LABELLED_LOSS)
+    return _of_classes(phase, classes, history.LABELLED, history.LABELLED_LOSS)
 
 
-def _of_classes(of: Phase, classes: int, n: int, loss: int) -> Groups:
-    own = of.cells[history.CLASSES : history.CLASSES + history.PER_CLASS * classes]
-    table = own.reshape(classes, history.PER_CLASS)
+def _of_classes(phase: Phase, classes: int, n: int, loss: int) -> Groups:
+    cells = phase.cells[history.CLASSES : history.CLASSES + history.PER_CLASS * classes]
+    table = cells.reshape(classes, history.PER_CLASS)
     return Groups(table[:, n], table[:, loss])
 
 
-def _of_repeats(of: Phase, classes: int) -> Groups:
+def _of_repeats(phase: Phase, classes: int) -> Groups:
     """By label, and whether it repeats the one before."""
-    labelled = of_labels(of, classes)
-    repeated = _of_classes(of, classes, history.REPEATED, history.REPEATED_LOSS)
+    labelled = of_labels(phase, classes)
+    repeated = _of_classes(phase, classes, history.REPEATED, history.REPEATED_LOSS)
     return Groups(
         np.concatenate((repeated.n, labelled.n - repeated.n)),
         np.concatenate((repeated.loss, labelled.loss - repeated.loss)),
     )
 
 
-def _of_columns(of: Phase, n: int, loss: int, count: int) -> Groups:
+def _of_columns(phase: Phase, n: int, loss: int, count: int) -> Groups:
     """By columns that lie side by side; outcomes in none of them are a group, too."""
-    some, lost = of.cells[n : n + count], of.cells[loss : loss + count]
-    rest, loss_of_rest = of.n - math.fsum(some), of.loss - math.fsum(lost)
-    return Groups(np.append(some, rest), np.append(lost, loss_of_rest))
+    some, lost = phase.cells[n : n + count], phase.cells[loss : loss + count]
+    others, loss_of_others = phase.n - math.fsum(some), phase.loss - math.fsum(lost)
+    return Groups(np.append(some, others), np.append(lost, loss_of_others))
 
 
 def shift(before: Groups, after: Groups, *, new_explains: bool = False) -> float:
@@ -201,14 +202,14 @@ def _of_weights(phases: Phases, classes: int, names: Names) -> list[Cause]:
     selected = 0.0
     if phases.of_predictions is not None:
         selected = _selection(*phases.of_predictions, classes)
-    found = [
+    weighed = [
         Cause("selection", selected, {}),
         Cause("class_ratio", by_label - max(0.0, selected), _ratios(before, after, classes, names)),
         Cause("persistence", by_repeat - by_label, {}),
     ]
-    found = [one for one in found if one.share > 0]
-    total = math.fsum(one.share for one in found)
-    return [one._replace(share=one.share / max(1.0, total)) for one in found]
+    weighed = [one for one in weighed if one.share > 0]
+    total = math.fsum(one.share for one in weighed)
+    return [one._replace(share=one.share / max(1.0, total)) for one in weighed]
 
 
 def _asked_of_labels(phases: Phases, classes: int) -> tuple[Phase, Phase]:
@@ -216,7 +217,7 @@ def _asked_of_labels(phases: Phases, classes: int) -> tuple[Phase, Phase]:
     first = history.CLASSES + history.PER_CLASS * np.arange(classes)
     repeated = phases.blocks.cells[:, first + history.REPEATED]
     others = phases.blocks.cells[:, first + history.LABELLED] - repeated
-    wide = max(_dependence(of, classes) for of in (phases.before, phases.after))
+    wide = max(_dependence(phase, classes) for phase in (phases.before, phases.after))
     return phases.of_groups(np.column_stack((repeated, others)), wide)
 
 
@@ -247,7 +248,9 @@ def _selection(
     would have come in the ratio m·r. 0 unless the labels that came instead differ from that surely.
     """
     then, now = predictions
-    made0, made1, met0, met1 = (_padded(of, classes) for of in (then.made, now.made, then.met, now.met))
+    made0, made1, met0, met1 = (
+        _padded(shares, classes) for shares in (then.made, now.made, then.met, now.met)
+    )
     total = math.fsum(met1)
     if not total or not math.fsum(met0):
         return 0.0
@@ -271,9 +274,9 @@ def _selection(
 
 def _padded(values: Floats, classes: int) -> Floats:
     """One for each class; those beyond have none."""
-    found = np.zeros(classes)
-    found[: len(values)] = values[:classes]
-    return found
+    padded = np.zeros(classes)
+    padded[: len(values)] = values[:classes]
+    return padded
 
 
 # ---- inputs
@@ -288,8 +291,8 @@ def _of_confidence(phases: Phases, classes: int, explained: float) -> Cause | No
     if not classes:
         return None
     before, after = phases.of_columns(history.CONFIDENCE + np.arange(history.CONFIDENCES))
-    bins = [_binned(of, history.CONFIDENCE, history.CONFIDENCE_LOSS) for of in (before, after)]
-    if any(2 * math.fsum(own.n) < of.n or not of.n for own, of in zip(bins, (before, after))):
+    bins = [_binned(phase, history.CONFIDENCE, history.CONFIDENCE_LOSS) for phase in (before, after)]
+    if any(2 * math.fsum(by_bin.n) < phase.n or not phase.n for by_bin, phase in zip(bins, (before, after))):
         return None
     if versions_moved(before, after):
         return None
@@ -297,14 +300,14 @@ def _of_confidence(phases: Phases, classes: int, explained: float) -> Cause | No
     if share <= 0:
         return None
     middles = (np.arange(history.CONFIDENCES) + 0.5) / history.CONFIDENCES
-    sure = [math.fsum(own.n * middles) / math.fsum(own.n) for own in bins]
+    sure = [math.fsum(by_bin.n * middles) / math.fsum(by_bin.n) for by_bin in bins]
     return Cause("inputs", share, {"confidence": {"before": sure[0], "after": sure[1]}})
 
 
-def _binned(of: Phase, n: int, loss: int) -> Groups:
+def _binned(phase: Phase, n: int, loss: int) -> Groups:
     """By bin of confidence; outcomes without a probability are in none."""
     bins = history.CONFIDENCES
-    return Groups(of.cells[n : n + bins], of.cells[loss : loss + bins])
+    return Groups(phase.cells[n : n + bins], phase.cells[loss : loss + bins])
 
 
 def _of_shares(phases: Phases, classes: int, names: Names) -> Cause | None:
@@ -316,9 +319,9 @@ def _of_shares(phases: Phases, classes: int, names: Names) -> Cause | None:
     if not classes or phases.after.cells[history.CONFIDENCE : history.CONFIDENCE_LOSS].any():
         return None
     before, after = _asked_of_labels(phases, classes)
-    wide = max(*(_dependence(of, classes) for of in (before, after)), _dispersion(phases, classes))
+    wide = max(*(_dependence(phase, classes) for phase in (before, after)), _dispersion(phases, classes))
     both = [
-        [_of_classes(of, classes, *columns).n / wide for of in (before, after)]
+        [_of_classes(phase, classes, *columns).n / wide for phase in (before, after)]
         for columns in (
             (history.LABELLED, history.LABELLED_LOSS), (history.PREDICTED, history.PREDICTED_LOSS)
         )
@@ -355,13 +358,13 @@ def _dispersion(phases: Phases, classes: int) -> float:
     return max(1.0, off / freedom) if freedom > 0 else 1.0
 
 
-def _dependence(of: Phase, classes: int) -> float:
+def _dependence(phase: Phase, classes: int) -> float:
     """Labels that one independent is worth, by how often they repeat the one before."""
-    shares = of_labels(of, classes).n / of.n
+    shares = of_labels(phase, classes).n / phase.n
     by_chance = math.fsum(shares * shares)
     if by_chance >= 1.0:
         return 1.0
-    repeated = math.fsum(_of_classes(of, classes, history.REPEATED, history.REPEATED_LOSS).n) / of.n
+    repeated = math.fsum(_of_classes(phase, classes, history.REPEATED, history.REPEATED_LOSS).n) / phase.n
     return 1.0 / intervals.shrunk(1.0, (repeated - by_chance) / (1.0 - by_chance))
 
 
@@ -379,13 +382,13 @@ def _of_circumstances(
     phases: Phases, names: Names, others: Callable[[], Others] | None
 ) -> list[Cause]:
     """Label latency, version, coverage: each what it accounts for of what weights don't."""
-    found = []
+    by_circumstance = []
     for cause, n, loss, count in (
         ("label_latency", history.LATENCY, history.LATENCY_LOSS, history.LATENCIES),
         ("model_version", history.VERSION, history.VERSION_LOSS, history.VERSIONS),
     ):
         before, after = phases.of_columns(n + np.arange(count))
-        groups = (_of_columns(of, n, loss, count) for of in (before, after))
+        groups = (_of_columns(phase, n, loss, count) for phase in (before, after))
         share = _share(*groups, new_explains=True)
         detail: dict[str, Any] = {}
         if cause == "model_version" and share >= LEAST_SHARE:
@@ -394,23 +397,23 @@ def _of_circumstances(
             if about.models:
                 detail["other_models"] = about._asdict()
                 share = 0.0 if about.worse == about.models else share
-        found.append(Cause(cause, share, detail))
+        by_circumstance.append(Cause(cause, share, detail))
     if phases.of_predictions is not None:
-        found.append(_coverage(*phases.of_predictions, phases.binary))
-    return [one._replace(share=min(1.0, one.share)) for one in found if one.share > 0]
+        by_circumstance.append(_coverage(*phases.of_predictions, phases.binary))
+    return [one._replace(share=min(1.0, one.share)) for one in by_circumstance if one.share > 0]
 
 
 def versions_moved(before: Phase, after: Phase) -> bool:
     """Whether a version has surely another share of outcomes."""
-    of = slice(history.VERSION, history.VERSION + history.VERSIONS)
-    some, now = before.cells[of], after.cells[of]
+    columns = slice(history.VERSION, history.VERSION + history.VERSIONS)
+    some, now = before.cells[columns], after.cells[columns]
     return bool(some.any() and now.any()) and _moved(some, now) is not None
 
 
 def _version(before: Phase, after: Phase, names: Names) -> dict[str, Any]:
     """The version whose share rose most."""
-    of = slice(history.VERSION, history.VERSION + history.VERSIONS)
-    most = int(np.argmax(after.cells[of] / after.n - before.cells[of] / before.n))
+    columns = slice(history.VERSION, history.VERSION + history.VERSIONS)
+    most = int(np.argmax(after.cells[columns] / after.n - before.cells[columns] / before.n))
     return {"version": names.versions[most]} if names.versions[most] else {}
 
 
@@ -446,8 +449,8 @@ def _of_segments(phases: Phases, classes: int, names: Names) -> Cause | None:
     for i, name in enumerate(names.segments):
         keys.setdefault(name.partition("=")[0], []).append(i)
     best: Cause | None = None
-    for own in keys.values():
-        columns = np.array([history.column_of_segment(classes, i) for i in own])
+    for places in keys.values():
+        columns = np.array([history.column_of_segment(classes, i) for i in places])
         before, after = phases.of_columns(columns)
         groups = _of_those(before, columns), _of_those(after, columns)
         moved = _moved(groups[0].n, groups[1].n)
@@ -456,16 +459,16 @@ def _of_segments(phases: Phases, classes: int, names: Names) -> Cause | None:
         share = _share(*groups, new_explains=True)
         if share > 0 and (best is None or share > best.share):
             most, some, now = moved
-            detail = {"segment": names.segments[own[most]]} if most < len(own) else {}
+            detail = {"segment": names.segments[places[most]]} if most < len(places) else {}
             best = Cause("segment", min(1.0, share), {**detail, "before": some, "after": now})
     return best
 
 
-def _of_those(of: Phase, columns: Ints) -> Groups:
+def _of_those(phase: Phase, columns: Ints) -> Groups:
     """By these columns, losses behind counts; outcomes in none of them are a group, too."""
-    n, loss = of.cells[columns], of.cells[columns + 1]
-    rest = max(0.0, of.n - math.fsum(n))
-    return Groups(np.append(n, rest), np.append(loss, of.loss - math.fsum(loss) if rest else 0.0))
+    n, loss = phase.cells[columns], phase.cells[columns + 1]
+    others = max(0.0, phase.n - math.fsum(n))
+    return Groups(np.append(n, others), np.append(loss, phase.loss - math.fsum(loss) if others else 0.0))
 
 
 def _moved(
@@ -495,10 +498,10 @@ def _where(
         for i, name in enumerate(names.segments)
     ]
     for i, name in enumerate(names.classes[:classes]):
-        own = history.CLASSES + history.PER_CLASS * i
-        places.append(("class", name, own + history.LABELLED, own + history.LABELLED_LOSS))
+        column = history.CLASSES + history.PER_CLASS * i
+        places.append(("class", name, column + history.LABELLED, column + history.LABELLED_LOSS))
     for what, name, n, loss in places:
-        groups = [(float(of.cells[n]), float(of.cells[loss])) for of in (before, after)]
+        groups = [(float(phase.cells[n]), float(phase.cells[loss])) for phase in (before, after)]
         share = _alone(groups, before, after, change, binary)
         if share is not None and (best is None or share > best.share):
             best = Cause(what, share, {what: name})
@@ -513,12 +516,13 @@ def _alone(
     rest0, rest1 = before.n - n0, after.n - n1
     if min(n0, n1, rest0, rest1) < _KNOWN:
         return None
-    own = loss1 / n1 - loss0 / n0
-    rest = (after.loss - loss1) / rest1 - (before.loss - loss0) / rest0
-    part = n1 / after.n * own / change
+    within = loss1 / n1 - loss0 / n0
+    elsewhere = (after.loss - loss1) / rest1 - (before.loss - loss0) / rest0
+    part = n1 / after.n * within / change
     spread0, spread1 = variance(before, binary), variance(after, binary)
     error = math.sqrt(spread0 / n0 + spread1 / n1 + spread0 / rest0 + spread1 / rest1)
     sign = math.copysign(1.0, change)
-    if part < _MOST_OF_IT or sign * rest > _LITTLE * sign * own or abs(own - rest) <= _SURELY * error:
+    unsure = abs(within - elsewhere) <= _SURELY * error
+    if part < _MOST_OF_IT or sign * elsewhere > _LITTLE * sign * within or unsure:
         return None
     return min(1.0, part)

@@ -199,12 +199,12 @@ def without_owners(pool: Pool, owners: Sequence[int]) -> Pool:
         column[owners] = 0
     places = lines.places.astype(np.int64)
     cells = places * lines.width
-    own = np.array([places.sum(), cells.sum()])
-    if (2 * own >= pool.used).all():
+    used = np.array([places.sum(), cells.sum()])
+    if (2 * used >= pool.used).all():
         return pool
     lines.first[:], rows = together(lines.first, places)
     lines.cells[:], rows_of_cells = together(lines.cells, cells)
-    pool.used[:] = own
+    pool.used[:] = used
     blocks, kept = grown(taken(pool.blocks, rows), 16), grown(pool.cells[rows_of_cells], 16)
     return pool._replace(blocks=blocks, cells=kept)
 
@@ -229,11 +229,11 @@ def laid_out(pool: Pool, owner: int, places: int, columns: list[tuple[int, int]]
     former = int(lines.width[owner])
     blocks[row : row + before] = blocks[first : first + before]  # type: ignore[index]
     blocks.order[row + before : row + places] = np.arange(before, places)
-    own = cells[start : start + places * width].reshape(places, width)
-    own[:] = 0
+    table = cells[start : start + places * width].reshape(places, width)
+    table[:] = 0
     then = cells[old : old + before * former].reshape(before, former)
     for source, target in columns:
-        own[:before, target] = then[:, source]
+        table[:before, target] = then[:, source]
     lines.first[owner], lines.places[owner] = row, places
     lines.cells[owner], lines.width[owner] = start, width
     return pool._replace(blocks=blocks, cells=cells)

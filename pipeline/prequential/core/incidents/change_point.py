@@ -41,6 +41,23 @@ class Now(NamedTuple):
     ts: int
 
 
+class Losses(NamedTuple):
+    """What the losses of blocks add up to, block by block."""
+
+    n: Ints  # outcomes
+    loss: Floats  # Σ of their losses
+    squares: Floats  # Σ of the squares
+    number: Ints  # of its first outcome, from 1
+
+
+class Totals(NamedTuple):
+    """What the losses of several blocks add up to."""
+
+    n: int  # outcomes
+    loss: float  # Σ of their losses
+    squares: float  # Σ of the squares
+
+
 class Change(NamedTuple):
     """A split of blocks: those below `before` lie wholly before it, those from `after` on wholly behind."""
 
@@ -76,10 +93,9 @@ def find(
     last, entries = len(blocks.n), count(blocks.n[first:])
     if entries < LEAST_BEFORE + LEAST_AFTER:
         return None
-    at, best = best_split(
-        blocks.n, blocks.loss, blocks.squares, blocks.number, first, until, entries,
-        total(blocks.loss[first:]), total(blocks.squares[first:]), binary,
-    )  # fmt: skip
+    losses = Losses(blocks.n, blocks.loss, blocks.squares, blocks.number)
+    whole = Totals(entries, total(blocks.loss[first:]), total(blocks.squares[first:]))
+    at, best = best_split(losses, first, until, whole, binary)
     if not at:
         return None
     before, after = phase(blocks, first, at), phase(blocks, at, last)
@@ -109,16 +125,16 @@ def _of_chain(n: int, loss: float, twice: float, least: float) -> float:
     A wrong one is followed by a right one with the probability `least`, at least.
     """
     right, begun = n - loss, min(loss - twice, n - loss)
-    found = 0.0
-    for some, of in ((begun, right), (right - begun, right)):
+    logarithm = 0.0
+    for some, entries in ((begun, right), (right - begun, right)):
         if some > 0.0:
-            found += some * log(some / of)
+            logarithm += some * log(some / entries)
     if loss > 0.0:
         end = max((loss - twice) / loss, least)
         for some, share in ((twice, 1.0 - end), (loss - twice, end)):
             if some > 0.0:
-                found += some * log(share)
-    return found
+                logarithm += some * log(share)
+    return logarithm
 
 
 def at_known(blocks: Blocks, binary: bool, now: Now, first: int, outcome: int) -> Change:
@@ -135,23 +151,20 @@ def at_known(blocks: Blocks, binary: bool, now: Now, first: int, outcome: int) -
 
 @kernel
 def best_split(
-    n: Ints, loss: Floats, squares: Floats, number: Ints, first: int, until: int, entries: int,
-    lost: float, square: float, binary: bool,
-) -> tuple[int, float]:  # fmt: skip
+    losses: Losses, first: int, until: int, whole: Totals, binary: bool
+) -> tuple[int, float]:
     """The block before which the blocks from `first` on are best split in two, and the likelihood gain.
 
     Parameters
     ----------
-    n, loss, squares
-        By block: outcomes, Σ of their losses, Σ of the squares.
-    number
-        By block: number of its first outcome, from 1.
+    losses
+        Of all blocks.
     first
         The first block that is looked at.
     until
         The new level begins at this outcome at the latest.
-    entries, lost, square
-        Outcomes, losses and squares of all blocks from `first` on.
+    whole
+        Of the blocks from `first` on.
     binary
         Whether losses are 0 or 1 (Bernoulli), else normal.
 
@@ -162,15 +175,17 @@ def best_split(
     gain : float
         Logarithm of the ratio of the largest likelihoods, with two means and with one; -1 for none.
     """
+    n, loss, squares, number = losses
     at, best = 0, -1.0
     n0, loss0, squares0 = 0, 0.0, 0.0
     for k in range(first + 1, len(n)):
         n0, loss0, squares0 = n0 + n[k - 1], loss0 + loss[k - 1], squares0 + squares[k - 1]
         if n0 < LEAST_BEFORE:
             continue
-        if entries - n0 < LEAST_AFTER or number[k] > until:
+        if whole.n - n0 < LEAST_AFTER or number[k] > until:
             break
-        gain = _gain(n0, loss0, squares0, entries - n0, lost - loss0, square - squares0, binary)
+        n1, loss1, squares1 = whole.n - n0, whole.loss - loss0, whole.squares - squares0
+        gain = _gain(n0, loss0, squares0, n1, loss1, squares1, binary)
         if gain > best:
             at, best = k, gain
     return at, best
@@ -281,8 +296,8 @@ def at_outcome(
         high = sum(start < outcome for start in number[:-1])
     ts = time_of(blocks, now, outcome)
     n, lag = blocks.n.tolist(), blocks.lag.tolist()
-    own = min(high, len(n) - 1)
-    return Change(low, high, outcome, ts, ts - round(lag[own] / max(1, n[own])), statistic)
+    block = min(high, len(n) - 1)
+    return Change(low, high, outcome, ts, ts - round(lag[block] / max(1, n[block])), statistic)
 
 
 def time_of(blocks: Blocks, now: Now, outcome: int) -> int:

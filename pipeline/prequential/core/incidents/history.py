@@ -244,9 +244,9 @@ def _lacks(history: History, owner: int, pool: int, classes: int, segments: int)
 @inlined
 def latency_column(latency: int) -> int:
     """The column of a label latency (ms)."""
-    rest, column = latency >> _SHORTEST_BITS, 0
-    while rest > 0 and column < LATENCIES - 1:
-        rest >>= 2
+    left, column = latency >> _SHORTEST_BITS, 0
+    while left > 0 and column < LATENCIES - 1:
+        left >>= 2
         column += 1
     return column
 
@@ -368,12 +368,12 @@ def _outcome(history: History, log: Log, i: int, owner: int) -> bool:
             confidence = min(CONFIDENCES - 1, int(CONFIDENCES * log.confidence[i]))
             _add(pool, start + CONFIDENCE + confidence, 1.0)
             _add(pool, start + CONFIDENCE_LOSS + confidence, loss)
-        own = start + CLASSES + PER_CLASS * class_column(log.label[i], classes)
-        _add(pool, own + LABELLED, 1.0)
-        _add(pool, own + LABELLED_LOSS, loss)
+        column = start + CLASSES + PER_CLASS * class_column(log.label[i], classes)
+        _add(pool, column + LABELLED, 1.0)
+        _add(pool, column + LABELLED_LOSS, loss)
         if owners.label[owner] == log.label[i] + 1:
-            _add(pool, own + REPEATED, 1.0)
-            _add(pool, own + REPEATED_LOSS, loss)
+            _add(pool, column + REPEATED, 1.0)
+            _add(pool, column + REPEATED_LOSS, loss)
         other = start + CLASSES + PER_CLASS * class_column(log.prediction[i], classes)
         _add(pool, other + PREDICTED, 1.0)
         _add(pool, other + PREDICTED_LOSS, loss)
@@ -440,9 +440,9 @@ def _in_segment(history: History, log: Log, i: int, owner: int, entity: int) -> 
     used = pool.lines.used[owner]
     if used:
         start = cells_of(pool, owner, place_of(pool, owner, used - 1))
-        own = start + CLASSES + PER_CLASS * owners.classes[owner] + PER_SEGMENT * (slot - 1)
-        _add(pool, own, 1.0)
-        _add(pool, own + 1, _loss(log, i, owners.kind[owner]))
+        column = start + CLASSES + PER_CLASS * owners.classes[owner] + PER_SEGMENT * (slot - 1)
+        _add(pool, column, 1.0)
+        _add(pool, column + 1, _loss(log, i, owners.kind[owner]))
     return True
 
 

@@ -159,15 +159,15 @@ class Incidents:
     def pair_statuses(self, rows: Iterable[int]) -> dict[int, PairStatus]:
         """How those of these entities (rows) stand whose incidents are looked for, by row."""
         position = self.history.owners.position
-        found = {}
+        statuses = {}
         for row in rows:
             if row < len(position) and position[row] and self.history.owners.owner[row] == row:
                 state, opened = self.open.get(row), dict(self.opened.get(row, {}))
                 is_open = state is not None and state.status == OPEN
                 _, cause, severity, *_ = state.said if is_open and state is not None else _NOTHING_SAID
                 which = (state.id, state.opened["ts"]) if is_open and state is not None else ("", 0)
-                found[row] = PairStatus(cause, severity, opened, *which)
-        return found
+                statuses[row] = PairStatus(cause, severity, opened, *which)
+        return statuses
 
     # ---- rows
 
@@ -180,9 +180,9 @@ class Incidents:
         owners, stream = self.history.owners, self._catalog.streams[about.stream]
         if about.kind in (BASELINE, BASELINE_AGE, AGE) or not stream.evaluated:
             return
-        own = about.kind in (MODEL, CORRECTION)
+        is_owner = about.kind in (MODEL, CORRECTION)
         owners.position[row] = 1 + stream.evaluated.index(watched_stage(stream.evaluated))
-        owners.owner[row] = row if own else self._model(row)
+        owners.owner[row] = row if is_owner else self._model(row)
         owners.model[row] = self._model(row)
         numbers = stream.config.task == "regression"
         owners.kind[row] = LOSSES[stream.config.loss] if numbers else WRONG
@@ -191,12 +191,12 @@ class Incidents:
 
     def forget(self, gone: Sequence[Entity]) -> list[Incident]:
         """Drop these entities; returns the messages that close what is open of them."""
-        found = []
+        messages = []
         for about in gone:
             state = self.open.get(about.row)
             if state is not None:
                 state.status = CLOSED
-                found.append(self._say(about, state))
+                messages.append(self._say(about, state))
         rows = [about.row for about in gone]
         known: list[dict[int, Any]] = [
             self.open, self.waiting, self.since, self.alarms, self.examples, self.warned, self.opened
@@ -205,7 +205,7 @@ class Incidents:
             for by_owner in known:
                 by_owner.pop(row, None)
         self.history = history.without(self.history, rows)
-        return found
+        return messages
 
     def copy_stage(self, row: int, source: str, target: str) -> None:
         """What an entity's alarms in a stage have told is what those in another one have, from here on.
@@ -256,7 +256,7 @@ class Incidents:
             Messages in the order of records: the alarms, and those about incidents among them.
         """
         count = int(logs.used[OUTCOMES])
-        found: list[Alarm | Incident] = []
+        messages: list[Alarm | Incident] = []
         self._ensure(count)
         row = event = at = 0
         while at < len(raised):
@@ -264,12 +264,12 @@ class Incidents:
             while at < len(raised) and raised[at].record == record:
                 at += 1
             stop = int(np.searchsorted(logs.outcomes.record[:count], record, side="right"))
-            row, event = self._follow(logs, row, stop, event, records, found)
-            found += (one.alarm for one in raised[first:at] if one.level == ALARM)
-            found += self._raised(raised[first:at])
-        _, event = self._follow(logs, row, count, event, records, found)
+            row, event = self._follow(logs, row, stop, event, records, messages)
+            messages += (one.alarm for one in raised[first:at] if one.level == ALARM)
+            messages += self._raised(raised[first:at])
+        _, event = self._follow(logs, row, count, event, records, messages)
         self.follow_events(logs, event)
-        return found
+        return messages
 
     def follow_events(self, logs: Logs, event: int = 0) -> None:
         """Take over the events from row `event` on: what became of predictions after all outcomes."""
@@ -281,7 +281,7 @@ class Incidents:
 
     def _follow(
         self, logs: Logs, row: int, stop: int, event: int, records: Sequence[Any],
-        found: list[Alarm | Incident],
+        messages: list[Alarm | Incident],
     ) -> tuple[int, int]:
         """Take over outcomes up to `stop`; incidents that are due on the way are looked at."""
         entities = self._catalog.registry.entities
@@ -298,22 +298,22 @@ class Incidents:
                 due = self.history.due[: notes[history.DUE_COUNT]].tolist()
                 notes[history.DUE_COUNT] = 0
                 for owner in due:
-                    found += self._look(owner)
+                    messages += self._look(owner)
         return row, event
 
     def _ensure(self, rows: int) -> None:
-        own = self.history
-        self.history = own._replace(
-            due=grown(own.due, len(self._catalog.entities)), examples=grown(own.examples, rows)
+        past = self.history
+        self.history = past._replace(
+            due=grown(past.due, len(self._catalog.entities)), examples=grown(past.examples, rows)
         )
 
     def _note_examples(self, logs: Logs, records: Sequence[Any]) -> None:
-        own, log = self.history, logs.outcomes
-        count = int(own.notes[history.EXAMPLE_COUNT])
-        own.notes[history.EXAMPLE_COUNT] = 0
+        past, log = self.history, logs.outcomes
+        count = int(past.notes[history.EXAMPLE_COUNT])
+        past.notes[history.EXAMPLE_COUNT] = 0
         if not count:
             return
-        rows = own.examples[:count]
+        rows = past.examples[:count]
         names = instance_ids(records, log.record[rows].astype(np.int64))
         for owner, number, name in zip(log.entity[rows].tolist(), log.number[rows].tolist(), names):
             kept = self.examples.setdefault(owner, [])
@@ -330,26 +330,26 @@ class Incidents:
             about = self._catalog.entities[one.entity]
             assert about is not None
             by_owner.setdefault(self.owner_of(about), []).append(one)
-        found = []
-        for owner, own in by_owner.items():
+        messages = []
+        for owner, alarms in by_owner.items():
             if self.history.owners.position[owner]:
-                found += self._alarmed(owner, own)
-        return found
+                messages += self._alarmed(owner, alarms)
+        return messages
 
     def _alarmed(self, owner: int, raised: list[Raised]) -> list[Incident]:
         """Alarms and warnings of one model at one record."""
-        found: list[Incident] = []
+        messages: list[Incident] = []
         config = self._stream(owner).config.incidents
         opening = [one for one in raised if one.level == ALARM or config.warnings]
         state = self.open.get(owner)
         if state is not None and opening and self._is_another(owner, state):
-            found.append(self._close(owner, state))
+            messages.append(self._close(owner, state))
             state = None
         if state is None:
             if not opening:
                 for one in raised:
                     self._note_warning(owner, one)
-                return found
+                return messages
             state = self.waiting.pop(owner, None) or self._begin(owner)
         for one in raised:
             self._join(state, one)
@@ -360,8 +360,8 @@ class Incidents:
         if state.revision:
             self._schedule(owner, state)
         else:
-            found += self._open(owner, state, any(_is_enough(one) for one in opening))
-        return found
+            messages += self._open(owner, state, any(_is_enough(one) for one in opening))
+        return messages
 
     def _open(self, owner: int, state: State, enough: bool = False) -> list[Incident]:
         """Open an incident if there is evidence of a change, or without; else look for it later."""
@@ -382,16 +382,16 @@ class Incidents:
         """Whether there is evidence that the level has changed, of the model or of a segment that alarmed."""
         view = self.view(owner)
         first = int(np.searchsorted(view.blocks.number, state.first))
-        own = change_point.find(view.blocks, view.binary, view.now, first, state.last["outcome"])
-        if own is not None and own.evidence > SURE:
+        change = change_point.find(view.blocks, view.binary, view.now, first, state.last["outcome"])
+        if change is not None and change.evidence > SURE:
             return True
         segments = [one["segment"] for one in state.signals if one["segment"]]
         if not segments:
             return False
-        found = examine(view, state.first, state.last["outcome"], None, segments)
+        finding = examine(view, state.first, state.last["outcome"], None, segments)
         # How a segment's outcomes depend on each other isn't known: not more than the model's do.
         whole = phase(view.blocks, first, len(view.blocks.n))
-        return found.segment is not None and found.change.statistic / widening(whole, view.binary) > SURE
+        return finding.segment is not None and finding.change.statistic / widening(whole, view.binary) > SURE
 
     def _begin(self, owner: int) -> State:
         now = self._now(owner)
@@ -514,15 +514,15 @@ class Incidents:
 
         Of the other models of its stream too, unless it is asked for `alone`.
         """
-        own, stream = self.history, self._stream(owner)
-        classes = int(own.owners.classes[owner])
+        past, stream = self.history, self._stream(owner)
+        classes = int(past.owners.classes[owner])
         names = list(stream.class_names[:classes])
         if classes == MOST_CLASSES:  # whether others have come yet: names of this batch are known
             names[-1] = OTHER
-        versions = [stream.version_name(code) if code else "" for code in own.versions[owner].tolist()]
+        versions = [stream.version_name(code) if code else "" for code in past.versions[owner].tolist()]
         return View(
-            read(own.outcomes, owner), partial(read, own.predictions, int(own.owners.model[owner])),
-            int(own.owners.kind[owner]) == WRONG, classes, Names(names, self.segments_of(owner), versions),
+            read(past.outcomes, owner), partial(read, past.predictions, int(past.owners.model[owner])),
+            int(past.owners.kind[owner]) == WRONG, classes, Names(names, self.segments_of(owner), versions),
             self._now(owner),
             None if alone else partial(self._others, owner),
         )  # fmt: skip
@@ -551,7 +551,7 @@ class Incidents:
         view = self.view(owner)
         known = None
         if state.clear:
-            former = Level.of(state.details["before"])
+            former = Level.from_message(state.details["before"])
             point = state.change_point
             explained = [Step(*one) for one in state.steps if one[0] + _EXPLAINED < view.now.outcome]
             known = Fixed(
@@ -568,11 +568,11 @@ class Incidents:
             return
         settled = state.recovered is not None or view.now.outcome > state.opened["outcome"] + _SETTLED
         segments = [one["segment"] for one in state.signals if one["segment"]]
-        found = examine(view, state.first, state.last["outcome"], known if settled else None, segments)
-        state.recovered = found.recovered
-        if not found.forgotten:
-            state.statistic, state.segment = found.change.statistic, found.segment
-            state.details, state.steps = details(found), [list(one) for one in found.steps]
+        finding = examine(view, state.first, state.last["outcome"], known if settled else None, segments)
+        state.recovered = finding.recovered
+        if not finding.forgotten:
+            state.statistic, state.segment = finding.change.statistic, finding.segment
+            state.details, state.steps = details(finding), [list(one) for one in finding.steps]
 
     def _say(self, about: Entity, state: State) -> Incident:
         """The next message about an incident."""
@@ -631,12 +631,12 @@ def _with_stage(
     signals: list[dict[str, Any]], segment: str | None, source: str, target: str
 ) -> list[dict[str, Any]]:
     """These signals, and those of a segment's stage once more as those of another stage."""
-    found = []
+    rows = []
     for one in signals:
         if (one["segment"], one["stage"]) == (segment, source):
-            found.append(one | {"stage": target})
-        found.append(one)
-    return found
+            rows.append(one | {"stage": target})
+        rows.append(one)
+    return rows
 
 
 def _signal(one: Raised) -> dict[str, Any]:

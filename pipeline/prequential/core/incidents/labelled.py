@@ -66,7 +66,7 @@ def _shares(predictions: Blocks, newest: int, latencies: Sequence[Floats]) -> li
     """By block, the share of its predictions whose label may have come by `newest` (ms)."""
     times = [*predictions.ts.tolist(), newest]
     ages = [newest - (times[k] + times[k + 1]) // 2 for k in range(len(times) - 1)]
-    return [min(_share_by(age, own) for own in latencies) for age in ages]
+    return [min(_share_by(age, latency) for latency in latencies) for age in ages]
 
 
 def _share_by(age: int, latencies: Floats) -> float:

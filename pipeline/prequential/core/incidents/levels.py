@@ -41,8 +41,8 @@ class Phase:
         """Sums by column, from the first row on: numpy's own order depends on the processor."""
         if not len(self.rows):
             return np.zeros(self.rows.shape[1])
-        found: Floats = np.cumsum(self.rows, axis=0)[-1]
-        return found
+        sums: Floats = np.cumsum(self.rows, axis=0)[-1]
+        return sums
 
 
 class Level(NamedTuple):
@@ -59,7 +59,7 @@ class Level(NamedTuple):
         return {"level": self.level, "interval": [self.low, self.high], "n": self.n}
 
     @classmethod
-    def of(cls, message: dict[str, Any]) -> Level:
+    def from_message(cls, message: dict[str, Any]) -> Level:
         """The level that stands in a message."""
         low, high = message["interval"]
         return cls(message["level"], low, high, message["n"])
@@ -67,11 +67,11 @@ class Level(NamedTuple):
 
 def phase(blocks: Blocks, first: int, last: int) -> Phase:
     """Sums over the blocks from `first` up to `last`, one after the other."""
-    own = slice(first, last)
+    rows = slice(first, last)
     return Phase(
-        count(blocks.n[own]), total(blocks.loss[own]), total(blocks.squares[own]),
-        total(blocks.products[own]), count(blocks.persistent[own]), count(blocks.majority[own]),
-        blocks.cells[own],
+        count(blocks.n[rows]), total(blocks.loss[rows]), total(blocks.squares[rows]),
+        total(blocks.products[rows]), count(blocks.persistent[rows]), count(blocks.majority[rows]),
+        blocks.cells[rows],
     )  # fmt: skip
 
 
@@ -85,42 +85,42 @@ def total(column: Floats) -> float:
     return math.fsum(column.tolist())
 
 
-def level_of(of: Phase, binary: bool) -> Level:
+def level_of(span: Phase, binary: bool) -> Level:
     """The mean loss: of 0 and 1 with Wilson's interval, of numbers with the normal one.
 
     Both on as many independent outcomes as these are worth: n·(1 - r)/(1 + r), r the correlation of
     neighbouring losses (`prequential.core.details.intervals`).
     """
-    if not of.n:
+    if not span.n:
         return Level(0.0, 0.0, 0.0, 0)
-    worth = of.n / widening(of, binary)
+    worth = span.n / widening(span, binary)
     if binary:
-        low, high = intervals.wilson(of.mean, worth)
+        low, high = intervals.wilson(span.mean, worth)
     else:
-        half = _Z * math.sqrt(variance(of, binary) / worth)
-        low, high = of.mean - half, of.mean + half
-    return Level(of.mean, low, high, of.n)
+        half = _Z * math.sqrt(variance(span, binary) / worth)
+        low, high = span.mean - half, span.mean + half
+    return Level(span.mean, low, high, span.n)
 
 
-def variance(of: Phase, binary: bool) -> float:
+def variance(span: Phase, binary: bool) -> float:
     """Of one outcome's loss; of 0 and 1 with one more of each, so that it is never 0."""
     if binary:
-        p = (of.loss + 1) / (of.n + 2)
+        p = (span.loss + 1) / (span.n + 2)
         return p * (1 - p)
-    return max(0.0, of.squares / of.n - of.mean * of.mean) if of.n else 0.0
+    return max(0.0, span.squares / span.n - span.mean * span.mean) if span.n else 0.0
 
 
-def widening(of: Phase, binary: bool) -> float:
+def widening(span: Phase, binary: bool) -> float:
     """Dependent outcomes that one independent is worth: (1 + r)/(1 - r), at least 1."""
-    if math.isnan(of.products):
+    if math.isnan(span.products):
         return 1.0
     if binary:
-        once = of.loss - of.products
-        pairs = np.array([of.n - of.loss - once, once, once, of.products])
+        once = span.loss - span.products
+        pairs = np.array([span.n - span.loss - once, once, once, span.products])
         correlation = intervals.autocorrelation(pairs)
     else:
-        spread = variance(of, binary)
-        correlation = (of.products / of.n - of.mean * of.mean) / spread if spread > 0 else 0.0
+        spread = variance(span, binary)
+        correlation = (span.products / span.n - span.mean * span.mean) / spread if spread > 0 else 0.0
     return 1 / intervals.shrunk(1.0, correlation)
 
 

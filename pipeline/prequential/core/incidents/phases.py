@@ -89,9 +89,9 @@ class Phases:
 
     def of_columns(self, columns: Ints) -> tuple[Phase, Phase]:
         """The phases to compare for groups of outcomes that are counted in these columns."""
-        own = self.blocks.cells[:, columns]
-        rest = np.maximum(0.0, self.blocks.n - np.cumsum(own, axis=1)[:, -1])
-        return self.of_groups(np.column_stack((own, rest)))
+        chosen = self.blocks.cells[:, columns]
+        others = np.maximum(0.0, self.blocks.n - np.cumsum(chosen, axis=1)[:, -1])
+        return self.of_groups(np.column_stack((chosen, others)))
 
     def of_groups(self, table: Floats, wide: float = 1.0) -> tuple[Phase, Phase]:
         """The same for groups whose outcomes are counted in a row for each block.
@@ -163,7 +163,7 @@ def as_behind(between: Phase, before: Phase, after: Phase, binary: bool) -> floa
     n = before.n + after.n
     wide = (before.n * widening(before, binary) + after.n * widening(after, binary)) / n
     if binary:
-        p0, p1 = ((of.loss + 1) / (of.n + 2) for of in (before, after))
+        p0, p1 = ((span.loss + 1) / (span.n + 2) for span in (before, after))
         right = between.n - between.loss
         ratio = between.loss * (log(p1) - log(p0)) + right * (log(1 - p1) - log(1 - p0))
     else:

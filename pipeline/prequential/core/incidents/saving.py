@@ -62,30 +62,30 @@ def restore(
     """
     kind = arrays["incidents|owners|kind"]
     rows = len(kind)
-    own = with_entities(incidents.history, rows)
+    kept = with_entities(incidents.history, rows)
     for name in POOLS:
-        pool, used = getattr(own, name), arrays[f"incidents|{name}|used"].copy()
+        pool, used = getattr(kept, name), arrays[f"incidents|{name}|used"].copy()
         blocks, cells = grown(pool.blocks, int(used[0])), grown(pool.cells, int(used[1]))
-        own = own._replace(**{name: pool._replace(blocks=blocks, cells=cells, used=used)})
+        kept = kept._replace(**{name: pool._replace(blocks=blocks, cells=cells, used=used)})
     measured = {name: array for name, array in arrays.items() if name not in _SETTINGS}
-    for table in tables(own, rows):
+    for table in tables(kept, rows):
         table.fill(measured)
-    gone = np.flatnonzero(own.owners.position[:rows] == 0)
-    incidents.history = own = without(own, gone.tolist())
+    gone = np.flatnonzero(kept.owners.position[:rows] == 0)
+    incidents.history = kept = without(kept, gone.tolist())
     lost = []
-    for row in np.flatnonzero(own.owners.position).tolist():
-        if own.owners.owner[row] != row:
+    for row in np.flatnonzero(kept.owners.position).tolist():
+        if kept.owners.owner[row] != row:
             continue
         if row not in stages:
-            _forget(own, row)
+            _forget(kept, row)
         elif (
-            watched_stage(tuple(stages[row])) != incidents.stage_of(row) or kind[row] != own.owners.kind[row]
+            watched_stage(tuple(stages[row])) != incidents.stage_of(row) or kind[row] != kept.owners.kind[row]
         ):
             lost.append(row)
-            _forget(own, row)
+            _forget(kept, row)
         else:
-            _close_up(own, row)
-    present = set(np.flatnonzero(own.owners.position[:rows]).tolist()) - set(lost)
+            _close_up(kept, row)
+    present = set(np.flatnonzero(kept.owners.position[:rows]).tolist()) - set(lost)
     _restore_head(incidents, saved["incidents"], present)
     for owner, state in incidents.open.items():
         if state.segment is not None and state.segment not in incidents.segments_of(owner):
@@ -106,23 +106,23 @@ def _restore_head(incidents: Incidents, saved: dict[str, Any], present: set[int]
     incidents.warned = {owner: kept for owner, kept in saved["warned"] if owner in present}
 
 
-def _forget(own: History, row: int) -> None:
+def _forget(kept: History, row: int) -> None:
     """A model's history begins anew."""
-    owners: Any = own.owners
+    owners: Any = kept.owners
     for name, column in columns_of(owners).items():
         if name not in OWNER_SETTINGS:
             column[row] = 0
     owners.check_number[row] = owners.check_time[row] = history.NEVER
     owners.slot[owners.owner == row] = 0  # its segments have no columns either
-    own.versions[row] = 0
-    for pool in (own.outcomes, own.predictions):
+    kept.versions[row] = 0
+    for pool in (kept.outcomes, kept.predictions):
         for column in columns_of(pool.lines).values():
             column[row] = 0
 
 
-def _close_up(own: History, row: int) -> None:
+def _close_up(kept: History, row: int) -> None:
     """Segments that aren't evaluated any more have left columns: the others move together."""
-    owners, pool = own.owners, own.outcomes
+    owners, pool = kept.owners, kept.outcomes
     if not owners.slots[row]:
         return
     members = np.flatnonzero((owners.owner == row) & (owners.slot != 0) & (owners.position != 0))

@@ -42,34 +42,34 @@ def explain(
     Of blocks from `first` to `last`. What is `known` stays: the longer ago a change is, the less blocks tell
     when something moved around it.
     """
-    own, end = _until(blocks, now, last)
-    points = [change, *(change_point.at_outcome(own, end, one.outcome, 0.0) for one in known[1:])]
+    earlier, end = _until(blocks, now, last)
+    points = [change, *(change_point.at_outcome(earlier, end, one.outcome, 0.0) for one in known[1:])]
     while len(points) < _MOST:
         newest = points[-1]
         low = points[-2].after if len(points) > 1 else first
-        further = change_point.find(own, binary, end, newest.after)
+        further = change_point.find(earlier, binary, end, newest.after)
         if further is None or not further.clear or further.before <= newest.after:
             break
-        before = phase(own, low, newest.before).mean
-        between, behind = phase(own, newest.after, further.before), phase(own, further.after, last)
+        before = phase(earlier, low, newest.before).mean
+        between, behind = phase(earlier, newest.after, further.before), phase(earlier, further.after, last)
         amount, more = between.mean - before, behind.mean - between.mean
         if not between.n or not behind.n or amount * more <= 0 or abs(more) < _PART * abs(amount):
             break
-        points.append(_placed(own, binary, end, newest.after, further))
-    found = list(known)
+        points.append(_placed(earlier, binary, end, newest.after, further))
+    steps = list(known)
     for k in range(len(known), len(points)):
         point = points[k]
         low = points[k - 1].after if k else first
         high = points[k + 1].before if k + 1 < len(points) else last
-        of = Phases(
-            own, binary, low, (max(low, point.before), point.after), max(point.after, high),
+        phases = Phases(
+            earlier, binary, low, (max(low, point.before), point.after), max(point.after, high),
             point.prediction_ts, end, read_predictions,
         )  # fmt: skip
-        fared = None if others is None else partial(others, point, of.change)
-        causes = [one.message for one in attribution.causes(of, classes, names, fared)]
+        fared = None if others is None else partial(others, point, phases.change)
+        causes = [one.message for one in attribution.causes(phases, classes, names, fared)]
         place = point.outcome, point.ts, point.prediction_ts
-        found.append(Step(*place, of.change, causes, of.compared))
-    return found
+        steps.append(Step(*place, phases.change, causes, phases.compared))
+    return steps
 
 
 def _placed(blocks: Blocks, binary: bool, now: Now, first: int, change: Change) -> Change:
@@ -85,10 +85,10 @@ def _placed(blocks: Blocks, binary: bool, now: Now, first: int, change: Change) 
             continue
         # It lies in one of the two blocks there, behind those of their outcomes that are as before.
         low, high = at - 1, min(at + 1, len(blocks.n) - 1)
-        own = blocks.cells[:, columns]
-        then, now_there = own[first:low].sum(axis=0), own[high:].sum(axis=0)
+        cells = blocks.cells[:, columns]
+        then, now_there = cells[first:low].sum(axis=0), cells[high:].sum(axis=0)
         risen = int(np.argmax(now_there / max(1.0, now_there.sum()) - then / max(1.0, then.sum())))
-        outcome = int(blocks.number[high]) - int(own[low:high, risen].sum())
+        outcome = int(blocks.number[high]) - int(cells[low:high, risen].sum())
         outcome = max(outcome, int(blocks.number[low]))
         return change_point.at_outcome(blocks, now, outcome, change.statistic, low, high)
     return change
@@ -105,14 +105,14 @@ def _until(blocks: Blocks, now: Now, last: int) -> tuple[Blocks, Now]:
 def together(steps: Sequence[Step]) -> list[dict[str, Any]]:
     """The causes of all changes, by their shares of what these make up; with times if there are several."""
     total = sum(one.amount for one in steps)
-    found = []
+    causes = []
     for one in steps:
         weight = one.amount / total if total and len(steps) > 1 else 1.0
         since = {"outcome": one.outcome, "ts": one.ts, "prediction_ts": one.prediction_ts}
         for cause in one.causes:
             share = attribution.rounded(cause["share"] * weight)
             if share >= LEAST_SHARE:
-                found.append({**cause, "share": share} | ({"since": since} if len(steps) > 1 else {}))
-    if sum(cause["share"] for cause in found) < CLEAR_SHARE:
+                causes.append({**cause, "share": share} | ({"since": since} if len(steps) > 1 else {}))
+    if sum(cause["share"] for cause in causes) < CLEAR_SHARE:
         return [attribution.NOT_CLEAR.message]
-    return sorted(found, key=lambda cause: -float(cause["share"]))
+    return sorted(causes, key=lambda cause: -float(cause["share"]))

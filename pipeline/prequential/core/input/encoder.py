@@ -164,31 +164,32 @@ class Encoder:
         number = np.zeros(count)
         at = np.flatnonzero(kinds == PREDICTION)
         predictions = list(map(records.__getitem__, at.tolist()))
-        of = [record.stream for record in predictions]
+        names = [record.stream for record in predictions]
         models = self._models
-        model[at] = [models[name][record.model] for name, record in zip(of, predictions)]
-        self._targets(label, number, at, of, [record.y_pred for record in predictions], streams, "y_pred")
+        model[at] = [models[name][record.model] for name, record in zip(names, predictions)]
+        self._targets(label, number, at, names, [record.y_pred for record in predictions], streams, "y_pred")
         if self._catalog.columns.streams.correction.any():
             self._check_corrections(predictions, model[at])
         at_labels = np.flatnonzero(kinds == LABEL)
         labels = list(map(records.__getitem__, at_labels.tolist()))
-        of = [record.stream for record in labels]
-        self._targets(label, number, at_labels, of, [record.y_true for record in labels], streams, "y_true")
+        names = [record.stream for record in labels]
+        values = [record.y_true for record in labels]
+        self._targets(label, number, at_labels, names, values, streams, "y_true")
         return self._rows(records, times, kinds, streams, model, label, number, at, predictions)
 
     def _targets(
-        self, label: Any, number: Any, at: Any, of: list[str], values: list[Any], streams: Any, field: str
+        self, label: Any, number: Any, at: Any, names: list[str], values: list[Any], streams: Any, field: str
     ) -> None:
         """Codes of classes, or numbers, of predictions or of labels."""
         classes = self._classes
         if not self._numbers:
             label[at] = [
                 classes[name][value if type(value) is str else class_name(value)]
-                for name, value in zip(of, values)
+                for name, value in zip(names, values)
             ]
             return
         numbers = self._catalog.columns.streams.regression[streams[at]].tolist()
-        for i, name, value, is_number in zip(at.tolist(), of, values, numbers):
+        for i, name, value, is_number in zip(at.tolist(), names, values, numbers):
             if is_number:
                 number[i] = number_of(value, field)
             else:
@@ -223,7 +224,7 @@ class Encoder:
         try:
             event_times = np.array(ts, dtype=np.int64)
         except TypeError:  # a record without a time of its own has its record's
-            event_times = np.array([time if own is None else own for own, time in zip(ts, times.tolist())])
+            event_times = np.array([time if one is None else one for one, time in zip(ts, times.tolist())])
         instances = np.flatnonzero(kinds == INSTANCE).tolist()
         version = np.zeros(count, dtype=np.int64)
         versions = [records[i].version for i in instances]
@@ -261,15 +262,15 @@ class Encoder:
     def hashed(self, names: Iterable[str]) -> list[int]:
         """Hashes of names of classes."""
         known = self._hashes
-        found = []
+        values = []
         for name in names:
             value = known.get(name)
             if value is None:
                 if len(known) >= _MOST_HASHES:
                     known.clear()
                 value = known[name] = name_hash(name)
-            found.append(value)
-        return found
+            values.append(value)
+        return values
 
     def _fill_segments(self, segments: Any, records: Sequence[Any], streams: list[int]) -> None:
         by_code = self._catalog.streams
@@ -377,15 +378,15 @@ class Encoder:
 
     def _with_asking(self, records: list[Any], times: Ints, kinds: Any, asking: list[int]) -> Rows:
         """Rows of records; of those that ask there is what the join decides by, and no name that is new."""
-        own = [records[row] for row in asking]
+        asked = [records[row] for row in asking]
         of_kind = kinds[asking]
-        for row, record in zip(asking, own):
+        for row, record in zip(asking, asked):
             records[row] = Instance(record.stream, record.instance_id, record.ts)
         kinds[asking] = INSTANCE
         rows = self._known(records, times, kinds)
         kinds[asking] = of_kind
         rows.asks[asking] = 1
-        for row, record in zip(asking, own):
+        for row, record in zip(asking, asked):
             if record.KIND == PREDICTION:
                 rows.model[row] = self._models[record.stream].get(record.model, 0)
                 if self._catalog.columns.streams.regression[rows.stream[row]]:
@@ -502,13 +503,13 @@ def _unknown_version(stream: Stream, name: str) -> str | None:
 def _unknown_values(stream: Stream, record: Any) -> list[tuple[int, str]]:
     """Values of a record's segments that aren't known, by the places of their keys."""
     given = getattr(record, "segments", None)
-    found: list[tuple[int, str]] = []
+    unknown: list[tuple[int, str]] = []
     if not given:
-        return found
+        return unknown
     for key, name in enumerate(stream.config.segments):
         if name in given:
             try:
                 stream.position(key, given[name])
             except KeyError:
-                found.append((key, given[name]))
-    return found
+                unknown.append((key, given[name]))
+    return unknown

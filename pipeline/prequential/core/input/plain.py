@@ -70,11 +70,12 @@ class Fields(NamedTuple):
 
 
 def _fields(kind: int) -> Fields:
-    of = [(i, *field) for i, field in enumerate(_FIELDS) if kind in field[3]]
-    bounds = np.cumsum([0] + [len(name) for _, name, *_ in of])
-    text = np.frombuffer(b"".join(name for _, name, *_ in of), dtype=np.uint8)
-    what, column = (np.array([field[k] for field in of], dtype=np.int64) for k in (2, 3))
-    return Fields(text, bounds.astype(np.int64), what, column, np.array([1 << i for i, *_ in of], np.int64))
+    fields = [(i, *field) for i, field in enumerate(_FIELDS) if kind in field[3]]
+    bounds = np.cumsum([0] + [len(name) for _, name, *_ in fields])
+    text = np.frombuffer(b"".join(name for _, name, *_ in fields), dtype=np.uint8)
+    what, column = (np.array([field[k] for field in fields], dtype=np.int64) for k in (2, 3))
+    bits = np.array([1 << i for i, *_ in fields], np.int64)
+    return Fields(text, bounds.astype(np.int64), what, column, bits)
 
 
 _OF_KINDS = tuple(map(_fields, range(3)))
@@ -154,14 +155,14 @@ def together(parts: Sequence[Plain]) -> Plain | None:
     known = parts[0].known
     if any(part.known is not known for part in parts):
         return None
-    of = [part.columns for part in parts]
-    ends = np.cumsum([0] + [len(one.ids) for one in of])
+    tables = [part.columns for part in parts]
+    ends = np.cumsum([0] + [len(one.ids) for one in tables])
     columns = Columns(
-        np.concatenate([one.names for one in of]),
-        np.concatenate([one.ts for one in of]),
-        np.concatenate([one.version for one in of]),
-        np.concatenate([*(one.id_bounds[:-1] + end for one, end in zip(of, ends)), ends[-1:]]),
-        np.concatenate([one.ids for one in of]),
+        np.concatenate([one.names for one in tables]),
+        np.concatenate([one.ts for one in tables]),
+        np.concatenate([one.version for one in tables]),
+        np.concatenate([*(one.id_bounds[:-1] + end for one, end in zip(tables, ends)), ends[-1:]]),
+        np.concatenate([one.ids for one in tables]),
     )  # fmt: skip
     return Plain(columns, known, [source for part in parts for source in part.sources])
 

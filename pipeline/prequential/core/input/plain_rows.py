@@ -49,10 +49,12 @@ def _enter(codes: Codes, stream: int, name: int, code: int) -> None:
 
 @kernel
 def _fill(
-    columns: Columns, places: Ints, kinds: Bytes, times: Ints, streams: Ints32, models: Codes,
-    classes: Codes, rows: Rows, stopped: Ints,
-) -> bool:  # fmt: skip
-    """Fill rows from where `stopped` says; whether all could be, or the code of a name isn't known."""
+    columns: Columns, places: Ints, streams: Ints32, models: Codes, classes: Codes, rows: Rows, stopped: Ints
+) -> bool:
+    """Fill rows from where `stopped` says; whether all could be, or the code of a name isn't known.
+
+    They have their kinds and record times already.
+    """
     for i in range(stopped[_ROW], len(places)):
         stopped[_ROW] = i
         place = places[i]
@@ -61,7 +63,7 @@ def _fill(
             stopped[_WANTED] = STREAM
             return False
         rows.stream[i] = stream
-        kind = kinds[i]
+        kind = rows.kind[i]
         if kind == PREDICTION:
             at = _place(models, stream, np.int64(columns.names[place, MODEL]))
             if models.name[at] == 0:
@@ -74,7 +76,7 @@ def _fill(
                 stopped[_WANTED] = TARGET
                 return False
             rows.label[i] = classes.code[at]
-        rows.ts[i] = times[i] if columns.ts[place] == NO_TIME else columns.ts[place]
+        rows.ts[i] = rows.time[i] if columns.ts[place] == NO_TIME else columns.ts[place]
         rows.version[i] = columns.version[place]
         first, start = columns.id_bounds[place], rows.starts[i]
         for k in range(columns.id_bounds[place + 1] - first):
@@ -136,9 +138,8 @@ class PlainEncoder:
         )  # fmt: skip
         stopped, stop = np.zeros(2, np.int64), count
         while not _fill(
-            columns, places, kinds, times, self._streams, self._codes[MODEL], self._codes[TARGET], rows,
-            stopped,
-        ):  # fmt: skip
+            columns, places, self._streams, self._codes[MODEL], self._codes[TARGET], rows, stopped
+        ):
             row, wanted = stopped.tolist()
             numbers = columns.names[places[row]].tolist()
             if not (self._enter(numbers, wanted) or (learn(row) and self._enter(numbers, wanted))):
@@ -166,8 +167,8 @@ class PlainEncoder:
         if 2 * self._entered[which] > len(codes.name):
             wide = self._codes[which] = _new_codes(2 * len(codes.name))
             used = codes.name > 0
-            for of, number, its in zip(*(column[used].tolist() for column in codes)):
-                _enter(wide, of, number - 1, its)
+            for owner, number, its_code in zip(*(column[used].tolist() for column in codes)):
+                _enter(wide, owner, number - 1, its_code)
             codes = wide
         _enter(codes, int(self._streams[numbers[STREAM]]), numbers[which], code)
         return True

@@ -63,32 +63,32 @@ def new_recurrence() -> Recurrence:
     return Recurrence(records(Followed, _PLACES), Gone(*(np.zeros(0, dtype=np.int64) for _ in Gone._fields)))
 
 
-def update(found: Recurrence, rows: Rows, stop: int, streams: Streams, count: int) -> Recurrence:
+def update(recurrence: Recurrence, rows: Rows, stop: int, streams: Streams, count: int) -> Recurrence:
     """Follow the ids of rows before `stop` that weren't refused, of `count` streams; returns the tables."""
-    found = found._replace(gone=grown(found.gone, count))
-    _update(found.followed, found.gone, rows, stop, streams)
-    return found
+    recurrence = recurrence._replace(gone=grown(recurrence.gone, count))
+    _update(recurrence.followed, recurrence.gone, rows, stop, streams)
+    return recurrence
 
 
-def reused_of(found: Recurrence, stream: int) -> tuple[int, int]:
+def reused_of(recurrence: Recurrence, stream: int) -> tuple[int, int]:
     """Of a stream's ids that are or were followed: predictions, and such with the id of another instance.
 
     The latter were made while another prediction of the id waited, and further labels came for it.
     """
-    followed = found.followed
-    own = (followed.key != 0) & (followed.stream == stream)
-    reused = np.minimum(followed.repeated[own], np.maximum(followed.labels[own] - 1, 0))
-    predictions, former = int(followed.predictions[own].sum()), (0, 0)
-    if stream < len(found.gone.predictions):
-        former = int(found.gone.predictions[stream]), int(found.gone.reused[stream])
+    followed = recurrence.followed
+    places = (followed.key != 0) & (followed.stream == stream)
+    reused = np.minimum(followed.repeated[places], np.maximum(followed.labels[places] - 1, 0))
+    predictions, former = int(followed.predictions[places].sum()), (0, 0)
+    if stream < len(recurrence.gone.predictions):
+        former = int(recurrence.gone.predictions[stream]), int(recurrence.gone.reused[stream])
     return predictions + former[0], int(reused.sum()) + former[1]
 
 
-def latency_of(found: Recurrence, stream: int) -> int | None:
+def latency_of(recurrence: Recurrence, stream: int) -> int | None:
     """The median time (ms) from predictions to labels of a stream's followed ids; None without any."""
-    followed = found.followed
-    own = (followed.key != 0) & (followed.stream == stream) & (followed.latency != NONE)
-    return int(np.sort(followed.latency[own])[int(own.sum()) // 2]) if own.any() else None
+    followed = recurrence.followed
+    places = (followed.key != 0) & (followed.stream == stream) & (followed.latency != NONE)
+    return int(np.sort(followed.latency[places])[int(places.sum()) // 2]) if places.any() else None
 
 
 @inlined

@@ -78,7 +78,7 @@ MORE, LESS, NEARER = "more", "less", "nearer to 0"
 class Loss(NamedTuple):
     """A measure is the mean of an outcome's own loss, or made of this mean: its bound can be tested.
 
-    The loss is a signal, too, by the name of the measure that says how it is computed (`of`).
+    The loss is a signal, too, by the name of the measure that says how it is computed (`function`).
     """
 
     signal: str
@@ -89,7 +89,7 @@ class Loss(NamedTuple):
     root: bool = False
     #: Loss of one outcome, and whether it counts. Of the positive class: f(label, prediction), whether each
     #: is of it. Else: f(log, row). None: the signal of this name is another's.
-    of: Callable[..., tuple[float, bool]] | None = None
+    function: Callable[..., tuple[float, bool]] | None = None
 
 
 class Reference(NamedTuple):
@@ -113,7 +113,7 @@ class Measure(NamedTuple):
     name: str
     #: See `Input` for the arguments.
     function: Callable[..., Result]
-    of: Input
+    inputs: Input
     #: As `docs/measures.md` has them, of which `tests/test_measures_docs.py` sees to it.
     formula: str
     source: str
@@ -134,7 +134,7 @@ class Measure(NamedTuple):
     @property
     def task(self) -> str:
         """The task that has it."""
-        return self.of.task
+        return self.inputs.task
 
     @property
     def needs_label(self) -> bool:
@@ -145,7 +145,7 @@ class Measure(NamedTuple):
     def reasons(self) -> tuple[str, ...]:
         """Why it may have no value though there are outcomes of its task."""
         of_baselines = (NO_LABEL_KNOWN,) if self.needs_label else ()
-        return tuple(REASONS[code] for code in (*self.of.absent, *self.undefined, *of_baselines))
+        return tuple(REASONS[code] for code in (*self.inputs.absent, *self.undefined, *of_baselines))
 
     def goodness(self, value: float) -> float:
         """A value turned so that it rises when the model gets better.
@@ -183,8 +183,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def measure(
-    of: Input, formula: str, source: str = "", *, help: str, low: float = -math.inf, high: float = math.inf,
-    better: str = MORE, quality: bool = True, reference: Reference | None = None,
+    inputs: Input, formula: str, source: str = "", *, help: str, low: float = -math.inf,
+    high: float = math.inf, better: str = MORE, quality: bool = True, reference: Reference | None = None,
     undefined: tuple[int, ...] = (), loss: Loss | None = None,
 ) -> Callable[[Function], Function]:  # fmt: skip
     """Declare a measure: the compiled function below, by its name (see `Measure`).
@@ -198,8 +198,9 @@ def measure(
         if name in DECLARED and source_of(DECLARED[name].function) != source_of(function):
             raise ValueError(f"measure {name!r} is declared twice: expected a name of its own")
         DECLARED[name] = Measure(
-            name, function, of, formula, source, help, low, high, better, quality, reference, undefined, loss
-        )
+            name, function, inputs, formula, source, help, low, high, better, quality, reference, undefined,
+            loss,
+        )  # fmt: skip
         return function
 
     return declare

@@ -24,7 +24,7 @@ def is_positive(positives: Positives, sequence: int, code: int) -> bool:
 
 def _lines() -> Iterator[str]:
     """Of each measure, `if` it is asked for; those of the positive class last, as only they look for it."""
-    of_class = [name for name in OWN_LOSSES if MEASURES[name].of is POSITIVE]
+    of_class = [name for name in OWN_LOSSES if MEASURES[name].inputs is POSITIVE]
     for name in OWN_LOSSES:
         if name not in of_class:
             yield f"if measure == {INDEX[name]}:"
@@ -37,7 +37,7 @@ def _lines() -> Iterator[str]:
     yield "return 0.0, False"
 
 
-_GIVEN: dict[str, Any] = {name: LOSSES[name].of for name in OWN_LOSSES}
+_GIVEN: dict[str, Any] = {name: LOSSES[name].function for name in OWN_LOSSES}
 
 #: own_loss(measure, log, row, positives): the loss of a row of the log that a measure (a column) is the mean
 #: of, and whether the outcome counts for it.

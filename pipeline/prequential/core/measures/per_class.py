@@ -31,7 +31,7 @@ class Classes(NamedTuple):
     hits: Floats  # label and prediction
     missed: Floats  # label only
     false: Floats  # prediction only
-    rest: Floats  # neither
+    neither: Floats  # neither
     other_labels: Floats
     other_predictions: Floats
 
@@ -60,7 +60,7 @@ def binary(n: float, c: Classes, positive: int) -> Binary:
     """
     if positive < 0 or positive >= len(c.labels):
         return Binary(0.0, 0.0, 0.0, n)
-    return Binary(c.hits[positive], c.missed[positive], c.false[positive], c.rest[positive])
+    return Binary(c.hits[positive], c.missed[positive], c.false[positive], c.neither[positive])
 
 
 @measure(
@@ -131,7 +131,8 @@ def false_alarm(label: bool, prediction: bool) -> tuple[float, bool]:
 
 @measure(
     POSITIVE, "TP/P̂", "2019, eq. 6", low=0, high=1, undefined=(NO_PREDICTED_POSITIVES,),
-    loss=Loss("precision", 1.0, one_less=True, of=false_positive), help="Precision of the positive class",
+    loss=Loss("precision", 1.0, one_less=True, function=false_positive),
+    help="Precision of the positive class",
 )  # fmt: skip
 @kernel
 def precision(b: Binary) -> Result:
@@ -147,7 +148,7 @@ def precision(b: Binary) -> Result:
 
 @measure(
     POSITIVE, "TP/P", "2019, eq. 7", low=0, high=1, undefined=(NO_POSITIVES,),
-    loss=Loss("recall", 1.0, one_less=True, of=missed_positive), help="Recall of the positive class",
+    loss=Loss("recall", 1.0, one_less=True, function=missed_positive), help="Recall of the positive class",
 )  # fmt: skip
 @kernel
 def recall(b: Binary) -> Result:
@@ -163,7 +164,8 @@ def recall(b: Binary) -> Result:
 
 @measure(
     POSITIVE, "TN/N", low=0, high=1, undefined=(NO_NEGATIVES,),
-    loss=Loss("specificity", 1.0, one_less=True, of=false_alarm), help="Specificity of the positive class",
+    loss=Loss("specificity", 1.0, one_less=True, function=false_alarm),
+    help="Specificity of the positive class",
 )  # fmt: skip
 @inner
 def specificity(b: Binary) -> Result:

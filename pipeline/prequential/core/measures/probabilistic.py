@@ -43,7 +43,7 @@ def own_brier(log: Log, row: int) -> tuple[float, bool]:
 
 @measure(
     PROBABILITIES, "-ln p(label), p clipped to 1e-15 … 1 - 1e-15", low=0, high=34.54, better=LESS,
-    loss=Loss("log_loss", of=own_log_loss), help="Mean logarithmic loss of the predicted probabilities",
+    loss=Loss("log_loss", function=own_log_loss), help="Mean logarithmic loss of the predicted probabilities",
 )  # fmt: skip
 @inner
 def log_loss(sums: Floats) -> Result:
@@ -60,7 +60,7 @@ def log_loss(sums: Floats) -> Result:
 
 @measure(
     PROBABILITIES, "Σ_i (p(i) - [i is the label])², over all classes", "Brier 1950", low=0, high=2,
-    better=LESS, loss=Loss("brier", LARGEST_BRIER, of=own_brier),
+    better=LESS, loss=Loss("brier", LARGEST_BRIER, function=own_brier),
     help="Brier score of the predicted probabilities, summed over classes",
 )  # fmt: skip
 @inner

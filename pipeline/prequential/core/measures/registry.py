@@ -47,7 +47,7 @@ def made_of(*inputs: Input) -> tuple[str, ...]:
     >>> made_of(PROPENSITIES)
     ('ipw_accuracy', 'ipw_n')
     """
-    return tuple(one.name for one in MEASURES.values() if one.of in inputs)
+    return tuple(one.name for one in MEASURES.values() if one.inputs in inputs)
 
 
 #: Measures of predicted numbers: those of task regression.
@@ -73,4 +73,4 @@ NOT_QUALITY = tuple(one.name for one in MEASURES.values() if not one.quality)
 LOSSES: dict[str, Loss] = {one.name: one.loss for one in MEASURES.values() if one.loss is not None}
 
 #: Of these, those whose loss is a signal of their name.
-OWN_LOSSES = tuple(name for name, loss in LOSSES.items() if loss.of is not None)
+OWN_LOSSES = tuple(name for name, loss in LOSSES.items() if loss.function is not None)

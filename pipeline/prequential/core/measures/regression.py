@@ -36,7 +36,7 @@ def own_square(log: Log, row: int) -> tuple[float, bool]:
 
 
 @measure(
-    NUMBERS, "mean of abs(e)", low=0, better=LESS, loss=Loss("mae", of=own_absolute),
+    NUMBERS, "mean of abs(e)", low=0, better=LESS, loss=Loss("mae", function=own_absolute),
     help="Mean absolute error",
 )  # fmt: skip
 @inner
@@ -51,7 +51,8 @@ def mae(sums: Floats) -> Result:
 
 
 @measure(
-    NUMBERS, "mean of e²", low=0, better=LESS, loss=Loss("mse", of=own_square), help="Mean squared error",
+    NUMBERS, "mean of e²", low=0, better=LESS, loss=Loss("mse", function=own_square),
+    help="Mean squared error",
 )  # fmt: skip
 @inner
 def mse(sums: Floats) -> Result:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.compiled.generated import written
@@ -46,7 +46,7 @@ def _computed(*inputs: Input) -> Iterator[str]:
     """Lines that fill the columns of the measures that are made of these."""
     for name in made_of(*inputs):
         at = INDEX[name]
-        yield f"values[{at}], reasons[{at}] = {name}({MEASURES[name].of.arguments})"
+        yield f"values[{at}], reasons[{at}] = {name}({MEASURES[name].inputs.arguments})"
 
 
 def _refused(reason: str, *inputs: Input) -> Iterator[str]:
@@ -131,7 +131,7 @@ def sum_up(cells: Floats, c: Classes) -> Totals:
     k = len(c.labels)
     persistent = persistent_wrong = majority = majority_wrong = 0.0
     for i in range(k):
-        c.missed[i] = c.false[i] = c.rest[i] = 0.0
+        c.missed[i] = c.false[i] = c.neither[i] = 0.0
     row = c.labels  # of the matrix: what they are to hold is known at the end
     for y in range(k):
         before = after = 0.0
@@ -151,11 +151,11 @@ def sum_up(cells: Floats, c: Classes) -> Totals:
             else:
                 c.missed[y] += cell
                 c.false[h] += cell
-                c.rest[h] += before
+                c.neither[h] += before
             before += cell
         for h in range(k - 1, -1, -1):
             if h != y:
-                c.rest[h] += after
+                c.neither[h] += after
             after += row[h]
     right = wrong = 0.0
     for i in range(k):
@@ -174,7 +174,7 @@ def sum_up(cells: Floats, c: Classes) -> Totals:
         label_pairs += c.labels[i] * c.other_labels[i]
         prediction_pairs += c.predictions[i] * c.other_predictions[i]
         # hits·n - labels·predictions, with all that cancels left out:
-        together += c.hits[i] * c.rest[i]
+        together += c.hits[i] * c.neither[i]
         apart += c.missed[i] * c.false[i]
     beyond, low = total(beyond, low)
     return Totals(
@@ -192,7 +192,7 @@ def expect(t: Totals, c: Classes) -> Totals:
     """
     for i in range(len(c.labels)):
         y, h, not_y, not_h = c.labels[i], c.predictions[i], c.other_labels[i], c.other_predictions[i]
-        c.hits[i], c.missed[i], c.false[i], c.rest[i] = y * h, y * not_h, not_y * h, not_y * not_h
+        c.hits[i], c.missed[i], c.false[i], c.neither[i] = y * h, y * not_h, not_y * h, not_y * not_h
         c.labels[i], c.predictions[i] = y * h + y * not_h, y * h + not_y * h
     n = t.chance + t.beyond_chance
     beyond, low = product(t.beyond_chance, n)
@@ -241,10 +241,19 @@ def _put_expected(t: Totals, c: Classes, positive: int, values: Floats, reasons:
         _refuse_infinite(values, reasons)
 
 
+class InMemory(NamedTuple):
+    """What measures of classes are made of: what an estimator has in memory of one sequence."""
+
+    cells: Floats  # (4·k²,) counts or weights of joint cells, see `cell_of`
+    known: bool  # whether baselines had a label to predict by at any of the outcomes
+    sums: Floats  # (`SIZE`,) sums of scores …
+    scored: bool  # … and whether there are any
+
+
 @kernel
 def measure_cells(
-    cells: Floats, c: Classes, positives: Positives, sequence: int, chance: bool, known: bool, sums: Floats,
-    scored: bool, values: Floats, reasons: Ints,
+    memory: InMemory, c: Classes, positives: Positives, sequence: int, chance: bool, values: Floats,
+    reasons: Ints,
 ) -> None:  # fmt: skip
     """All measures of classes of one sequence, from joint cells and, if there are such, sums of scores.
 
@@ -253,8 +262,8 @@ def measure_cells(
 
     Parameters
     ----------
-    cells
-        (4·k²,) counts or weights of joint cells, see `cell_of`.
+    memory
+        Joint cells and sums of scores.
     c
         For scratch, of capacity k; it has the matrix by class afterwards.
     positives, sequence
@@ -262,21 +271,17 @@ def measure_cells(
     chance
         Measures of random predictions with the model's own distribution instead, which have no probabilities:
         in closed form, of the expected matrix. Nothing random is done.
-    known
-        Whether baselines had a label to predict by at any of the outcomes.
-    sums, scored
-        (`SIZE`,) sums of scores, and whether there are any.
     values, reasons
         (measures,) float64 and int64, columns as `NAMES`: written. A value counts where its reason is
         `DEFINED`.
     """
-    t = sum_up(cells, c)
+    t = sum_up(memory.cells, c)
     positive = positive_of(positives, sequence, c.labels)
     if chance:
         _put_expected(t, c, positive, values, reasons)
     else:
-        _put_measures(t, c, positive, sums, scored, values, reasons)
-    if t.n > 0.0 and not known:
+        _put_measures(t, c, positive, memory.sums, memory.scored, values, reasons)
+    if t.n > 0.0 and not memory.known:
         _refuse_baselines(values, reasons)
 
 

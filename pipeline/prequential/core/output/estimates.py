@@ -82,17 +82,18 @@ class Estimates:
         tasks = []
         places: dict[int, tuple[int, int]] = {}
         start = 0
-        for number, own in by_plan.items():
+        for number, plan_rows in by_plan.items():
             plan = catalog.plans[number]
             stages = len(plan.stages)
             if not stages:
                 continue
-            first, single = entities.first[own].astype(np.int64), entities.single[own].astype(np.int64)
+            first = entities.first[plan_rows].astype(np.int64)
+            single = entities.single[plan_rows].astype(np.int64)
             sequences = (first[:, None] + np.arange(stages)).ravel()
             # Where `initial` is `final` it isn't computed; positions are those of all stages nevertheless.
             sequences = sequences[(np.arange(stages) >= single[:, None]).ravel()]
-            begins = np.arange(start, start + len(own) * stages, stages) - np.cumsum(single)
-            places.update((row, (begin, len(sequences))) for row, begin in zip(own, begins.tolist()))
+            begins = np.arange(start, start + len(plan_rows) * stages, stages) - np.cumsum(single)
+            places.update((row, (begin, len(sequences))) for row, begin in zip(plan_rows, begins.tolist()))
             positives = catalog.positives(plan)
             for chance in _chances(plan.config):
                 for one in plan.estimators:
@@ -127,7 +128,7 @@ class Estimates:
         names = [about.model]
         if (about.kind in (MODEL, AGE) or about.segment is not None) and len(_chances(config)) > 1:
             names.append(about.model + RANDOM_SUFFIX)
-        found, whose = [], []
+        all_lines, whose = [], []
         for chance, name in enumerate(names):
             for stage, positions in _stages(about, stream, stages, single):
                 same = self._catalog.same_as(row, stage)
@@ -138,11 +139,11 @@ class Estimates:
                     })  # fmt: skip
                     block = chance * len(config.estimators) + place
                     line = Line(name, stage, estimator, place, bool(chance), block, positions, same)
-                    found.append(line)
-        places = [(one.block, one.positions[0] if len(one.positions) == 1 else -1) for one in found]
-        alike = groupby(found, key=lambda line: (line.chance, line.same))
-        runs = [(len(list(own)), chance, same) for (chance, same), own in alike]
-        lines = Lines(found, Who.of(whose), places, runs)
+                    all_lines.append(line)
+        places = [(one.block, one.positions[0] if len(one.positions) == 1 else -1) for one in all_lines]
+        alike = groupby(all_lines, key=lambda line: (line.chance, line.same))
+        runs = [(len(list(group)), chance, same) for (chance, same), group in alike]
+        lines = Lines(all_lines, Who.from_fields(whose), places, runs)
         self._known[row] = about, single, lines
         return lines
 
@@ -150,9 +151,9 @@ class Estimates:
         self, rows: Sequence[int], states: States
     ) -> tuple[States, dict[tuple[int, int], int]]:
         """With rows of the intermediate stage, made of others: by entity and block, which."""
-        found: list[State] = []
+        intermediate: list[State] = []
         at: dict[tuple[int, int], int] = {}
-        of = states.rows
+        present = states.rows
         for row in rows:
             about = self._catalog.entities[row]
             assert about is not None
@@ -161,18 +162,18 @@ class Estimates:
                 continue
             for line in self.lines(row, about, stream).all:
                 if len(line.positions) > 1:
-                    at[row, line.block] = len(of.n) + len(found)
-                    found.append(state_of(states, row, line, stream.config.alpha))
-        if not found:
+                    at[row, line.block] = len(present.n) + len(intermediate)
+                    intermediate.append(state_of(states, row, line, stream.config.alpha))
+        if not intermediate:
             return states, at
         more = Values(
-            np.array([state.n for state in found], dtype=np.float64),
-            np.array([isinstance(state.n, int) for state in found], dtype=np.uint8),
-            np.array([state.values for state in found]),
-            np.array([list(state.reasons) for state in found], dtype=np.int64),
-            np.zeros(len(found), dtype=np.int64),
+            np.array([state.n for state in intermediate], dtype=np.float64),
+            np.array([isinstance(state.n, int) for state in intermediate], dtype=np.uint8),
+            np.array([state.values for state in intermediate]),
+            np.array([list(state.reasons) for state in intermediate], dtype=np.int64),
+            np.zeros(len(intermediate), dtype=np.int64),
         )
-        return states._replace(rows=joined([of, more])), at
+        return states._replace(rows=joined([present, more])), at
 
 
 def _ranks(config: StreamConfig) -> bool:
@@ -206,14 +207,14 @@ def _stages(
 
 def state_of(states: States, row: int, line: Line, alpha: float) -> State:
     """The state that a message about an entity is about."""
-    of = states.rows
+    values = states.rows
     first, step = states.places[row]
-    found = []
+    bins = []
     for position in line.positions:
         at = first + line.block * step + position
-        n = int(of.n[at]) if of.whole[at] else float(of.n[at])
-        found.append(State(n, of.values[at].tolist(), of.reasons[at].astype(np.uint8).tobytes()))
-    return found[0] if len(found) == 1 else _intermediate(found, alpha)
+        n = int(values.n[at]) if values.whole[at] else float(values.n[at])
+        bins.append(State(n, values.values[at].tolist(), values.reasons[at].astype(np.uint8).tobytes()))
+    return bins[0] if len(bins) == 1 else _intermediate(bins, alpha)
 
 
 def _intermediate(states: list[State], alpha: float) -> State:

@@ -20,7 +20,7 @@ from prequential.core.measures.declaration import CLASSES, MATRIX, POSITIVE, PRO
 from prequential.core.measures.declaration import NUMBERS as OF_NUMBERS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.registry import INDEX, MEASURES, NAMES
-from prequential.core.measures.table import measure_cells, measure_numbers
+from prequential.core.measures.table import InMemory, measure_cells, measure_numbers
 from prequential.core.tables.outcomes import cell_of
 from prequential.core.tables.scores import (
     ABSOLUTE_ERRORS,
@@ -35,7 +35,7 @@ from prequential.core.tables.scores import (
 #: Measures of a matrix that are expected: those that say how good a model is, baselines aside.
 _OF_MATRIX = frozenset(
     one.name for one in MEASURES.values()
-    if one.of in (MATRIX, CLASSES, POSITIVE) and one.quality and not one.needs_label
+    if one.inputs in (MATRIX, CLASSES, POSITIVE) and one.quality and not one.needs_label
 )  # fmt: skip
 
 #: Of these, those that right and wrong alone say.
@@ -45,7 +45,7 @@ _OF_RIGHT = frozenset({"accuracy", "error"})
 _LOSSES = {"log_loss": LOG_LOSS, "brier": BRIER}
 _OF_LOSSES = frozenset(
     one.name for one in MEASURES.values()
-    if one.of == OF_NUMBERS or (one.of == PROBABILITIES and one.name in _LOSSES)
+    if one.inputs == OF_NUMBERS or (one.inputs == PROBABILITIES and one.name in _LOSSES)
 )  # fmt: skip
 _PLACES = {False: (LOG_LOSS, BRIER), True: (ABSOLUTE_ERRORS, SQUARED_ERRORS, BIAS)}
 
@@ -118,9 +118,9 @@ class Expectations:
         ]  # fmt: skip
         if not wanted:
             return due, {}
-        found, said = look(self._tables, model, rows, clock), {}
+        expected, said = look(self._tables, model, rows, clock), {}
         for place in wanted:
-            if not found.about[place, EXPECTED] > 0:
+            if not expected.about[place, EXPECTED] > 0:
                 continue
             state = provisional.get(numbers[place])
             if state is None:
@@ -129,7 +129,7 @@ class Expectations:
                     continue
                 due.append(state)
             said[state.row] = self._say(
-                stream, model, int(rows[place]), maturities[place], state, found, place, measured
+                stream, model, int(rows[place]), maturities[place], state, expected, place, measured
             )
         due.sort(key=lambda state: state.start)
         return due, said
@@ -151,8 +151,8 @@ class Expectations:
     ) -> None:
         """Periods that are final now: the correction's level learns from them, what was said is graded."""
         expected = self._tables
-        own = {number: find(expected.pool, model, number) for number in sorted(final)}
-        rows = [row for row in own.values() if row and expected.periods.block[row]]
+        by_number = {number: find(expected.pool, model, number) for number in sorted(final)}
+        rows = [row for row in by_number.values() if row and expected.periods.block[row]]
         if not rows:
             return
         look(expected, model, np.array(rows, dtype=np.int32), clock, closing=True)
@@ -183,12 +183,12 @@ class Expectations:
     # ---- what is said
 
     def _say(
-        self, stream: Stream, model: int, row: int, maturity: int, state: PeriodState, found: Look,
+        self, stream: Stream, model: int, row: int, maturity: int, state: PeriodState, expected: Look,
         place: int, measured: Measured,
     ) -> Saying:  # fmt: skip
         """`expected` of a period; what is said at a maturity for the first time is kept."""
-        about = found.about[place]
-        values, undefined = self._values(stream, model, state.row, found, place)
+        about = expected.about[place]
+        values, undefined = self._values(stream, model, state.row, expected, place)
         so_far, _ = measured(state.row)
         first = self._tables.periods.asked[row] < 2 + maturity
         self._tables.periods.asked[row] = 2 + maturity
@@ -219,16 +219,16 @@ class Expectations:
         if maturity < 0:
             return {"value": value, "record": None}
         record = self._record(model, measure)
-        half, of = records.graded(self._tables.records, record, maturity, scale)
+        half, grade = records.graded(self._tables.records, record, maturity, scale)
         learned = self._tables.models.since[model] + self._tables.models.horizon[model]
         said = self._said(row, measure)
         if first and self._tables.pool.key[row] * self._tables.models.width[model] >= learned:
             last = float(self._tables.records.last[record])
             records.say(self._tables.said, said, maturity, value, scale, half, so_far, last)
-        if of is None or not isfinite(abs(value) + half):  # too few finals, or numbers too large for bounds
+        if grade is None or not isfinite(abs(value) + half):  # too few finals, or too large numbers
             return {"value": value, "record": None}
         one = MEASURES[NAMES[measure]]
-        errors = {name: None if error != error else error for name, error in of._asdict().items()}
+        errors = {name: None if error != error else error for name, error in grade._asdict().items()}
         return {
             "value": value, "interval": [max(one.low, value - half), min(one.high, value + half)],
             "level": records.LEVEL, "record": errors,
@@ -248,12 +248,12 @@ class Expectations:
         return row
 
     def _values(
-        self, stream: Stream, model: int, period: int, found: Look, place: int
+        self, stream: Stream, model: int, period: int, expected: Look, place: int
     ) -> tuple[dict[str, float], dict[str, str]]:
         """The expected measures of a period, and why others have none."""
         layout = int(self._tables.models.layout[model])
-        values, undefined = self._of_losses(model, period, found.coming[place])
-        cells = found.cells[place]
+        values, undefined = self._of_losses(model, period, expected.coming[place])
+        cells = expected.cells[place]
         if layout == RIGHT_WRONG:
             right = float(cells[0, 1] / (cells[0, 0] + cells[0, 1]))
             values |= {"accuracy": right, "error": 1.0 - right}
@@ -281,8 +281,8 @@ class Expectations:
                 joint[cell_of(label, prediction, 0, plan.capacity)] = cells[j, k]
         values, reasons = np.zeros(len(NAMES)), np.zeros(len(NAMES), dtype=np.int64)
         measure_cells(
-            joint, new_classes(plan.capacity), self._catalog.positives_of(stream), 0, False, True,
-            np.zeros(SIZE), False, values, reasons,
+            InMemory(joint, True, np.zeros(SIZE), False), new_classes(plan.capacity),
+            self._catalog.positives_of(stream), 0, False, values, reasons,
         )  # fmt: skip
         return _by_name(_OF_MATRIX, values, reasons)
 
@@ -315,8 +315,8 @@ class Expectations:
 
 def _by_name(names: frozenset[str], values: Floats, reasons: Any) -> tuple[dict[str, float], dict[str, str]]:
     """Values, and reasons why there are none."""
-    own = [(name, INDEX[name]) for name in sorted(names)]
+    columns = [(name, INDEX[name]) for name in sorted(names)]
     return (
-        {name: float(values[at]) for name, at in own if not reasons[at]},
-        {name: REASONS[reasons[at]] for name, at in own if reasons[at]},
+        {name: float(values[at]) for name, at in columns if not reasons[at]},
+        {name: REASONS[reasons[at]] for name, at in columns if reasons[at]},
     )

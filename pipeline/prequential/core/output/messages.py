@@ -19,7 +19,7 @@ from prequential.core.measures.declaration import REASONS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import positive_of
 from prequential.core.measures.registry import INDEX, NAMES
-from prequential.core.measures.table import measure_cells, measure_numbers, sum_up
+from prequential.core.measures.table import InMemory, measure_cells, measure_numbers, sum_up
 from prequential.core.output.estimates import Estimates, Line, Lines, State, States, state_of
 from prequential.core.output.expectations import Expectations, Saying
 from prequential.core.output.texts import Draft, Writer, vocabulary
@@ -119,8 +119,8 @@ class Reporter:
 
     def _compares(self, rows: Sequence[int]) -> bool:
         streams = self._catalog.streams
-        of = (self._catalog.entities[row] for row in rows)
-        return any("worse_than_baseline" in streams[one.stream].config.details for one in of if one)
+        entities = (self._catalog.entities[row] for row in rows)
+        return any("worse_than_baseline" in streams[one.stream].config.details for one in entities if one)
 
     def _written(
         self, rows: Sequence[int], states: States, coverages: dict[int, dict[str, Any]]
@@ -143,10 +143,10 @@ class Reporter:
                 for block, position in lines.places
             ]
             begin = 0
-            for count, rest in self._rests(about, stream, lines, counts, coverages.get(row)):
+            for count, fields in self._rests(about, stream, lines, counts, coverages.get(row)):
                 end = begin + count
-                whose, own = lines.who.part(begin, end), at[begin:end]
-                draft.add(stream.name, whose, numbers, own, outcomes, ts, columns, rest)
+                whose, value_rows = lines.who.part(begin, end), at[begin:end]
+                draft.add(stream.name, whose, numbers, value_rows, outcomes, ts, columns, fields)
                 begin = end
         return self._writer.write(draft, states.rows)
 
@@ -160,27 +160,27 @@ class Reporter:
         shared: dict[str, Any] = {"counts": counts, "config": config.digest}
         if self._catalog.untimed:
             shared["untimed"] = True
-        own = dict(shared)
+        with_version = dict(shared)
         if version:
-            own["model_version"] = stream.version_name(version)
-            own["version_since"] = int(entities.version_since[row])
+            with_version["model_version"] = stream.version_name(version)
+            with_version["version_since"] = int(entities.version_since[row])
         said = {} if coverage is None else {"coverage": coverage}  # the first message alone says it
         place, alone = 0, bool(config.details or began_later)
         for count, chance, same in lines.runs:
-            one = dict(shared if chance else own)
+            one = dict(shared if chance else with_version)
             if same:
                 one["same"] = same
             end = place + count
             while place < end:
-                line, of = lines.all[place], dict(one)
+                line, fields = lines.all[place], dict(one)
                 if began_later and self._began_later(began_later, row, line, stream):
-                    of["started_empty"] = True
-                of |= said
+                    fields["started_empty"] = True
+                fields |= said
                 if alone:
                     details = self._details(row, about, stream, line)
-                    of |= {name: details[name] for name in _DETAILS if name in details}
+                    fields |= {name: details[name] for name in _DETAILS if name in details}
                 step = 1 if alone or said else end - place
-                yield step, fields_of(of)
+                yield step, fields_of(fields)
                 place, said = place + step, {}
 
     def _columns_of(self, measures: tuple[str, ...]) -> int:
@@ -213,27 +213,28 @@ class Reporter:
         plan = self._catalog.plans[self._catalog.columns.entities.plan[row]]
         if not names or plan.numbers or line.chance:
             return {}
-        found: dict[str, Any] = {}
+        details: dict[str, Any] = {}
         if len(line.positions) == 1:
-            own = plan.estimators[line.place]
+            estimator = plan.estimators[line.place]
             sequence = int(self._catalog.columns.entities.first[row]) + line.positions[0]
-            cells = own.cells_of(sequence)
-            matrix = new_classes(own.capacity)
+            cells = estimator.cells_of(sequence)
+            matrix = new_classes(estimator.capacity)
             if sum_up(cells, matrix).n:
                 positive = positive_of(self._catalog.positives_of(stream), 0, matrix.labels)
-                found = details_of(
-                    names, cells, own.capacity, own.memory.whole, partial(own.effective, sequence),
-                    own.pairs_of(sequence), positive, stream.class_names, own.knows_labels(sequence),
+                details = details_of(
+                    names, cells, estimator.capacity, estimator.memory.whole,
+                    partial(estimator.effective, sequence), estimator.pairs_of(sequence), positive,
+                    stream.class_names, estimator.knows_labels(sequence),
                 )  # fmt: skip
-                if row in self._notes.labels and "dependence" in found:
-                    found["dependence"] |= self._notes.labels[row].report(stream.class_names)
+                if row in self._notes.labels and "dependence" in details:
+                    details["dependence"] |= self._notes.labels[row].report(stream.class_names)
         if "worse_than_baseline" in names:
-            found["worse_than_baseline"] = {
+            details["worse_than_baseline"] = {
                 baseline: since
                 for (where, which, baseline), since in self._notes.worse.get(row, {}).items()
                 if (where, which) == (line.stage, line.estimator)
             }
-        return found
+        return details
 
     def _note_worse(self, row: int, about: Entity, stream: Stream, states: States) -> None:
         """Note at which estimates it is worse than a baseline, and since when; at an emission."""
@@ -281,22 +282,22 @@ class Reporter:
         lost = self._catalog.lost
         beyond = {"lost_records": sum(lost[:3]), "lost_journal_entries": lost[3]} if any(lost) else {}
         values = zip(*(column.tolist() for column in columns.values()))
-        return [dict(zip(names, own)) | beyond for own in values]
+        return [dict(zip(names, values_of_row)) | beyond for values_of_row in values]
 
     def _coverages(self, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
         """By entity, the `coverage` of its first message; what isn't predicted by anybody has none."""
         streams, entities = self._catalog.columns.streams, self._catalog.columns.entities
-        own = self._covered(rows)
-        if not own:
+        covered = self._covered(rows)
+        if not covered:
             return {}
-        models, at = entities.model[own].astype(np.int64), entities.stream[own].astype(np.int64)
+        models, at = entities.model[covered].astype(np.int64), entities.stream[covered].astype(np.int64)
         clocks = streams.clock[at]
         unique, back = np.unique(at, return_inverse=True)
         lived = latency.quantiles(self._accounts.latencies, unique)
         recent = latency.recent_quantiles(self._accounts.latencies, unique)
-        found: dict[int, dict[str, Any]] = {}
-        for row, code, model, of, waiting, oldest, labelled, unpredicted, alone, orphans, psi in zip(
-            own, at.tolist(), models.tolist(), back.tolist(),
+        coverages: dict[int, dict[str, Any]] = {}
+        for row, code, model, place, waiting, oldest, labelled, unpredicted, alone, orphans, psi in zip(
+            covered, at.tolist(), models.tolist(), back.tolist(),
             self._accounts.coverage.models.waiting[models].tolist(),
             coverage_of.oldest(self._accounts.coverage, models, clocks),
             coverage_of.labelled(self._accounts.coverage, models, clocks),
@@ -309,8 +310,8 @@ class Reporter:
                 "waiting": waiting,
                 "oldest_waiting_ms": oldest,
                 "labelled": labelled,
-                "label_latency_ms": lived[of],
-                "recent_label_latency_ms": recent[of],
+                "label_latency_ms": lived[place],
+                "recent_label_latency_ms": recent[place],
                 "unpredicted_labels": unpredicted,
                 "instances_without_predictions": alone,
                 "predictions_without_instance": orphans,
@@ -321,12 +322,12 @@ class Reporter:
                 one["prediction_psi"] = psi
             if stream.config.segments:
                 one["segment_psi"] = self.segment_psi(stream, model)
-            found[row] = one
-        return found
+            coverages[row] = one
+        return coverages
 
     def _covered(self, rows: Sequence[int]) -> list[int]:
         """Of these entities the first one of each model whose messages say what became of its predictions."""
-        found: dict[int, int] = {}
+        by_model: dict[int, int] = {}
         models = self._catalog.columns.entities.model
         for row in rows:
             about = self._catalog.entities[row]
@@ -334,8 +335,8 @@ class Reporter:
             stream = self._catalog.streams[about.stream]
             evaluated = about.kind == AGE or (about.kind == MODEL and bool(stream.everywhere))
             if evaluated and stream.config.coverage:
-                found.setdefault(int(models[row]), row)
-        return list(found.values())
+                by_model.setdefault(int(models[row]), row)
+        return list(by_model.values())
 
     def segment_psi(self, stream: Stream, model: int) -> dict[str, float]:
         """By key of segments, the stability index of a model's labelled predictions against the unlabelled.
@@ -344,13 +345,13 @@ class Reporter:
         """
         start = int(self._catalog.columns.entities.segments[model])
         slots = stream.config.segments_per_key + 1
-        found = {}
+        by_name = {}
         for key, name in enumerate(stream.config.segments):
             rows = slice(start + key * slots, start + (key + 1) * slots)
             index = selection.segment_index(self._accounts.selection, rows)
             if index is not None:
-                found[name] = index
-        return found
+                by_name[name] = index
+        return by_name
 
     # ---- periods
 
@@ -359,7 +360,7 @@ class Reporter:
 
         What they say counts as reported then. With `all_news` the least change is enough.
         """
-        found = []
+        messages = []
         registry = self._catalog.columns
         clock = int(registry.streams.clock[stream.code])
         models = np.array(list(stream.models.values()), dtype=np.int64)
@@ -371,8 +372,8 @@ class Reporter:
             due, said = self.expectations.of_model(stream, model, clock, due, share, measured)
             for state in due:
                 message = self._period(stream, name, model, state, said.get(state.row))
-                found.append(Encoded(METRICS, stream.name, encode(message)))
-        return found
+                messages.append(Encoded(METRICS, stream.name, encode(message)))
+        return messages
 
     def _period(
         self, stream: Stream, model: str, row: int, state: periods.PeriodState, saying: Saying | None
@@ -410,14 +411,14 @@ class Reporter:
             measure_numbers(given, sums is not None, periods.spread_of(tables, period), values, reasons)
         else:
             cells = periods.cells_of(tables, period, plan.capacity)
+            memory = InMemory(cells, bool(tables.periods.known[period]), given, sums is not None)
             measure_cells(
-                cells, new_classes(plan.capacity), catalog.positives_of(stream), 0, False,
-                bool(tables.periods.known[period]), given, sums is not None, values, reasons,
-            )  # fmt: skip
-        of = [(name, values[INDEX[name]], reasons[INDEX[name]]) for name in stream.config.measures]
+                memory, new_classes(plan.capacity), catalog.positives_of(stream), 0, False, values, reasons
+            )
+        columns = [(name, values[INDEX[name]], reasons[INDEX[name]]) for name in stream.config.measures]
         return (
-            {name: float(value) for name, value, reason in of if not reason},
-            {name: REASONS[reason] for name, _, reason in of if reason},
+            {name: float(value) for name, value, reason in columns if not reason},
+            {name: REASONS[reason] for name, _, reason in columns if reason},
         )
 
     # ---- alarms

@@ -46,10 +46,10 @@ class Pool(NamedTuple):
     ends: Ints
 
     @classmethod
-    def of(cls, texts: Sequence[bytes]) -> Pool:
+    def from_texts(cls, texts: Sequence[bytes]) -> Pool:
         """These texts.
 
-        >>> Pool.of([b"ab", b"", b"c"]).ends
+        >>> Pool.from_texts([b"ab", b"", b"c"]).ends
         array([2, 2, 3])
         """
         ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
@@ -71,7 +71,15 @@ def vocabulary(names: Sequence[str], reasons: Sequence[str], counts: Iterable[st
     why = [b'"%b"' % reason.encode() if reason else b"" for reason in reasons]
     whole = np.isin(np.array(names), list(counts)).astype(np.uint8)
     longest = max(map(len, named)) + max(LONGEST_NUMBER, *map(len, why)) + 1
-    return Vocabulary(Pool.of(named), Pool.of(why), whole, longest)
+    return Vocabulary(Pool.from_texts(named), Pool.from_texts(why), whole, longest)
+
+
+class Form(NamedTuple):
+    """What messages of a topic are made of beside their own texts and numbers."""
+
+    words: Vocabulary
+    columns: Ints  # (choices, columns) which columns are said, in their order; -1: none
+    endings: Pool
 
 
 class Values(NamedTuple):
@@ -122,13 +130,14 @@ def _put(out: Bytes, at: int, pool: Pool, which: int) -> int:
 
 @kernel
 def _write(
-    out: Bytes, ends: Ints, first: int, group: int, messages: Messages, groups: Groups, columns: Ints,
-    endings: Pool, words: Vocabulary, of: Values,
+    out: Bytes, ends: Ints, first: int, group: int, messages: Messages, groups: Groups, form: Form,
+    values: Values,
 ) -> int:  # fmt: skip
     """Write messages from `first`, which is of `group`, while there is room; returns the next one.
 
     `ends`: by message, where it ends in `out`.
     """
+    words, columns, endings = form
     at, m = 0, first
     while m < len(messages.rows):
         while m >= groups.ends[group]:
@@ -145,7 +154,7 @@ def _write(
         at = put_bytes(out, at, _QUOTE, 0, len(_QUOTE))
         at = _put(out, at, messages.heads, m)
         at = put_bytes(out, at, _N, 0, len(_N))
-        at = put_int(out, at, int(of.n[row])) if of.whole[row] else put_float(out, at, of.n[row])
+        at = put_int(out, at, int(values.n[row])) if values.whole[row] else put_float(out, at, values.n[row])
         at = put_bytes(out, at, _OUTCOMES, 0, len(_OUTCOMES))
         at = put_int(out, at, groups.outcomes[group])
         at = put_bytes(out, at, _TS, 0, len(_TS))
@@ -153,27 +162,27 @@ def _write(
         at = put_bytes(out, at, _MEASURES, 0, len(_MEASURES))
         begun = at
         for column in chosen:
-            if column >= 0 and of.reasons[row, column] == 0:
+            if column >= 0 and values.reasons[row, column] == 0:
                 if at > begun:
                     out[at] = _COMMA
                     at += 1
                 at = _put(out, at, words.names, column)
-                if words.counts[column] and of.whole[row]:
-                    at = put_int(out, at, int(of.values[row, column]))
+                if words.counts[column] and values.whole[row]:
+                    at = put_int(out, at, int(values.values[row, column]))
                 else:
-                    at = put_float(out, at, of.values[row, column])
+                    at = put_float(out, at, values.values[row, column])
         at = put_bytes(out, at, _UNDEFINED, 0, len(_UNDEFINED))
         begun = at
         for column in chosen:
-            if column >= 0 and of.reasons[row, column] > 0:
+            if column >= 0 and values.reasons[row, column] > 0:
                 if at > begun:
                     out[at] = _COMMA
                     at += 1
                 at = _put(out, at, words.names, column)
-                at = _put(out, at, words.reasons, of.reasons[row, column])
+                at = _put(out, at, words.reasons, values.reasons[row, column])
         at = put_bytes(out, at, _REST, 0, len(_REST))
         at = _put(out, at, groups.rests, group)
-        at = _put(out, at, endings, of.ending[row])
+        at = _put(out, at, endings, values.ending[row])
         ends[m] = at
         m += 1
     return m
@@ -186,7 +195,7 @@ class Who(NamedTuple):
     heads: list[bytes]
 
     @classmethod
-    def of(cls, abouts: Iterable[dict[str, Any]]) -> Who:
+    def from_fields(cls, abouts: Iterable[dict[str, Any]]) -> Who:
         """Who messages are about, from the fields by which each says it, in their order."""
         abouts = list(abouts)
         return cls([digest_of(*fields.values()) for fields in abouts], list(map(fields_of, abouts)))
@@ -209,7 +218,7 @@ class Draft:
 
     def add(
         self, stream: str, about: Who, numbers: bytes, rows: Iterable[int], outcomes: int, ts: int,
-        columns: int, rest: bytes,
+        columns: int, fields: bytes,
     ) -> None:  # fmt: skip
         """Add a group: messages with one outcome count, time and rest, about those who `about` says.
 
@@ -238,18 +247,18 @@ class Draft:
         self._heads += about.heads
         self._rows += rows
         self._groups.append((len(self._rows), outcomes, ts, columns))
-        self._rests.append(rest)
+        self._rests.append(fields)
         self.streams += [stream] * len(about.heads)
 
     def messages(self) -> Messages:
         """Digests, heads and rows of values of all messages, in the order in which they were added."""
         digests = np.frombuffer(b"".join(self._digests), dtype=np.uint8)
-        return Messages(digests, Pool.of(self._heads), np.array(self._rows, dtype=np.int64))
+        return Messages(digests, Pool.from_texts(self._heads), np.array(self._rows, dtype=np.int64))
 
     def groups(self) -> Groups:
         """The groups in the order in which they were added, with the number of messages to their ends."""
         ends, outcomes, ts, columns = np.array(self._groups, dtype=np.int64).T.copy()
-        return Groups(ends, outcomes, ts, columns, Pool.of(self._rests))
+        return Groups(ends, outcomes, ts, columns, Pool.from_texts(self._rests))
 
 
 class Writer:
@@ -257,7 +266,7 @@ class Writer:
 
     def __init__(self, topic: str, words: Vocabulary, endings: Sequence[bytes] = (b"}",)) -> None:
         self._topic = topic
-        self._words, self._endings = words, Pool.of(endings)
+        self._words, self._endings = words, Pool.from_texts(endings)
         self._out = np.empty(0, dtype=np.uint8)
         self._columns = np.full((1, 1), -1, dtype=np.int64)
         self._known: dict[tuple[int, ...], int] = {}
@@ -268,30 +277,29 @@ class Writer:
         if known is None:
             known = self._known[chosen] = len(self._known)
             self._columns = np.full((len(self._known), max(map(len, self._known)) or 1), -1, dtype=np.int64)
-            for row, own in enumerate(self._known):
-                self._columns[row, : len(own)] = own
+            for row, choice in enumerate(self._known):
+                self._columns[row, : len(choice)] = choice
         return known
 
-    def write(self, draft: Draft, of: Values) -> list[Encoded]:
-        """The draft's messages, encoded, in order; `of` are the values that their rows refer to."""
+    def write(self, draft: Draft, values: Values) -> list[Encoded]:
+        """The draft's messages, encoded, in order; their rows are those of `values`."""
         if not draft.streams:
             return []
-        written = self._written(draft.messages(), draft.groups(), of)
+        written = self._written(draft.messages(), draft.groups(), values)
         return list(map(Encoded, repeat(self._topic), draft.streams, written))
 
-    def _written(self, messages: Messages, groups: Groups, of: Values) -> list[bytes]:
+    def _written(self, messages: Messages, groups: Groups, values: Values) -> list[bytes]:
         count, first, group = len(messages.rows), 0, 0
         ends = np.zeros(count, dtype=np.int64)
-        found: list[bytes] = []
+        form = Form(self._words, self._columns, self._endings)
+        texts: list[bytes] = []
         while first < count:
-            stop = _write(
-                self._out, ends, first, group, messages, groups, self._columns, self._endings, self._words, of
-            )
+            stop = _write(self._out, ends, first, group, messages, groups, form, values)
             if stop == first:  # the first message of all, or one larger than all that there is room for
                 self._out = np.empty(max(_BUFFER, 2 * len(self._out)), dtype=np.uint8)
                 continue
             text, behind = self._out[: ends[stop - 1]].tobytes(), ends[first:stop].tolist()
-            found += [text[start:end] for start, end in zip([0, *behind], behind)]
+            texts += [text[start:end] for start, end in zip([0, *behind], behind)]
             first = stop
             group = int(groups.ends.searchsorted(first, side="right"))
-        return found
+        return texts

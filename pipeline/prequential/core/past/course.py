@@ -24,10 +24,10 @@ class Courses:
 
     >>> courses, nobody = Courses(), np.zeros(62, dtype=np.int64)
     >>> courses.update(nobody[:3], nobody[:3], np.array([1, 2, 3]), np.array([1.0, 0.0, 0.0]))
-    >>> courses.of(0, 0)
+    >>> courses.course(0, 0)
     (1, [1.0, 0.0, 0.0])
     >>> courses.update(nobody, nobody, np.arange(4, 66), np.ones(62))
-    >>> width, losses = courses.of(0, 0)
+    >>> width, losses = courses.course(0, 0)
     >>> width, losses[:3], len(losses)
     (2, [0.5, 0.5, 1.0], 33)
     """
@@ -49,9 +49,9 @@ class Courses:
             return
         self._ensure(int(rows.max()) + 1)
         np.maximum.at(self._outcomes, rows, numbers)
-        own = np.unique(rows)
-        self._width[own] = np.maximum(self._width[own], 1)
-        for row in own[self._outcomes[own] > self._width[own] * BLOCKS].tolist():
+        touched = np.unique(rows)
+        self._width[touched] = np.maximum(self._width[touched], 1)
+        for row in touched[self._outcomes[touched] > self._width[touched] * BLOCKS].tolist():
             self._widen(row)
         np.add.at(self._sums, (rows, (numbers - 1) // self._width[rows]), losses[shown])
 
@@ -73,7 +73,7 @@ class Courses:
             for column in (self._width, self._outcomes, self._sums):
                 column[other] = column[row]
 
-    def of(self, entity: int, stage: int) -> tuple[int, list[float]]:
+    def course(self, entity: int, stage: int) -> tuple[int, list[float]]:
         """Outcomes in a block, and the mean loss of each block, the last one maybe of fewer outcomes.
 
         (0, []) for a sequence without outcomes.

@@ -34,12 +34,12 @@ class Past:
 
     def copy(self, entity: int, source: int, target: int) -> None:
         """Let an entity's past in stage `target` be as in stage `source`, both by place."""
-        of, to = (entity * _STAGES + stage for stage in (source, target))
+        former, to = (entity * _STAGES + stage for stage in (source, target))
         for i, (keys, rows) in enumerate(zip(self._keys, self._rows)):
-            own = np.flatnonzero(keys == of)
-            places = np.append(np.flatnonzero(keys != to), own)
+            copied = np.flatnonzero(keys == former)
+            places = np.append(np.flatnonzero(keys != to), copied)
             self._keys[i], self._rows[i] = keys[places], taken(rows, places)
-            self._keys[i][len(places) - len(own) :] = to
+            self._keys[i][len(places) - len(copied) :] = to
 
     def sequences(self) -> Iterator[tuple[int, int, Log]]:
         """Of each sequence its entity, the place of its stage, and its rows in order, as a `Log`."""

@@ -130,12 +130,12 @@ def take(
     read_snapshot.plans = list(catalog.plans)
     entities = of_rows(registry.entities, np.concatenate((rows, models)))
     for number in np.unique(entities.plan[rows]).tolist():
-        own = rows[entities.plan[rows] == number]
+        plan_rows = rows[entities.plan[rows] == number]
         # The copies' rows are those of these entities only, one after the other.
         stages = len(catalog.plans[number].stages)
-        sequences = (entities.first[own][:, None] + np.arange(stages)).ravel()
+        sequences = (entities.first[plan_rows][:, None] + np.arange(stages)).ravel()
         read_snapshot.plans[number] = _plan(catalog.plans[number], sequences, scored)
-        entities.first[own] = stages * np.arange(len(own))
+        entities.first[plan_rows] = stages * np.arange(len(plan_rows))
     read_snapshot.registry = registry._replace(
         streams=taken(registry.streams, slice(len(streams))),
         classes=taken(registry.classes, slice(None)),
@@ -162,9 +162,9 @@ def _plan(plan: Plan, sequences: Ints, scored: bool) -> Plan:
     part.estimators = [_estimator(one, sequences, scored or plan.numbers) for one in plan.estimators]
     part.watches = []
     for watch in plan.watches:
-        own = copy.copy(watch)
-        own.table = taken(watch.table, sequences)
-        part.watches.append(own)
+        copied = copy.copy(watch)
+        copied.table = taken(watch.table, sequences)
+        part.watches.append(copied)
     return part
 
 

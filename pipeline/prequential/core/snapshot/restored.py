@@ -34,7 +34,7 @@ class Restored(NamedTuple):
             return ""
         begun = Counter(item for _, item in dict.fromkeys((one.whose, one.item) for one in self.begun))
         parts = {"begun empty": begun, "ended": self.ended, "kept": self.kept}
-        return "; ".join(f"{how}: {_counted(of)}" for how, of in parts.items() if of)
+        return "; ".join(f"{how}: {_counted(items)}" for how, items in parts.items() if items)
 
 
 def compared(
@@ -53,11 +53,11 @@ def compared(
     for row, code, kind, model, segment, age, was_evaluated in head["entities"]:
         stream, saved = catalog.streams[code], head["streams"][code]
         name = names[row] = f"{stream.name}/{model}" + (f" {segment}" if segment else "")
-        own = _own(kind, model, segment, age)
+        items = _items_of(kind, model, segment, age)
         if not was_evaluated:
             continue
         if row not in rows:
-            ended.update(own)
+            ended.update(items)
             continue
         key = plan_of[row], int(catalog.registry.entities.plan[rows[row]]), code, kind
         if key not in both:
@@ -74,7 +74,7 @@ def compared(
             )  # fmt: skip
             both[key] = before & now, before - now
         common, gone = both[key]
-        kept.update([*own, *common])
+        kept.update([*items, *common])
         ended.update(gone)
         shared[name] = shared.get(name, frozenset()) | common
     _pairs(head, pairing, rows, kept, ended)
@@ -98,7 +98,7 @@ def _pairs(
         ended.update(("comparison", f"by {loss}") for loss in then - now)
 
 
-def _own(kind: int, model: str, segment: str | None, age: str | None) -> list[Item]:
+def _items_of(kind: int, model: str, segment: str | None, age: str | None) -> list[Item]:
     """What a row of the snapshot is there for, by what it is; nothing of a model."""
     if kind == SEGMENT:
         return [("segments", str(segment).partition("=")[0])]
@@ -116,13 +116,13 @@ def _items(
     """What is evaluated of something."""
     if kind in (AGE, BASELINE_AGE):
         return frozenset()  # its stage, and with it the model's or the baseline's estimators
-    found = [item_of("stage", stage) for stage in stages]
-    found += [("estimator", name) for name in estimators]
-    found += [("detector", f"{detector} on {signal}") for detector, signal in detectors]
+    items = [item_of("stage", stage) for stage in stages]
+    items += [("estimator", name) for name in estimators]
+    items += [("detector", f"{detector} on {signal}") for detector, signal in detectors]
     if kind == MODEL:
-        found += [("detail", name) for name in details]
-        found += [] if period is None else [("period", shown_duration(period))]
-    return frozenset(found)
+        items += [("detail", name) for name in details]
+        items += [] if period is None else [("period", shown_duration(period))]
+    return frozenset(items)
 
 
 def _counted(items: Mapping[Item, int]) -> str:

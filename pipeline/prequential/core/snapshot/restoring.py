@@ -274,24 +274,24 @@ class _Restoring:
                     continue
                 former = stage if twofold else standing_for(stage, old_plan.stages)
                 if former in old_plan.stages and (same_bins or not parse_stage(stage).is_bin):
-                    found = copies.setdefault((old_plan.number, plan.number), [])
-                    found.append((first + old_plan.stages.index(former), start + position, row, stage))
+                    moved = copies.setdefault((old_plan.number, plan.number), [])
+                    moved.append((first + old_plan.stages.index(former), start + position, row, stage))
                 else:
                     self._begins(row, f"stage {stage}", "stage", stage)
                     outcomes = np.array([entities.outcomes[row]])
                     for estimator in plan.estimators:
                         estimator.begin(np.array([start + position]), outcomes)
-        for (old_number, number), found in copies.items():
+        for (old_number, number), moved in copies.items():
             plan = catalog.plans[number]
-            old, new, of_entities = (np.array([one[i] for one in found]) for i in range(3))
+            old, new, of_entities = (np.array([one[i] for one in moved]) for i in range(3))
             missing = plan.adopt(plans[old_number], old, new)
             outcomes = catalog.registry.entities.outcomes[of_entities]
             for estimator in plan.estimators:
                 if ("estimator", estimator.name) in missing:
                     estimator.begin(new, outcomes)
-            for kind, of in missing:
-                for _, _, row, stage in found:
-                    self._begins(row, f"{stage} {kind} {of}", kind, of, stage)
+            for kind, name in missing:
+                for _, _, row, stage in moved:
+                    self._begins(row, f"{stage} {kind} {name}", kind, name, stage)
 
     def _note_empty(self, row: int, what: str) -> None:
         if self._catalog.registry.entities.outcomes[row]:  # else it has seen all that there was
@@ -394,11 +394,11 @@ class _Restoring:
     def _incidents(self, stages: Mapping[int, Sequence[str]]) -> None:
         """What was measured of models, and what is open."""
         present = set(self._rows.values())
-        own = {
-            row: [self._stage_now(row, stage) for stage in of]
-            for row, of in stages.items() if of and row in present
+        stages_now = {
+            row: [self._stage_now(row, stage) for stage in names]
+            for row, names in stages.items() if names and row in present
         }  # fmt: skip
-        for row in saved_incidents.restore(self._state.incidents, self._head, self._arrays, own):
+        for row in saved_incidents.restore(self._state.incidents, self._head, self._arrays, stages_now):
             if self._catalog.registry.entities.outcomes[row]:
                 self._begins(row, "", "incidents")
 
@@ -424,8 +424,8 @@ class _Restoring:
     def _expected(self) -> None:
         """What is expected of periods begins anew, with the first whole one, if its counters don't fit."""
         catalog, models = self._catalog, self._state.accounts.expected.models
-        own = "width", *expected.FIXED
-        before = {name: self._arrays.get(f"expected|models.{name}", ()) for name in own}
+        fields = "width", *expected.FIXED
+        before = {name: self._arrays.get(f"expected|models.{name}", ()) for name in fields}
         for stream, saved in zip(catalog.streams, self._saved):
             if stream.config.period is None or not stream.config.expected:
                 self._state.accounts.expected = expected.without(
@@ -433,7 +433,11 @@ class _Restoring:
                 )
                 continue
             for name, row in stream.models.items():
-                if all(row < len(of) and of[row] == getattr(models, one)[row] for one, of in before.items()):
+                fitting = (
+                    row < len(former) and former[row] == getattr(models, one)[row]
+                    for one, former in before.items()
+                )
+                if all(fitting):
                     continue
                 clock = int(catalog.registry.streams.clock[stream.code])
                 models.begin[row] = clock // stream.config.period + 1

@@ -64,8 +64,8 @@ class SegmentMoves:
         """Segments that are evaluated are found in their places."""
         rows = self._entities[self.former]
         evaluated = np.array([about is not None for about in self._catalog.entities])
-        own = self._catalog.registry.segment_rows.entity
-        own[: len(rows)] = np.where(evaluated[rows], rows, 0)
+        entity = self._catalog.registry.segment_rows.entity
+        entity[: len(rows)] = np.where(evaluated[rows], rows, 0)
 
     def move_columns(
         self, store: Store, stream: Stream, slots: Ints32, marks: Ints, predictions: Ints
@@ -106,15 +106,15 @@ def permute(column: Any, rows: Any, places: dict[int, int]) -> None:
 def _offsets(stream: Stream, saved: dict[str, Any]) -> Ints:
     """By place among a model's segments the one that it was before, from 0; -1: there was none."""
     slots, before = stream.config.segments_per_key + 1, saved["slots"]
-    found = np.full(len(stream.config.segments) * slots, -1, dtype=np.int64)
+    offsets = np.full(len(stream.config.segments) * slots, -1, dtype=np.int64)
     for new, key in enumerate(stream.config.segments):
         if key in saved["segments"]:
             old = saved["segments"].index(key)
             for i, value in enumerate(saved["values"][old]):
                 if value in stream.values[new]:
-                    found[new * slots + stream.values[new][value] - 1] = old * before + i
-            found[new * slots + slots - 1] = old * before + before - 1
-    return found
+                    offsets[new * slots + stream.values[new][value] - 1] = old * before + i
+            offsets[new * slots + slots - 1] = old * before + before - 1
+    return offsets
 
 
 @kernel
@@ -127,9 +127,9 @@ def _forget_numbers(store: Store, slots: Ints32, kept: Bytes) -> None:
         row = first
         while row:
             if is_first_of_model(predictions, first, row):
-                own = first_with_segments(store, first, predictions.model[row], keys)
+                segments_row = first_with_segments(store, first, predictions.model[row], keys)
                 for key in range(keys):
-                    value = values.segments[own, key] or store.marks.segments[slots[i], key]
+                    value = values.segments[segments_row, key] or store.marks.segments[slots[i], key]
                     if not kept[key, value]:
                         values.segment_numbers[row, key] = 0
             row = predictions.next[row]

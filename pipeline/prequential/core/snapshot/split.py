@@ -82,16 +82,16 @@ class _Splitting:
         head, arrays, codes = self._head, self._arrays, self._numbers[Key.STREAM].tolist()
         head["streams"] = [head["streams"][code] for code in self._rows[Key.STREAM].tolist()]
         head["entities"] = [
-            [row, codes[code], *rest] for row, code, *rest in head["entities"] if codes[code] >= 0
+            [row, codes[code], *fields] for row, code, *fields in head["entities"] if codes[code] >= 0
         ]
         head["ended"] = [
-            [codes[code], *rest] for code, *rest in head.get("ended", ()) if codes[code] >= 0
+            [codes[code], *fields] for code, *fields in head.get("ended", ()) if codes[code] >= 0
         ]
-        own = {one[0] for one in head["entities"]}
+        entities = {one[0] for one in head["entities"]}
         for name in _BY_ENTITY:
-            head[name] = [one for one in head[name] if one[0] in own]
+            head[name] = [one for one in head[name] if one[0] in entities]
         origin = head["segment_origin"]
-        self._keep(Key.SEGMENT, [place for place in range(1, len(origin)) if origin[place][0] in own])
+        self._keep(Key.SEGMENT, [place for place in range(1, len(origin)) if origin[place][0] in entities])
         self._numbers[Key.SEGMENT] = _numbers(self._rows[Key.SEGMENT], len(origin))
         head["segment_origin"] = [origin[place] for place in self._rows[Key.SEGMENT].tolist()]
         latencies = with_tables(latency.new_latencies(), arrays, "latencies|")
@@ -116,11 +116,11 @@ class _Splitting:
     def _store(self) -> None:
         """Slots of the kept streams' instances, and rows of their predictions and labels, from 1 on."""
         arrays = self._arrays
-        own = self._numbers[Key.STREAM][arrays["ids|streams"]] >= 0
-        slots = arrays["ids|slots"][own]
-        arrays["ids|text"] = arrays["ids|text"][np.repeat(own, arrays["ids|lengths"])]
-        arrays["ids|lengths"] = arrays["ids|lengths"][own]
-        arrays["ids|streams"] = self._numbers[Key.STREAM][arrays["ids|streams"][own]].astype(np.int32)
+        stays = self._numbers[Key.STREAM][arrays["ids|streams"]] >= 0
+        slots = arrays["ids|slots"][stays]
+        arrays["ids|text"] = arrays["ids|text"][np.repeat(stays, arrays["ids|lengths"])]
+        arrays["ids|lengths"] = arrays["ids|lengths"][stays]
+        arrays["ids|streams"] = self._numbers[Key.STREAM][arrays["ids|streams"][stays]].astype(np.int32)
         arrays["ids|slots"] = np.arange(1, len(slots) + 1, dtype=np.int32)
         states = arrays["instances|state"][slots]
         self._head["remembered"] = int((states != UNKNOWN).sum())

@@ -21,37 +21,37 @@ def restore(
 ) -> Store:  # fmt: skip
     """The store with what a snapshot has of it, `saved` being the streams as they were then."""
     store = ensure_rows(load(store, arrays), catalog)
-    slots, of = arrays["ids|slots"], arrays["ids|streams"]
-    _move_columns(store, catalog, saved, moves, slots, of)
+    slots, streams = arrays["ids|slots"], arrays["ids|streams"]
+    _move_columns(store, catalog, saved, moves, slots, streams)
     horizons = [now.config.label_horizon - one["horizon"] for now, one in zip(catalog.streams, saved)]
-    later = np.array([*horizons, 0], dtype=np.int64)[of]
+    later = np.array([*horizons, 0], dtype=np.int64)[streams]
     states = store.instances.state[slots]
     known = states != UNKNOWN
     deadlines = arrays["deadline"][slots] + np.where(states != SETTLED, later, 0)
-    _schedule(store, catalog.registry.streams.wheel, slots[known], of[known], deadlines[known])
+    _schedule(store, catalog.registry.streams.wheel, slots[known], streams[known], deadlines[known])
     return store
 
 
 def _move_columns(
     store: Store, catalog: Catalog, saved: Sequence[dict[str, Any]], moves: SegmentMoves, slots: Ints32,
-    of: Ints32,
+    streams: Ints32,
 ) -> None:  # fmt: skip
     """Segments by key, and numbers by stage, stand in columns by their place in the configuration."""
     entities, models = catalog.registry.entities, store.predictions.model
     # What isn't evaluated any more has lost its stream.
     of_prediction = np.where(entities.retired[models] > 0, -1, entities.stream[models])
     of_slot = np.full(len(store.instances.state), -1, dtype=np.int64)
-    of_slot[slots] = of
+    of_slot[slots] = streams
     for stream, then in zip(catalog.streams, saved):
         marks = np.flatnonzero(of_slot[: len(store.marks.segments)] == stream.code)
         rows = np.flatnonzero(of_prediction[: len(store.values.segments)] == stream.code)
-        own, ages = slots[of == stream.code], then["ages"]
-        moves.move_columns(store, stream, own, marks, rows)
+        stream_slots, ages = slots[streams == stream.code], then["ages"]
+        moves.move_columns(store, stream, stream_slots, marks, rows)
         if tuple(ages) != stream.ages and (ages or stream.ages):
             places = {stream.ages.index(age): i for i, age in enumerate(ages) if age in stream.ages}
             rows = np.flatnonzero(of_prediction[: len(store.values.after_numbers)] == stream.code)
             permute(store.values.after_numbers, rows, places)
-            labels = store.instances.label[own]  # a label is known by its instance
+            labels = store.instances.label[stream_slots]  # a label is known by its instance
             permute(store.label_values.after_numbers, labels[labels > 0], places)
 
 
@@ -85,13 +85,13 @@ def rows_of_lists(first: Any, following: Any) -> tuple[Ints, Ints]:
     >>> rows_of_lists(np.array([3, 0, 1]), np.array([0, 0, 0, 2]))
     (array([1, 2, 3]), array([2, 0, 0]))
     """
-    row, of = first.astype(np.int64), np.arange(len(first))
-    rows, lists = [row[:0]], [of[:0]]
+    row, which = first.astype(np.int64), np.arange(len(first))
+    rows, lists = [row[:0]], [which[:0]]
     while (is_row := row > 0).any():
-        row, of = row[is_row], of[is_row]
+        row, which = row[is_row], which[is_row]
         rows.append(row)
-        lists.append(of)
+        lists.append(which)
         row = following[row].astype(np.int64)
-    found = np.concatenate(rows)
-    order = np.argsort(found)
-    return found[order], np.concatenate(lists)[order]
+    all_rows = np.concatenate(rows)
+    order = np.argsort(all_rows)
+    return all_rows[order], np.concatenate(lists)[order]

@@ -124,8 +124,8 @@ def unschedule(wheels: Wheels, links: Links, stream: int, instance: int) -> None
 
 
 @inner
-def _take(wheels: Wheels, links: Links, stream: int, bucket: int, found: int) -> int:
-    """Empty a bucket; its instances go before `found`, linked by `next`. Returns the first."""
+def _take(wheels: Wheels, links: Links, stream: int, bucket: int, first: int) -> int:
+    """Empty a bucket; its instances go before `first`, linked by `next`. Returns the first."""
     instance = wheels.first[stream, bucket]
     wheels.first[stream, bucket] = 0
     digit = np.uint64(bucket & _MASK)
@@ -133,10 +133,10 @@ def _take(wheels: Wheels, links: Links, stream: int, bucket: int, found: int) ->
     while instance:
         after = links.next[instance]
         links.bucket[instance] = 0
-        links.next[instance] = found
-        found = instance
+        links.next[instance] = first
+        first = instance
         instance = after
-    return found
+    return first
 
 
 @inner
@@ -149,7 +149,7 @@ def advance(wheels: Wheels, links: Links, stream: int, before: int, clock: int) 
     """
     old, new = _number(before), _number(clock)
     top = _level(old ^ new)
-    found = 0
+    first = 0
     for level in range(top + 1):
         # Below the highest digit that has changed all buckets lie behind; at it, those up to the clock's.
         bits = wheels.used[stream, level]
@@ -158,9 +158,9 @@ def advance(wheels: Wheels, links: Links, stream: int, before: int, clock: int) 
             digit = _lowest(bits)
             if digit > stop:
                 break
-            found = _take(wheels, links, stream, level * BUCKETS + digit, found)
+            first = _take(wheels, links, stream, level * BUCKETS + digit, first)
             bits &= bits - _ONE
-    return found
+    return first
 
 
 @inner

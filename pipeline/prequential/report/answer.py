@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Found(NamedTuple):
+class Answer(NamedTuple):
     """What a condition says of a model: `failed` if it holds, or if it can't be told."""
 
     failed: bool
