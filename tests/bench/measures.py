@@ -20,7 +20,6 @@ from time import thread_time
 from typing import Any
 
 from prequential.cli.worker import quiet_collector
-from prequential.core import shard as shard_module
 from prequential.core.measures.registry import NAMES
 from prequential.core.shard import Shard
 from prequential.program.compilation import compile_loops
@@ -52,7 +51,8 @@ CASES: dict[str, StreamConfig] = {
 def measure(config: StreamConfig, classes: int, instances: int, messages: int) -> dict[str, float]:
     """CPU µs of an outcome, and of a message: made alone, made with many others, as JSON."""
     shard = Shard(Config(defaults=replace(config, emit_outcomes=None, emit_every=None)))
-    evaluate: Any = shard_module.evaluate
+    evaluation: Any = shard.evaluation
+    evaluate = evaluation.finish
     evaluating = 0.0
 
     def timed(*given: Any) -> Any:
@@ -62,12 +62,10 @@ def measure(config: StreamConfig, classes: int, instances: int, messages: int) -
         evaluating += thread_time() - began
         return found
 
-    shard_module.evaluate = timed
-    try:
-        for _ in feed(shard, generate(instances, 2, STREAMS, classes=classes, case="y_proba")):
-            pass
-    finally:
-        shard_module.evaluate = evaluate
+    evaluation.finish = timed
+    for _ in feed(shard, generate(instances, 2, STREAMS, classes=classes, case="y_proba")):
+        pass
+    del evaluation.finish
     catalog, reporter = shard.catalog, shard.reporter
     rows = models_of(shard)
     outcomes = int(catalog.columns.entities.outcomes[rows].sum())
