@@ -226,7 +226,7 @@ def _write(
     stream, label = place.stream, store.instances.label[place.slot]
     t0, t1, bins = labels.t0[label], labels.t1[label], streams.bins[stream]
     initial = earliest_of(predictions, first, model)
-    before_bins = streams.initial[stream] + streams.final[stream]
+    before_bins = int(streams.initial[stream]) + int(streams.final[stream])
     for position in range(before_bins + bins):
         if position == 0 and streams.initial[stream]:
             if registry.entities.single[outcome.entity]:
