@@ -8,6 +8,8 @@ Ties of time: the earliest is the one delivered first, else the one delivered la
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from prequential.core.compiled.kernel import inlined, inner
 from prequential.core.detectors.budgets import due
 from prequential.core.join.scoring import score
@@ -105,6 +107,35 @@ def reference_of(predictions: Predictions, first: int) -> int:
 # ---- rows of the log
 
 
+class Place(NamedTuple):
+    """Where outcomes come from: the record that makes them, its stream, and its instance's slot."""
+
+    record: int
+    stream: int
+    slot: int
+
+
+class Outcome(NamedTuple):
+    """What a row says of an entity's outcome, in each stage; made by `outcome_of`.
+
+    `whose` class it has; `old`, the label before a revision, else the label; `judged`, the label by which it
+    is right or wrong; `kind` of row.
+    """
+
+    entity: int
+    number: int
+    whose: int
+    old: int
+    judged: int
+    kind: int
+
+
+@inlined
+def outcome_of(entity: int, number: int, whose: int, old: int, judged: int, kind: int) -> Outcome:
+    """An outcome, all of 64 bits: numbers of several widths would make loops of several types."""
+    return Outcome(entity, number, whose, old, judged, kind)
+
+
 @inner
 def _class_of(
     registry: Registry, predictions: Predictions, stream: int, prediction: int, whose: int
@@ -136,12 +167,13 @@ def knows(predictions: Predictions, prediction: int) -> bool:
 
 @inlined
 def _put(
-    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, entity: int,
-    position: int, number: int, prediction: int, whose: int, old: int, judged: int, kind: int,
+    registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, position: int,
+    prediction: int,
 ) -> None:  # fmt: skip
     """As `put`, a part of the loop that it stands in."""
-    log, labels = logs.outcomes, store.labels
-    label = store.instances.label[slot]
+    log, labels, stream, kind = logs.outcomes, store.labels, place.stream, outcome.kind
+    entity, number, whose = outcome.entity, outcome.number, outcome.whose
+    label = store.instances.label[place.slot]
     row = logs.used[OUTCOMES]
     logs.used[OUTCOMES] = row + 1
     log.kind[row] = kind
@@ -149,14 +181,14 @@ def _put(
     log.entity[row] = entity
     log.sequence[row] = registry.entities.first[entity] + position
     log.number[row] = number
-    log.label[row] = old
+    log.label[row] = outcome.old
     log.revised[row] = (
         labels.label[label] if kind == REVISION else registry.entities.revisions[entity]
     )
     log.prediction[row] = _class_of(registry, store.predictions, stream, prediction, whose)
-    log.bits[row] = bits_of(store.predictions, prediction, judged)
+    log.bits[row] = bits_of(store.predictions, prediction, outcome.judged)
     log.known[row] = knows(store.predictions, prediction)
-    log.record[row] = record
+    log.record[row] = place.record
     log.t1[row] = labels.t1[label]
     log.ts[row] = store.predictions.ts[prediction]
     log.clock[row] = registry.streams.clock[stream]
@@ -173,35 +205,31 @@ def _put(
             passed = streams.clock[stream] - streams.first_outcome[stream]
             log.gap[row] = passed / streams.sequence_outcomes[stream]
     if (kind == OUTCOME and whose == OWN) or (kind == REFERENCE and registry.streams.regression[stream]):
-        score(log, row, registry, store, stream, slot, prediction, labels.label[label])
+        score(log, row, registry, store, stream, place.slot, prediction, labels.label[label])
 
 
 @inner
 def put(
-    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, entity: int,
-    position: int, number: int, prediction: int, whose: int, old: int, judged: int, kind: int,
+    registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, position: int,
+    prediction: int,
 ) -> None:  # fmt: skip
     """One row: an outcome of an entity's stage at `position`, or its revision from the label `old`."""
-    _put(
-        registry, store, logs, record, stream, slot, entity, position, number, prediction, whose, old, judged,
-        kind,
-    )  # fmt: skip
+    _put(registry, store, logs, place, outcome, position, prediction)
 
 
 @inlined
 def _write(
-    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, entity: int,
-    number: int, model: int, first: int, whose: int, old: int, judged: int, kind: int,
-) -> None:  # fmt: skip
+    registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, model: int, first: int
+) -> None:
     """As `write_outcomes`, a part of the loop that it stands in."""
     streams, predictions, labels = registry.streams, store.predictions, store.labels
-    label = store.instances.label[slot]
+    stream, label = place.stream, store.instances.label[place.slot]
     t0, t1, bins = labels.t0[label], labels.t1[label], streams.bins[stream]
     initial = earliest_of(predictions, first, model)
-    before_bins = streams.initial[stream] + streams.final[stream]
+    before_bins = int(streams.initial[stream]) + int(streams.final[stream])
     for position in range(before_bins + bins):
         if position == 0 and streams.initial[stream]:
-            if registry.entities.single[entity]:
+            if registry.entities.single[outcome.entity]:
                 continue
             chosen = initial
         elif position < before_bins:
@@ -209,24 +237,18 @@ def _write(
         else:
             end = end_of_bin(t0, t1, position - before_bins + 1, bins)
             chosen = latest_of(predictions, first, model, end) or initial
-        _put(
-            registry, store, logs, record, stream, slot, entity, position, number, chosen, whose, old, judged,
-            kind,
-        )  # fmt: skip
+        _put(registry, store, logs, place, outcome, position, chosen)
 
 
 @inner
 def write_outcomes(
-    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, entity: int,
-    number: int, model: int, first: int, whose: int, old: int, judged: int, kind: int,
-) -> None:  # fmt: skip
+    registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, model: int, first: int
+) -> None:
     """An entity's rows for all stages but those at an age, from a model's predictions in a list.
 
     There is none for `initial` while it is the same as `final`.
     """
-    _write(
-        registry, store, logs, record, stream, slot, entity, number, model, first, whose, old, judged, kind
-    )
+    _write(registry, store, logs, place, outcome, model, first)
 
 
 @inner
@@ -295,9 +317,10 @@ def _note_version(registry: Registry, store: Store, model: int, number: int, fir
 
 @inlined
 def _complete_model(
-    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, model: int, first: int
+    registry: Registry, store: Store, logs: Logs, place: Place, model: int, first: int
 ) -> None:
     """A model's outcome in all stages, then those of its correction and in its segments."""
+    stream, slot = place.stream, place.slot
     streams, entities = registry.streams, registry.entities
     predictions, values = store.predictions, store.values
     label = store.instances.label[slot]
@@ -328,9 +351,7 @@ def _complete_model(
                 entities.twofold[model] = 1
         elif which > 1:
             values.segment_numbers[head, key] = number
-        _write(
-            registry, store, logs, record, stream, slot, entity, number, model, first, whose, y, y, OUTCOME
-        )
+        _write(registry, store, logs, place, outcome_of(entity, number, whose, y, y, OUTCOME), model, first)
 
 
 @inner
@@ -354,10 +375,10 @@ def all_corrected(registry: Registry, store: Store, stream: int, slot: int, mode
 
 @inner
 def _complete_ages(
-    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, model: int,
-    first: int,
-) -> None:  # fmt: skip
+    registry: Registry, store: Store, logs: Logs, place: Place, model: int, first: int
+) -> None:
     """A model's outcomes at an age; none where the label came sooner, or it had said nothing by then."""
+    stream, slot = place.stream, place.slot
     streams, entities, predictions = registry.streams, registry.entities, store.predictions
     label = store.instances.label[slot]
     t0, t1, y = store.labels.t0[label], store.labels.t1[label], store.labels.label[label]
@@ -372,9 +393,7 @@ def _complete_ages(
             entity = entities.after[model] + stage
             number = _count(registry, logs, stream, entity, t1)
             store.values.after_numbers[head, stage] = number
-            put(
-                registry, store, logs, record, stream, slot, entity, 0, number, chosen, OWN, y, y, OUTCOME,
-            )  # fmt: skip
+            put(registry, store, logs, place, outcome_of(entity, number, OWN, y, y, OUTCOME), 0, chosen)
 
 
 @inner
@@ -396,9 +415,10 @@ def number_at_age(registry: Registry, store: Store, stream: int, label: int, age
 
 @inner
 def _complete_baselines(
-    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, first: int
+    registry: Registry, store: Store, logs: Logs, place: Place, first: int
 ) -> None:
     """The evaluated baselines' outcomes of an instance, at the times of the reference model's predictions."""
+    stream, slot = place.stream, place.slot
     streams, entities = registry.streams, registry.entities
     label = store.instances.label[slot]
     t0, t1, y = store.labels.t0[label], store.labels.t1[label], store.labels.label[label]
@@ -412,10 +432,8 @@ def _complete_baselines(
             if twofold:
                 entities.twofold[entity] = 1
             number = _count(registry, logs, stream, entity, t1)
-            write_outcomes(
-                registry, store, logs, record, stream, slot, entity, number, reference, first,
-                PERSISTENT + which, y, y, OUTCOME,
-            )  # fmt: skip
+            outcome = outcome_of(entity, number, PERSISTENT + which, y, y, OUTCOME)
+            write_outcomes(registry, store, logs, place, outcome, reference, first)
             for stage in range(streams.age_count[stream]):
                 age = registry.ages.age[streams.ages[stream] + stage]
                 chosen = latest_of(store.predictions, first, reference, t0 + age) if t1 - t0 >= age else 0
@@ -424,10 +442,8 @@ def _complete_baselines(
                     number = _count(registry, logs, stream, aged, t1)
                     known = store.label_values.after_numbers[label, stage]
                     store.label_values.after_numbers[label, stage] = max(known, number)
-                    put(
-                        registry, store, logs, record, stream, slot, aged, 0, number, chosen,
-                        PERSISTENT + which, y, y, OUTCOME,
-                    )  # fmt: skip
+                    outcome = outcome_of(aged, number, PERSISTENT + which, y, y, OUTCOME)
+                    put(registry, store, logs, place, outcome, 0, chosen)
 
 
 @inner
@@ -447,11 +463,12 @@ def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, p
 
 
 @inlined
-def complete(registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int) -> None:
+def complete(registry: Registry, store: Store, logs: Logs, place: Place) -> None:
     """All outcomes of an instance whose label has just met its predictions.
 
     They are in the order of the models' first ones.
     """
+    stream, slot = place.stream, place.slot
     predictions = store.predictions
     label = store.instances.label[slot]
     clock = registry.streams.clock[stream]
@@ -467,28 +484,29 @@ def complete(registry: Registry, store: Store, logs: Logs, record: int, stream: 
     while row:
         model = predictions.model[row]
         if is_first_of_model(predictions, first, row) and not registry.entities.retired[model]:
-            _complete_model(registry, store, logs, record, stream, slot, model, first)
+            _complete_model(registry, store, logs, place, model, first)
         row = predictions.next[row]
-    _complete_baselines(registry, store, logs, record, stream, slot, first)
+    _complete_baselines(registry, store, logs, place, first)
     row = first
     while row:
         model = predictions.model[row]
         if is_first_of_model(predictions, first, row) and not registry.entities.retired[model]:
-            _complete_ages(registry, store, logs, record, stream, slot, model, first)
+            _complete_ages(registry, store, logs, place, model, first)
         row = predictions.next[row]
 
 
 @inner
 def complete_late(
-    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, prediction: int
+    registry: Registry, store: Store, logs: Logs, place: Place, prediction: int
 ) -> None:
     """The outcomes of a model whose prediction, the last in its list, comes after others met the label."""
+    stream, slot = place.stream, place.slot
     model = store.predictions.model[prediction]
     label = store.instances.label[slot]
     store.predictions.judged[prediction] = store.labels.label[label] + 1
     meet(registry, store, logs, stream, slot, prediction)
-    _complete_model(registry, store, logs, record, stream, slot, model, prediction)
-    _complete_ages(registry, store, logs, record, stream, slot, model, prediction)
+    _complete_model(registry, store, logs, place, model, prediction)
+    _complete_ages(registry, store, logs, place, model, prediction)
 
 
 @inlined

@@ -9,6 +9,7 @@ import numpy as np
 from prequential.core.compiled.ids import AHEAD, LOW, find_hashed, find_or_add_hashed, warm
 from prequential.core.compiled.kernel import inlined, inner, kernel
 from prequential.core.join.completing import (
+    Place,
     complete,
     complete_late,
     is_twofold,
@@ -519,9 +520,9 @@ def _prediction(
         return _MEETS
     if unbounded:
         streams.predictions_without_instance[stream] += 1
-    complete_late(registry, store, logs, i, stream, slot, row)
+    complete_late(registry, store, logs, Place(i, stream, slot), row)
     if streams.compared[stream]:
-        refer(registry, store, logs, i, stream, slot, row)
+        refer(registry, store, logs, Place(i, stream, slot), row)
     drop_probabilities(store.pools, store.probabilities, store.predictions.extra[row])
     remember_numbers(registry, store, row)
     return _NOTHING
@@ -572,7 +573,7 @@ def _label(rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, str
     labels.label[label], labels.number[label] = y, rows.number[i]
     streams.revisions[stream] += 1
     if state == SETTLED:
-        revise(registry, store, logs, i, stream, slot, old)
+        revise(registry, store, logs, Place(i, stream, slot), old)
     return _NOTHING
 
 
@@ -673,7 +674,7 @@ def _settle(i: int, registry: Registry, store: Store, logs: Logs, stream: int, s
     store.labels.first[instances.label[slot]] = store.labels.label[instances.label[slot]]
     if instances.version[slot] == NO_VERSION:
         streams.predictions_without_instance[stream] += count_of(predictions, instances.first[slot])
-    complete(registry, store, logs, i, stream, slot)
+    complete(registry, store, logs, Place(i, stream, slot))
     row = instances.first[slot]
     while row:
         drop_probabilities(store.pools, store.probabilities, predictions.extra[row])

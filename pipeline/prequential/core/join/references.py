@@ -10,11 +10,13 @@ from prequential.core.join.completing import (
     CORRECTED,
     OWN,
     PERSISTENT,
+    Place,
     all_corrected,
     first_with_segments,
     is_first_of_model,
     latest_of,
     number_at_age,
+    outcome_of,
     put,
     reference_of,
     segment_row,
@@ -28,12 +30,13 @@ from prequential.core.tables.streams import Registry
 
 @inner
 def refer(
-    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, joined: int
+    registry: Registry, store: Store, logs: Logs, place: Place, joined: int
 ) -> None:
     """Write references to all outcomes of an instance but those of the prediction `joined`, the last one.
 
     By the label as it is now: both models are judged by the same one. Probabilities aren't known any more.
     """
+    stream, slot = place.stream, place.slot
     predictions, entities = store.predictions, registry.entities
     first = store.instances.first[slot]
     label = store.instances.label[slot]
@@ -42,41 +45,35 @@ def refer(
     while row != joined:
         model = predictions.model[row]
         if is_first_of_model(predictions, first, row) and not entities.retired[model]:
-            write_outcomes(
-                registry, store, logs, record, stream, slot, model, 0, model, first, OWN, y, y, REFERENCE
-            )
+            outcome = outcome_of(model, 0, OWN, y, y, REFERENCE)
+            write_outcomes(registry, store, logs, place, outcome, model, first)
             shadow = entities.corrected[model]
             if shadow and all_corrected(registry, store, stream, slot, model, first):
-                write_outcomes(
-                    registry, store, logs, record, stream, slot, shadow, 0, model, first, CORRECTED, y, y,
-                    REFERENCE,
-                )  # fmt: skip
+                outcome = outcome_of(shadow, 0, CORRECTED, y, y, REFERENCE)
+                write_outcomes(registry, store, logs, place, outcome, model, first)
             for key in range(registry.streams.keys[stream]):
                 if store.values.segment_numbers[row, key]:
                     own = first_with_segments(store, first, model, registry.streams.keys[stream])
                     its = segment_row(registry, store, stream, slot, model, own, key)
                     entity = registry.segment_rows.entity[its]
-                    write_outcomes(
-                        registry, store, logs, record, stream, slot, entity, 0, model, first, OWN, y, y,
-                        REFERENCE,
-                    )  # fmt: skip
+                    outcome = outcome_of(entity, 0, OWN, y, y, REFERENCE)
+                    write_outcomes(registry, store, logs, place, outcome, model, first)
             for stage in range(registry.streams.age_count[stream]):
                 if store.values.after_numbers[row, stage]:
                     age = registry.ages.age[registry.streams.ages[stream] + stage]
                     chosen = latest_of(predictions, first, model, t0 + age)
-                    put(
-                        registry, store, logs, record, stream, slot, entities.after[model] + stage, 0, 0,
-                        chosen, OWN, y, y, REFERENCE,
-                    )  # fmt: skip
+                    outcome = outcome_of(entities.after[model] + stage, 0, OWN, y, y, REFERENCE)
+                    put(registry, store, logs, place, outcome, 0, chosen)
         row = predictions.next[row]
-    _refer_to_baselines(registry, store, logs, record, stream, slot, first)
+    _refer_to_baselines(registry, store, logs, place, first)
 
 
 @inner
 def _refer_to_baselines(
-    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, first: int
+    registry: Registry, store: Store, logs: Logs, place: Place, first: int
 ) -> None:
     """Likewise, to those of the evaluated baselines."""
+    stream, slot = place.stream, place.slot
     streams, entities = registry.streams, registry.entities
     label = store.instances.label[slot]
     y, t0 = store.labels.label[label], store.labels.t0[label]
@@ -86,16 +83,12 @@ def _refer_to_baselines(
         if not entity:
             continue
         if store.labels.completed[label] > entities.began[entity]:
-            write_outcomes(
-                registry, store, logs, record, stream, slot, entity, 0, reference, first,
-                PERSISTENT + which, y, y, REFERENCE,
-            )  # fmt: skip
+            outcome = outcome_of(entity, 0, PERSISTENT + which, y, y, REFERENCE)
+            write_outcomes(registry, store, logs, place, outcome, reference, first)
         for stage in range(streams.age_count[stream]):
             aged = entities.after[entity] + stage
             if number_at_age(registry, store, stream, label, aged, stage) > 0:
                 age = registry.ages.age[streams.ages[stream] + stage]
                 chosen = latest_of(store.predictions, first, reference, t0 + age)
-                put(
-                    registry, store, logs, record, stream, slot, aged, 0, 0, chosen,
-                    PERSISTENT + which, y, y, REFERENCE,
-                )  # fmt: skip
+                outcome = outcome_of(aged, 0, PERSISTENT + which, y, y, REFERENCE)
+                put(registry, store, logs, place, outcome, 0, chosen)

@@ -10,12 +10,15 @@ from prequential.core.join.completing import (
     LOW,
     OWN,
     PERSISTENT,
+    Outcome,
+    Place,
     bits_of,
     earliest_of,
     first_with_segments,
     is_first_of_model,
     latest_of,
     number_at_age,
+    outcome_of,
     put,
     reference_of,
     segment_row,
@@ -30,16 +33,12 @@ from prequential.core.tables.streams import Registry
 
 @inner
 def _revise_stages(
-    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, entity: int,
-    number: int, model: int, first: int, whose: int, old: int, judged: int,
-) -> None:  # fmt: skip
+    registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, model: int, first: int
+) -> None:
     """Move one outcome of an entity in all stages but those at an age."""
-    _touch(registry, entity)
-    if not registry.streams.regression[stream]:
-        write_outcomes(
-            registry, store, logs, record, stream, slot, entity, number, model, first, whose, old, judged,
-            REVISION,
-        )  # fmt: skip
+    _touch(registry, outcome.entity)
+    if not registry.streams.regression[place.stream]:
+        write_outcomes(registry, store, logs, place, outcome, model, first)
 
 
 @inner
@@ -50,12 +49,13 @@ def _touch(registry: Registry, entity: int) -> None:
 
 @inner
 def revise(
-    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, old: int
+    registry: Registry, store: Store, logs: Logs, place: Place, old: int
 ) -> None:
     """The label of a settled instance was revised from `old` to what it is now: its outcomes move.
 
     Baselines and what was judged right of them keep what they saw.
     """
+    stream, slot = place.stream, place.slot
     streams, entities, predictions = registry.streams, registry.entities, store.predictions
     regression = streams.regression[stream]
     label = store.instances.label[slot]
@@ -79,40 +79,37 @@ def revise(
             judged = predictions.judged[initial] - 1 if predictions.judged[initial] else at_first
             outcomes = entities.outcomes[model]
             number = outcomes - ((outcomes - predictions.extra[row]) & LOW)
-            _revise_stages(
-                registry, store, logs, record, stream, slot, model, number, model, first, OWN, old, judged
-            )
+            outcome = outcome_of(model, number, OWN, old, judged, REVISION)
+            _revise_stages(registry, store, logs, place, outcome, model, first)
             for key in range(streams.keys[stream]):
                 number = store.values.segment_numbers[row, key]
                 if number:
                     own = first_with_segments(store, first, model, streams.keys[stream])
                     its = segment_row(registry, store, stream, slot, model, own, key)
                     entity = registry.segment_rows.entity[its]
-                    _revise_stages(
-                        registry, store, logs, record, stream, slot, entity, number, model, first, OWN,
-                        old, judged,
-                    )  # fmt: skip
+                    outcome = outcome_of(entity, number, OWN, old, judged, REVISION)
+                    _revise_stages(registry, store, logs, place, outcome, model, first)
             for stage in range(streams.age_count[stream]):
                 number = store.values.after_numbers[row, stage]
                 if number:
                     age = registry.ages.age[streams.ages[stream] + stage]
                     chosen = latest_of(predictions, first, model, store.labels.t0[label] + age)
                     judged = predictions.judged[chosen] - 1 if predictions.judged[chosen] else at_first
-                    _touch(registry, entities.after[model] + stage)
+                    aged = entities.after[model] + stage
+                    _touch(registry, aged)
                     if not regression:
-                        put(
-                            registry, store, logs, record, stream, slot, entities.after[model] + stage, 0,
-                            number, chosen, OWN, old, judged, REVISION,
-                        )  # fmt: skip
+                        outcome = outcome_of(aged, number, OWN, old, judged, REVISION)
+                        put(registry, store, logs, place, outcome, 0, chosen)
         row = predictions.next[row]
-    _revise_baselines(registry, store, logs, record, stream, slot, first, old)
+    _revise_baselines(registry, store, logs, place, first, old)
 
 
 @inner
 def _revise_baselines(
-    registry: Registry, store: Store, logs: Logs, record: int, stream: int, slot: int, first: int, old: int
+    registry: Registry, store: Store, logs: Logs, place: Place, first: int, old: int
 ) -> None:
     """Likewise, of the evaluated baselines."""
+    stream, slot = place.stream, place.slot
     streams, entities = registry.streams, registry.entities
     label = store.instances.label[slot]
     judged = store.labels.first[label]
@@ -123,10 +120,8 @@ def _revise_baselines(
             continue
         number = store.labels.completed[label] - entities.began[entity]
         if number > 0:
-            _revise_stages(
-                registry, store, logs, record, stream, slot, entity, number, reference, first,
-                PERSISTENT + which, old, judged,
-            )  # fmt: skip
+            outcome = outcome_of(entity, number, PERSISTENT + which, old, judged, REVISION)
+            _revise_stages(registry, store, logs, place, outcome, reference, first)
         for stage in range(streams.age_count[stream]):
             aged = entities.after[entity] + stage
             number = number_at_age(registry, store, stream, label, aged, stage)
@@ -134,7 +129,5 @@ def _revise_baselines(
                 age = registry.ages.age[streams.ages[stream] + stage]
                 chosen = latest_of(store.predictions, first, reference, store.labels.t0[label] + age)
                 _touch(registry, aged)
-                put(
-                    registry, store, logs, record, stream, slot, aged, 0, number, chosen,
-                    PERSISTENT + which, old, judged, REVISION,
-                )  # fmt: skip
+                outcome = outcome_of(aged, number, PERSISTENT + which, old, judged, REVISION)
+                put(registry, store, logs, place, outcome, 0, chosen)
