@@ -90,6 +90,34 @@ def test_nothing_is_compiled_in_the_middle_of_a_stream() -> None:
     assert in_another_process("anew") == "[]\n"
 
 
+def compiled_here() -> list[str]:
+    """Loops that this process compiles itself on a machine that has none; prints what it is told first."""
+    from numba.core import event
+    from prequential.program.compilation import compile_loops
+
+    names: list[str] = []
+
+    class Names(event.Listener):
+        def on_start(self, event: Any) -> None:
+            names.append(event.data["dispatcher"].py_func.__qualname__)
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    event.register("numba:compile", Names())  # type: ignore[no-untyped-call]
+    compile_loops(print)
+    return names
+
+
+@pytest.mark.nightly
+def test_other_processes_compile(tmp_path: Path) -> None:
+    """All but the loop that is asked for first, and its parts."""
+    said = in_another_process("here", NUMBA_CACHE_DIR=str(tmp_path)).splitlines()
+    assert said[0].startswith("compiling the engine's loops")
+    assert 0 < len(eval(said[1])) < 40
+    assert len(list(tmp_path.glob("*/*.nbi"))) > 70
+
+
 _FACTORY = """
 from prequential.core.compiled.kernel import inner, kernel, named
 from prequential.core.compiled.steps import one, two
@@ -282,4 +310,4 @@ def test_a_given_folder_is_read_where_nothing_can_be_written(
 
 
 if __name__ == "__main__":
-    print(anew() if sys.argv[1:] else later())
+    print({"anew": anew, "here": compiled_here}.get("".join(sys.argv[1:]), later)())

@@ -7,10 +7,13 @@ import gc
 import logging
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, load
+from prequential.http.endpoint import TEXT, Endpoint
 from prequential.program.compilation import compile_loops
 from prequential.settings.model import HttpConfig
 from prequential.topics.errors import UsageError
@@ -76,11 +79,22 @@ def run(args: argparse.Namespace) -> int:
     for name in ("faust", "mode", "prequential.kafka.transport"):
         logging.getLogger(name).setLevel(max(logging.ERROR, LEVELS[args.log_level]))
     # Before the worker joins its group: compiling in the middle of a stream would look like death.
-    compile_loops(log.info, config)
+    compile_loops(log.info, config, lambda: _alive(config.http))
     from prequential.worker.app import run_worker  # Faust is slow to import: only where it is needed
 
     quiet_collector()
     return run_worker(config, rebuild=args.rebuild)
+
+
+@contextmanager
+def _alive(http: HttpConfig) -> Iterator[None]:
+    """Answer `/live` while loops are compiled: it isn't ready, and isn't to be killed for it."""
+    said = b"compiling the engine's loops\n"
+    endpoint = Endpoint(http, {"/live": lambda: (200, TEXT, said), "/ready": lambda: (503, TEXT, said)})
+    try:
+        yield
+    finally:
+        endpoint.stop()
 
 
 def quiet_collector() -> None:

@@ -1,14 +1,20 @@
-"""Compiling the engine's loops before anything else is done: once for a machine, in two processes."""
+"""Compiling the engine's loops before anything else is done, once for a machine: in two processes of its own.
+
+These take the memory that a compiler needs with them when they end.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
+import selectors
 import subprocess
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import IO, Any
 
+from prequential.program.progress import progress_bar
 from prequential.settings.model import Config
 
 _NOTICE = "compiling the engine's loops, once for this machine and version: half a minute on two cores"
@@ -16,14 +22,31 @@ _NOTICE = "compiling the engine's loops, once for this machine and version: half
 #: Detectors whose loops this process has, with all others; None before it has any.
 _present: set[str] | None = None
 
-_HELPER = "from prequential.core.warmup import warm_consumers; warm_consumers()"
+_CHILD = "import sys; from prequential.program.compilation import compile_alone; compile_alone(*sys.argv[1:])"
+
+#: What a child says that can't keep what it compiles.
+_CANT_KEEP = 3
 
 
-def compile_loops(tell: Callable[[str], None], config: Config | None = None) -> None:
+def compile_loops(
+    tell: Callable[[str], None],
+    config: Config | None = None,
+    meanwhile: Callable[[], AbstractContextManager[Any]] = nullcontext,
+) -> None:
     """Have all loops compiled that a configuration (None: the default one) can have use of.
 
-    Of detectors these are those that it names. `tell` is called with a sentence if there is something to
-    compile. numba keeps what it has compiled: see `prequential.core.compiled.loopcache`.
+    Parameters
+    ----------
+    tell
+        Called with a sentence if there is something to compile; a terminal sees a bar, too.
+    config
+        Of detectors these are those that it names.
+    meanwhile
+        Entered before loops are compiled, and left afterwards.
+
+    Notes
+    -----
+    numba keeps what it has compiled: see `prequential.core.compiled.loopcache`.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return
@@ -36,29 +59,102 @@ def compile_loops(tell: Callable[[str], None], config: Config | None = None) -> 
         return
 
     class FirstCompilation(event.Listener):
-        """Starts another process, which begins with other loops, when something isn't in the cache."""
+        """Has others compile all, when something isn't in the cache."""
 
-        helper: subprocess.Popen[bytes] | None = None
+        came = False
 
         def on_start(self, event: Any) -> None:
-            if self.helper is None:
+            if not self.came:
+                self.came = True
                 tell(_NOTICE)
-                self.helper = subprocess.Popen([sys.executable, "-c", _HELPER], stderr=subprocess.DEVNULL)
+                with meanwhile():
+                    _compile_elsewhere(needed)
 
         def on_end(self, event: Any) -> None:
             pass
 
     listener = FirstCompilation()
     event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
-    collecting = gc.isenabled()
-    gc.disable()  # what a compiler makes is needed to its end: looking for garbage meanwhile costs a sixth
     try:
-        warm_up(needed)
+        with _without_collector():
+            warm_up(needed)
         _present = needed | (_present or set())
     finally:
-        if collecting:
-            gc.enable()
         event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
-        if listener.helper is not None:
-            listener.helper.kill()
-            listener.helper.wait()
+
+
+def _without_collector() -> ExitStack:
+    """No garbage is looked for: what a compiler makes is needed to its end, and it would cost a sixth."""
+    leaving = ExitStack()
+    if gc.isenabled():
+        gc.disable()
+        leaving.callback(gc.enable)
+    return leaving
+
+
+def _compile_elsewhere(detectors: Iterable[str]) -> None:
+    """Have two processes fill the cache; if they can't, the caller compiles by itself, as it goes on."""
+    from prequential.core.compiled import loopcache
+
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    commands = (["all", *sorted(detectors)], ["consumers"])
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", _CHILD, *words],
+            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )
+        for words in commands
+    ]  # fmt: skip
+    try:
+        with progress_bar(unit=None) as progress, selectors.DefaultSelector() as selector:
+            task = progress.add_task("compiling loops", total=loopcache.kept)
+            for child in children:
+                selector.register(_pipe(child), selectors.EVENT_READ, child)
+            while selector.get_map():
+                for key, _ in selector.select():
+                    said = os.read(key.fd, 4096)
+                    progress.update(task, advance=len(said))
+                    if not said:
+                        selector.unregister(key.fileobj)
+                        if key.data.wait() == _CANT_KEEP:
+                            return
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+            _pipe(child).close()
+
+
+def _pipe(child: subprocess.Popen[bytes]) -> IO[bytes]:
+    assert child.stdout is not None
+    return child.stdout
+
+
+def compile_alone(which: str, *detectors: str) -> None:
+    """Compile loops in a process of its own, which says a byte for each; `which`: `all` or `consumers`.
+
+    Ends with status 3 as soon as one can't be kept.
+    """
+    from numba.core import event
+    from prequential.core.compiled.loopcache import LoopCache
+    from prequential.core.warmup import warm_consumers, warm_up
+
+    class Tell(event.Listener):
+        depth = 0
+
+        def on_start(self, event: Any) -> None:
+            self.depth += 1
+
+        def on_end(self, event: Any) -> None:
+            self.depth -= 1
+            if not self.depth:
+                os.write(1, b".")
+                if LoopCache.warned:
+                    os._exit(_CANT_KEEP)
+
+    gc.disable()
+    event.register("numba:compile", Tell())  # type: ignore[no-untyped-call]
+    if which == "consumers":
+        warm_consumers()
+    else:
+        warm_up(detectors)

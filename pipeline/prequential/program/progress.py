@@ -19,22 +19,27 @@ from rich.text import Text
 
 
 class _Rate(ProgressColumn):
-    """Records a second."""
+    """Units a second."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self._unit = unit
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:,.0f} records/s")
+        return Text("" if speed is None else f"{speed:,.0f} {self._unit}/s")
 
 
-def progress_bar(*, wanted: bool = True) -> Progress:
-    """A bar with rate and time left, if it is wanted and standard error is a terminal.
+def progress_bar(*, wanted: bool = True, unit: str | None = "records") -> Progress:
+    """A bar with time left, and units a second, if it is wanted and standard error is a terminal.
 
     Or in a notebook, where rich needs ipywidgets for it.
     """
+    rate = () if unit is None else (_Rate(unit),)
     console = Console(stderr=True)
     seen = console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
     return Progress(
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), _Rate(), TimeRemainingColumn(),
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), *rate, TimeRemainingColumn(),
         console=console, transient=True, disable=not (wanted and seen),
     )  # fmt: skip
 

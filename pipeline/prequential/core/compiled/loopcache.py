@@ -167,9 +167,12 @@ def shipped_target() -> tuple[str, str, str] | None:
 
 
 class LoopCache(caching.FunctionCache):
-    """What is compiled of one function, kept as far as that is possible."""
+    """What is compiled of one function, kept as far as that is possible.
 
-    _warned = False
+    `warned`: whether one couldn't be read or written.
+    """
+
+    warned = False
 
     def __init__(self, py_func: Any) -> None:
         super().__init__(py_func)  # type: ignore[no-untyped-call]
@@ -214,23 +217,29 @@ class LoopCache(caching.FunctionCache):
             self._warn("written", error)
 
     def _warn(self, what: str, error: Exception) -> None:
-        if not LoopCache._warned:
-            LoopCache._warned = True
+        if not LoopCache.warned:
+            LoopCache.warned = True
             _log.warning(
                 "compiled loops in %s can't be %s (%s: %s): they are compiled again, which takes a while",
                 self._cache_path, what, type(error).__name__, error,
             )  # fmt: skip
 
 
+#: How many loops are kept, of the modules that are imported.
+kept = 0
+
+
 def keep(compiled: Any) -> None:
     """Have what numba compiles of a function kept, and fetched if it was."""
+    global kept
+    kept += 1
     settings: Any = numba.config
     before, settings.CACHE_LOCATOR_CLASSES = settings.CACHE_LOCATOR_CLASSES, LOCATORS
     try:
         compiled._cache = LoopCache(compiled.py_func)
     except RuntimeError as error:  # there is no place
-        if not LoopCache._warned:
-            LoopCache._warned = True
+        if not LoopCache.warned:
+            LoopCache.warned = True
             _log.warning("compiled loops can't be kept: %s", error)
     finally:
         settings.CACHE_LOCATOR_CLASSES = before
