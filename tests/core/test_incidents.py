@@ -13,7 +13,7 @@ from helpers import ENDED, snapshot_of
 from incident_streams import LATENCY, QUIET, STEP, Stream, batches, incidents, live, steps
 from prequential.core.input.merge import Batch
 from prequential.core.shard import Shard
-from prequential.settings.model import Config, DetectorConfig, IncidentConfig, StreamConfig
+from prequential.settings.model import Config, DetectorConfig, IncidentConfig, Objective, StreamConfig
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Label, Prediction, Record
 from prequential.topics.outputs import Alarm, Incident, Output
@@ -84,6 +84,16 @@ def test_it_recovers_and_is_over_when_it_has_been_quiet() -> None:
     assert abs(back["ts"] - (4_000 * STEP + LATENCY)) <= 60 * STEP
     assert found[-1].after["level"] == pytest.approx(0.5, abs=0.06)
     assert found[-1].ts - found[-1].recovered["ts"] >= SOON.quiet
+
+
+def test_a_model_that_has_always_been_bad_has_nothing_to_recover_to() -> None:
+    """Its objective's test opens an incident; no level has changed."""
+    objective = Objective({"accuracy": 0.9})
+    found = incidents(broken(5, (6_000, 0.5)).records(), incidents=SOON, objective=objective, detectors=())
+    assert len({one.id for one in found}) == 1
+    assert [one.status for one in found] in (["open"] * len(found), ["open"] * (len(found) - 1) + ["closed"])
+    assert all(one.recovered is msgspec.UNSET for one in found)
+    assert {signal["detector"] for signal in found[-1].signals} == {"harm"}
 
 
 @pytest.mark.parametrize("seed", range(3))

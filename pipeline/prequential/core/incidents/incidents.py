@@ -104,6 +104,7 @@ class State:
     statistic: float = 0.0  # how clear it is
     segment: str | None = None  # whose change it is, where the model's own isn't clear
     steps: list[Any] = field(default_factory=list)  # the fields of each `Step`
+    #: Since when the level has been back; without a clear change, from where on it may be quiet.
     recovered: dict[str, int] | None = None
     #: What the last message said: status, first cause, severity, number of signals, and the causes if there
     #: are several changes.
@@ -463,7 +464,7 @@ class Incidents:
             return [] if waits is None else self._open(owner, waits)
         self._find(owner, state)
         accept = self._stream(owner).config.incidents.accept
-        state.status = RECOVERED if state.recovered else OPEN
+        state.status = RECOVERED if state.recovered and state.clear else OPEN
         quiet = self._is_quiet(owner, state.newest)
         if quiet and (state.recovered or self._since(owner, state.newest) >= accept):
             return [self._close(owner, state)]
@@ -492,7 +493,7 @@ class Incidents:
         """When it is looked at again."""
         owners, config = self.history.owners, self._stream(owner).config.incidents
         self._look_later(owner, state.change_point["outcome"])
-        last, length = state.newest, config.quiet if state.status == RECOVERED else config.accept
+        last, length = state.newest, config.quiet if state.recovered else config.accept
         if self._catalog.untimed:
             end = last["outcome"] + -(-length * config.quiet_outcomes // config.quiet)
             if owners.outcomes[owner] < end < owners.check_number[owner]:
@@ -595,7 +596,7 @@ class Incidents:
             former_alarms={"alarms": state.former_alarms, "outcomes": state.opened["outcome"]},
             outcome=now.outcome, ts=now.ts, config=stream.config.digest, **state.details,
         )  # fmt: skip
-        if state.recovered is not None and state.status != OPEN:
+        if state.recovered is not None and state.clear and state.status != OPEN:
             message.recovered = state.recovered
         if self._catalog.untimed:
             message.untimed = True
