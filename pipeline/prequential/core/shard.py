@@ -216,7 +216,7 @@ class Shard:
     ) -> None:
         """Note what is known of this process alone of rows before `stop`, which the join has done.
 
-        `records` are the rows', `of` gives a row's kind and offset.
+        `records` are the rows', `place_of` gives a row's kind and offset.
         """
         self._note_newest(rows, stop)
         self.seen = seen.update(self.seen, rows, stop, len(self.catalog.streams))
