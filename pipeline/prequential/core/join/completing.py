@@ -35,24 +35,24 @@ LOW = 0xFFFFFFFF
 @inner
 def earliest_of(predictions: Predictions, first: int, model: int) -> int:
     """A model's earliest prediction in a list; ties: the one delivered first."""
-    found, row = 0, first
+    chosen, row = 0, first
     while row:
-        if predictions.model[row] == model and (not found or predictions.ts[row] < predictions.ts[found]):
-            found = row
+        if predictions.model[row] == model and (not chosen or predictions.ts[row] < predictions.ts[chosen]):
+            chosen = row
         row = predictions.next[row]
-    return found
+    return chosen
 
 
 @inner
 def latest_of(predictions: Predictions, first: int, model: int, end: int) -> int:
     """A model's latest prediction made by `end`; ties: the one delivered last; 0 if there is none."""
-    found, row = 0, first
+    chosen, row = 0, first
     while row:
         ts = predictions.ts[row]
-        if predictions.model[row] == model and ts <= end and (not found or ts >= predictions.ts[found]):
-            found = row
+        if predictions.model[row] == model and ts <= end and (not chosen or ts >= predictions.ts[chosen]):
+            chosen = row
         row = predictions.next[row]
-    return found
+    return chosen
 
 
 @inner
@@ -90,18 +90,18 @@ def reference_of(predictions: Predictions, first: int) -> int:
     Its prediction is the earliest, ties the one known longest; only of the predictions that the label met at
     once.
     """
-    found, row = 0, first
+    chosen, row = 0, first
     while row:
         if not predictions.judged[row]:
             ts, model = predictions.ts[row], predictions.model[row]
             if (
-                not found
-                or ts < predictions.ts[found]
-                or (ts == predictions.ts[found] and model < predictions.model[found])
+                not chosen
+                or ts < predictions.ts[chosen]
+                or (ts == predictions.ts[chosen] and model < predictions.model[chosen])
             ):
-                found = row
+                chosen = row
         row = predictions.next[row]
-    return predictions.model[found]
+    return predictions.model[chosen]
 
 
 # ---- rows of the log
@@ -271,15 +271,15 @@ def _count(registry: Registry, logs: Logs, stream: int, entity: int, t1: int) ->
 
 @inner
 def segment_row(
-    registry: Registry, store: Store, stream: int, slot: int, model: int, own: int, key: int
+    registry: Registry, store: Store, stream: int, slot: int, model: int, carrier: int, key: int
 ) -> int:
     """Row in `SegmentRows` of a model's outcome for a key; -1: it is in no segment of the key.
 
-    By the prediction `own` that carries segments (0: none), or else by its instance.
+    By the prediction `carrier` that carries segments (0: none), or else by its instance.
     """
     value = 0
-    if own:
-        value = store.values.segments[own, key]
+    if carrier:
+        value = store.values.segments[carrier, key]
     if not value:
         value = store.marks.segments[slot, key]
     if not value:

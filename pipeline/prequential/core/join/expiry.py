@@ -120,9 +120,9 @@ def _expire(registry: Registry, store: Store, logs: Logs, stream: int, slot: int
         logs.events.prediction[event] = predictions.label[row]
         logs.events.bin[event] = predictions.bin[row]
         if keys and is_first_of_model(predictions, first, row):
-            own = first_with_segments(store, first, model, keys)
+            carrier = first_with_segments(store, first, model, keys)
             for key in range(keys):
-                segment = segment_row(registry, store, stream, slot, model, own, key)
+                segment = segment_row(registry, store, stream, slot, model, carrier, key)
                 if segment >= 0:
                     add_segment_event(logs, model, segment, 0)
         row = predictions.next[row]

@@ -221,9 +221,9 @@ def _lacks_segment(
                 return True
         row = store.instances.first[slot]
         while row:
-            own = store.values.segments[row, key]
+            stated = store.values.segments[row, key]
             shared = store.marks.segments[slot, key]
-            if own and _wants(registry, logs, stream, predictions.model[row], key, own):
+            if stated and _wants(registry, logs, stream, predictions.model[row], key, stated):
                 return True
             if shared and _wants(registry, logs, stream, predictions.model[row], key, shared):
                 return True

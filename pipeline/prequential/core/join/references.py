@@ -53,8 +53,8 @@ def refer(
                 write_outcomes(registry, store, logs, place, outcome, model, first)
             for key in range(registry.streams.keys[stream]):
                 if store.values.segment_numbers[row, key]:
-                    own = first_with_segments(store, first, model, registry.streams.keys[stream])
-                    its = segment_row(registry, store, stream, slot, model, own, key)
+                    carrier = first_with_segments(store, first, model, registry.streams.keys[stream])
+                    its = segment_row(registry, store, stream, slot, model, carrier, key)
                     entity = registry.segment_rows.entity[its]
                     outcome = outcome_of(entity, 0, OWN, y, y, REFERENCE)
                     write_outcomes(registry, store, logs, place, outcome, model, first)

@@ -84,8 +84,8 @@ def revise(
             for key in range(streams.keys[stream]):
                 number = store.values.segment_numbers[row, key]
                 if number:
-                    own = first_with_segments(store, first, model, streams.keys[stream])
-                    its = segment_row(registry, store, stream, slot, model, own, key)
+                    carrier = first_with_segments(store, first, model, streams.keys[stream])
+                    its = segment_row(registry, store, stream, slot, model, carrier, key)
                     entity = registry.segment_rows.entity[its]
                     outcome = outcome_of(entity, number, OWN, old, judged, REVISION)
                     _revise_stages(registry, store, logs, place, outcome, model, first)

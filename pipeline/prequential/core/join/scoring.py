@@ -26,10 +26,10 @@ def score(
     streams, classes = registry.streams, registry.classes
     predictions, probabilities = store.predictions, store.probabilities
     if streams.regression[stream]:
-        own = store.labels.number[store.instances.label[slot]]
+        y = store.labels.number[store.instances.label[slot]]
         columns.scored[row] = SCORED
-        columns.error[row] = store.values.number[prediction, 0] - own
-        columns.value[row] = own
+        columns.error[row] = store.values.number[prediction, 0] - y
+        columns.value[row] = y
     elif predictions.extra[prediction]:
         start = streams.classes[stream]
         truth, answer = classes.name[start + label], classes.name[start + predictions.label[prediction]]
