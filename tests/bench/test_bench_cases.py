@@ -112,6 +112,7 @@ def test_numbers_have_no_accuracy() -> None:
     assert accuracy([shard]) == {}
 
 
+@pytest.mark.nightly
 def test_each_case_makes_the_product_evaluate_what_it_is_about() -> None:
     last = {case: evaluated(case, list(generate(30_000, case=case)))[1] for case in ("plain", *CASES)}
     plain = last["plain"]

@@ -14,7 +14,7 @@ FIELDS = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_each_case_is_a_line_of_json(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["--waiting", "2000", "--json"]) == 0
     results = [json.loads(line) for line in capfd.readouterr().out.splitlines()]

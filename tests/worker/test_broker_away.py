@@ -97,7 +97,7 @@ def struck(
     return worker
 
 
-@pytest.mark.parametrize("number", few([signal.SIGKILL, signal.SIGSTOP]))
+@pytest.mark.parametrize("number", few([signal.SIGKILL, signal.SIGSTOP], keep=0))
 def test_a_recovering_worker_waits_for_a_broker(
     number: signal.Signals, broker: JavaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -217,6 +217,7 @@ def test_half_way_nothing_else_goes_on(
     assert grown(config, 4) == []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("cluster", [2], indirect=True)
 def test_what_somebody_has_raised_by_hand(cluster: KafkaConfig, tmp_path: Path) -> None:
     """It is carried over, while nothing is in the new partitions; else it is said that it can't be."""
