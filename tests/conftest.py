@@ -52,6 +52,23 @@ _OWN, _ALL = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), os.environ.get("PYTES
 _ports._PORTS = _ports._PORTS[int(_OWN.removeprefix("gw")) :: int(_ALL)]
 
 
+#: Files that take some seconds or more altogether: all of their tests are `slow`.
+_SLOW = frozenset({
+    "core/test_alarm_budgets.py", "core/test_between_lives.py", "core/test_comparisons.py",
+    "core/test_confidence_sequence.py", "core/test_detectors_on_signals.py", "core/test_estimators.py",
+    "core/test_exporter.py", "core/test_extreme_memories.py", "core/test_incidents.py",
+    "core/test_one_sequence.py", "core/test_plain.py", "core/test_segments_between_lives.py",
+    "core/test_shard_against_oracle.py", "core/test_split.py", "core/test_table_keys.py",
+    "core/test_without_jit.py", "deploy/test_pins.py", "evidence/test_comparing_on_sea.py",
+    "files/test_evaluation.py", "files/test_stepping.py", "files/test_tables.py",
+    "ingest/test_schema_registry.py", "report/test_report_pages.py", "tables/test_calendar.py",
+    "tables/test_estimator_tables.py", "tables/test_expected_tables.py", "tables/test_harm_detector.py",
+    "tables/test_ids.py", "tables/test_measure_kernels.py", "test_backtesting.py", "test_calibration.py",
+    "test_compilation.py", "test_imports.py", "test_replay.py", "topics/test_decoding.py",
+    "worker/test_access.py", "worker/test_record_times.py", "worker/test_static_member.py",
+})  # fmt: skip
+
+
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[Broker]:
     """A real Apache Kafka, one for the whole run; its address is `bootstrap_servers`."""
@@ -109,8 +126,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what only `make nightly` runs, unless this is it; mix files that wait and that work."""
+    for item in items:
+        if _TESTS in item.path.parents and item.path.relative_to(_TESTS).as_posix() in _SLOW:
+            item.add_marker("slow")
     left_out = [] if NIGHTLY else [item for item in items if item.get_closest_marker("nightly")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
