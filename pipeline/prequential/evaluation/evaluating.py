@@ -30,8 +30,6 @@ STREAM, MODEL = "default", "model"
 #: A file's path, or what would stand in one.
 ConfigSource = str | os.PathLike[str] | Mapping[str, Any] | None
 
-_compiled: set[str] = set()
-
 
 def evaluate(
     predictions: Any,
@@ -176,10 +174,7 @@ def run(
 
 def compile_once(config: Config) -> None:
     """Have the engine's loops compiled that a configuration needs, once in a process; says so on stderr."""
-    names = {stream.digest for stream in (config.defaults, *config.streams.values())}
-    if not names <= _compiled:
-        compile_loops(lambda notice: print(f"prequential: {notice}", file=sys.stderr), config)
-        _compiled.update(names)
+    compile_loops(lambda notice: print(f"prequential: {notice}", file=sys.stderr), config)
 
 
 def _mappings(
