@@ -17,7 +17,7 @@ _LATER = """
 from numba.core import event
 class Listener(event.Listener):
     def on_start(self, event):
-        print(event.data["dispatcher"].py_func.__qualname__)
+        print("compiled:", event.data["dispatcher"].py_func.__qualname__)
     def on_end(self, event):
         pass
 event.register("numba:compile", Listener())
@@ -58,5 +58,6 @@ def test_nothing_is_compiled_where_it_is_installed(tmp_path: Path) -> None:
     )  # fmt: skip
     assert "read: 50 predictions, 50 labels" in said.stdout + said.stderr
     assert "compiling" not in said.stderr
+    assert "compiled:" not in said.stdout
     assert not [file for file in (tmp_path / "loops").rglob("*") if file.is_file()]
     assert (tmp_path / "m").stat().st_size > 1_000
