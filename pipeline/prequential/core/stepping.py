@@ -30,7 +30,7 @@ class Stepper:
         self._open: OpenRows | None = None
         self._spare: OpenRows | None = None  # of a micro-batch that was closed
         self._row = 0  # which the join takes next
-        self._of: list[tuple[int, int]] = []  # kind and offset by row
+        self._origins: list[tuple[int, int]] = []  # kind and offset by row
         self._tables: tuple[Any, ...] = ()
         self._entry: Callable[..., tuple[int, int]] | None = None  # the join, for these
         streams = (shard.config.defaults, *shard.config.streams.values())
@@ -66,7 +66,7 @@ class Stepper:
                     return False
         except (KeyError, Unusable):
             return False
-        self._of.append((record.KIND, self._shard.merge.pass_by(record.KIND, time)))
+        self._origins.append((record.KIND, self._shard.merge.pass_by(record.KIND, time)))
         return True
 
     def advance(self) -> None:
@@ -93,10 +93,10 @@ class Stepper:
         if records:
             shard.emission.touch(rows.stream[: len(records)])
             shard.go_on(DONE, records)
-            shard.note(rows, len(records), records, self._of.__getitem__)
+            shard.note(rows, len(records), records, self._origins.__getitem__)
             self._open.clear()
         self._spare, self._open = self._open, None
-        self._row, self._of = 0, []
+        self._row, self._origins = 0, []
 
     def _begin(self) -> None:
         """Have room for records, in the state store too."""
