@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import logging
 import socket
 import threading
-from contextlib import closing
+import warnings
+from contextlib import ExitStack, closing
 from urllib.request import urlopen
 
 import pytest
@@ -86,3 +88,24 @@ def test_a_worker_is_also_served_at_an_address_of_ipv6() -> None:
             assert answer.read() == b"alive\n"
     finally:
         endpoint.stop()
+
+
+def test_a_server_that_stops_leaves_no_connection_open() -> None:
+    """Neither one that comes at that moment, nor one whose client doesn't read what it asked for."""
+    gc.collect()
+    body = b"prequential_kappa 1\n" * 1_000_000
+    for _ in range(3):
+        endpoint = Endpoint(HttpConfig(port=0), {"/metrics": lambda: (200, TEXT, body)})
+        address = ("127.0.0.1", endpoint.port)
+        with ExitStack() as clients:
+            slow = clients.enter_context(socket.create_connection(address, timeout=30))
+            slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+            slow.recv(1)
+            for _ in range(20):
+                clients.enter_context(socket.create_connection(address, timeout=30))
+            endpoint.stop()
+        del endpoint
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", ResourceWarning)
+            gc.collect()
+        assert [str(one.message) for one in said] == []

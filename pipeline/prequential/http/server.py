@@ -37,6 +37,9 @@ _REQUEST_SECONDS = 30.0
 #: Seconds that answers under way have when a server stops, and within which it must have stopped.
 _LAST_SECONDS, _STOP_SECONDS = 1.0, 5.0
 
+#: Turns of the event loop from accepting a connection to aiohttp knowing it (two), and one more.
+_TURNS = 3
+
 #: For what aiohttp logs of requests: they are no news, least of all those that are none. Errors of ours are
 #: logged by the server.
 _silent = logging.getLogger(f"{__name__}.requests")
@@ -101,6 +104,9 @@ class HttpServer(ABC):
 
     def _run(self) -> None:
         self._loop.run_forever()
+        for task in asyncio.all_tasks(self._loop):  # such as a TLS handshake that a client doesn't go on with
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()
 
     async def _start(self, listening: socket.socket, access: Access) -> None:
@@ -108,8 +114,16 @@ class HttpServer(ABC):
         self._server = await self._loop.create_server(self._connection, sock=listening, ssl=access.tls)
 
     async def _close(self) -> None:
+        for listening in self._server.sockets:  # first: a closed server loses what it has just accepted
+            self._loop.remove_reader(listening.fileno())
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
         self._server.close()
+        connections = self._runner.server.connections if self._runner.server else []
+        transports = [one.transport for one in connections if one.transport is not None]
         await self._runner.cleanup()
+        for transport in transports:  # what a client doesn't read would keep its socket
+            transport.abort()
 
     def _connection(self) -> asyncio.Protocol:
         """The protocol of a connection, which ends if no request comes in time: aiohttp waits for ever."""
