@@ -8,10 +8,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 from prequential.dashboard.incidents import IncidentLog
+from prequential.dashboard.periods import PeriodSeries
 from prequential.dashboard.series import Capacity, Series
 from prequential.settings.model import Config
 from prequential.topics.outputs import Comparison, Incident
-from prequential.watching.messages import ABSENT, Heading, Notice, Reading, decode_coverage, decode_reading
+from prequential.watching.messages import (
+    ABSENT,
+    Heading,
+    Notice,
+    PeriodReading,
+    Reading,
+    decode_coverage,
+    decode_reading,
+)
 from prequential.watching.pace import Pace
 from prequential.watching.state import Model, ModelKey, Newest, Sequence, State
 
@@ -50,6 +59,7 @@ class Past:
     def __init__(self) -> None:
         self.series: dict[Sequence, Series] = {}
         self.coverage: Series | None = None
+        self.periods: PeriodSeries | None = None
         self.versions: deque[Version] = deque(maxlen=_VERSIONS)
         self.alarms: deque[Notice] = deque(maxlen=_ALARMS)
         #: All that came, by detector, signal and stage, with those that were the same.
@@ -155,6 +165,17 @@ class History(State):
                 values["labelled.horizon"] = float(curve["horizon"])
             self._add(past.coverage, heading.ts, heading.outcomes, values)
 
+    def _period_said(self, model: Model, said: PeriodReading) -> None:
+        past = self.past.setdefault(model.key, Past())
+        self.heard[model.key] = self.version
+        if past.periods is None:
+            past.periods = PeriodSeries(self._capacity.points)
+            self._grew(past.periods, 0)
+        before = past.periods.width
+        past.periods.put(said)
+        if past.periods.width > before:
+            self._grew(past.periods, before)
+
     def _compared(self, said: Comparison) -> None:
         key = PairKey(
             said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss,
@@ -204,6 +225,8 @@ class History(State):
             yield from past.series.values()
             if past.coverage is not None:
                 yield past.coverage
+            if past.periods is not None:
+                yield past.periods
         yield from self.pair_series.values()
 
 

@@ -13,10 +13,12 @@ from prequential.dashboard.overview import incident_line, silent_line
 from prequential.dashboard.series import Series
 from prequential.settings.stages import shown_order
 from prequential.topics.outputs import Incident
+from prequential.watching.expected import expected_lines
 from prequential.watching.messages import Notice
 from prequential.watching.ranking import Ranking, measures_shown
 from prequential.watching.state import Model, ModelKey, Sequence, coverage_of
 from prequential.wording.comparing import contradicted, standing
+from prequential.wording.expected import ASSUMPTION
 from prequential.wording.incidents import cause_in_words
 from prequential.wording.measures import COMPARED
 from prequential.wording.neighbours import changed_with, unchanged
@@ -24,6 +26,9 @@ from prequential.wording.stages import stage_in_words
 
 #: The name of the course of what became of predictions: no stage has it.
 COVERAGE = "@coverage"
+
+#: … and that of periods.
+PERIODS = "@periods"
 
 #: Stages whose courses are drawn into one another, and segments in a table: more can't be told apart.
 _STAGES, _SEGMENTS = 6, 200
@@ -105,6 +110,8 @@ def model_page(
         "counts": reading.counts if reading else {},
         "coverage": coverage_of(model),
         "coverage_series": courses.course(COVERAGE, past.coverage),
+        "period_series": courses.course(PERIODS, past.periods),
+        "before_labels": {"lines": expected_lines(model), "assumption": ASSUMPTION},
         "marks": _marks(history, key, past),
         "alarms": [_alarm(one) for one in list(past.alarms)[-_ALARMS:][::-1]],
         "incidents": [

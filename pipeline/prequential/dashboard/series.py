@@ -127,10 +127,10 @@ class Series:
 
     def values(self, name: str, start: int = 0) -> list[float | None]:
         """Values at the points from number `start` (from 0) on, to six digits; None where there was none."""
-        column = self._columns.get(name)
+        column = self._column(name)
         if column is None:
             return [None] * (self.size - start)
-        return [_shown(value) for value in self._values[start : self.size, column].tolist()]
+        return [_shown(value) for value in column[start:].tolist()]
 
     def at_most(self, points: int) -> list[int]:
         """Numbers, from 0, of at most `points` points, spread evenly, the first and the last among them."""
@@ -138,6 +138,11 @@ class Series:
             return list(range(self.size))
         numbers: list[int] = np.unique(np.linspace(0, self.size - 1, points).round().astype(int)).tolist()
         return numbers
+
+    def _column(self, name: str) -> npt.NDArray[np.float32] | None:
+        """Values of a name at all points; NaN where there was none."""
+        column = self._columns.get(name)
+        return None if column is None else self._values[: self.size, column]
 
     def _put(self, place: int, time: int, outcomes: int, values: Mapping[str, float]) -> None:
         columns = self._columns

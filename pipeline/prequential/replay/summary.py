@@ -25,6 +25,7 @@ from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Incident
 from prequential.topics.reasons import kind_of
 from prequential.wording.comparing import WHOLE, Pair, latest_of, recent_of
+from prequential.wording.expected import ExpectedPeriod, expected_period
 from prequential.wording.incidents import Newest
 
 #: What is evaluated of a stream as a whole.
@@ -97,6 +98,19 @@ class Sequence(msgspec.Struct):
         return stage in (self.stage, *self.same)
 
 
+class Expected(msgspec.Struct):
+    """What is expected of a model at the end: of its newest whole period, unless final, and of what waits."""
+
+    stream: str
+    partition: int
+    model: str
+    period: ExpectedPeriod | None
+    #: As in `coverage` of messages.
+    waiting: dict[str, Any] | None
+    #: No record had a time: periods are of rows.
+    untimed: bool = False
+
+
 class Emission(msgspec.Struct):
     """When there were metrics messages: of a stream with settings of its own, or (null) of all others."""
 
@@ -130,6 +144,7 @@ class Summary(msgspec.Struct):
     alarms: list[Alarm]
     incidents: list[Incident]  # the newest message about each
     findings: list[Saying]
+    expected: list[Expected] = []
 
 
 class Account:
@@ -154,6 +169,7 @@ class Account:
         self._labels: list[WaitingLabels] = []
         self._sequences: list[Sequence] = []
         self._pairs: list[Pair] = []
+        self._expected: list[Expected] = []
         self._streams: list[StreamFacts] = []
         self._misplaced: dict[str, int] = {}
         self._evaluated = False
@@ -199,7 +215,7 @@ class Account:
         sayings = [Saying(*finding[:3]) for finding in findings(self.facts())]
         return Summary(
             self._evaluated, self._records, drops, self._outcomes, self._labels, emission, self._sequences,
-            self._pairs, self.alarms, list(self.incidents), sayings,
+            self._pairs, self.alarms, list(self.incidents), sayings, self._expected,
         )  # fmt: skip
 
     # ---- one stream
@@ -254,6 +270,7 @@ class Account:
                 self._drop(kind, why, reason, int(count), place)
         self._sequences += _sequences(shard, stream)
         self._pairs += _pairs(shard, stream)
+        self._expected += _expected(shard, stream)
 
     def _drop(self, kind: int, code: str, reason: str, count: int, place: Place | None) -> None:
         drop = self._drops.setdefault((kind, reason), Drop(KINDS[kind], code, reason, 0, None))
@@ -331,6 +348,23 @@ def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
             ),
             shard.catalog.untimed, recent_of(one.recent), one.same,
         )  # fmt: skip
+
+
+def _expected(shard: Shard, stream: Stream) -> Iterator[Expected]:
+    """Of models with periods, as far as there is something to expect."""
+    clock = int(shard.catalog.columns.streams.clock[stream.code])
+    expectations = shard.reporter.expectations
+    for model, row in stream.models.items():
+        newest, waiting = expectations.provisional(row), expectations.of_waiting(row, clock)
+        period = None if newest is None else expected_period(
+            newest.state.start, newest.state.end, newest.state.labelled_share, newest.labelled_so_far,
+            newest.measures,
+        )
+        if period is not None or waiting is not None:
+            yield Expected(
+                stream.name, shard.partition, model, period,
+                None if waiting is None else waiting.as_message(), shard.catalog.untimed,
+            )  # fmt: skip
 
 
 def _measures(names: tuple[str, ...], state: State) -> dict[str, float]:

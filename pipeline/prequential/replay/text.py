@@ -13,6 +13,7 @@ from prequential.replay.table import Row, models_table, print_wide, with_courses
 from prequential.settings.durations import shown_duration
 from prequential.topics.reasons import printable
 from prequential.wording.comparing import report
+from prequential.wording.expected import ASSUMPTION, in_words
 from prequential.wording.incidents import sentence
 from prequential.wording.measures import COLUMNS as MEASURES
 from prequential.wording.stages import caption_of_stages, marked
@@ -41,16 +42,19 @@ class Elsewhere(NamedTuple):
     pairs: str
     incidents: str
     alarms: str
+    expected: str
 
 
 #: To whoever typed a command, and to whoever has a `Result`.
 AT_A_TERMINAL = Elsewhere(
     drops=": --summary has all", sequences=": --summary has all", pairs=": --summary has all",
     incidents=": --incidents-out and --summary have all", alarms=": --alarms-out and --summary have all",
+    expected=": --summary has all",
 )  # fmt: skip
 IN_PYTHON = Elsewhere(
     drops=": summary.dropped has all", sequences=": summary.sequences has all",
     pairs=": summary.comparisons has all", incidents=": incidents has all", alarms=": alarms has all",
+    expected=": summary.expected has all",
 )  # fmt: skip
 
 
@@ -64,7 +68,8 @@ def show(summary: Summary, console: Console, more: Elsewhere = AT_A_TERMINAL) ->
             print_wide(lambda wide, shown=shown, task=task: _table(shown, task, wide), console)  # type: ignore[misc]
             if len(rows) > len(shown):
                 _print(f"… and {len(rows) - len(shown):,} more{more.sequences}", console)
-    for line in (*report(summary.comparisons, more.pairs), *incident_lines(summary, more)):
+    compared, incidents = report(summary.comparisons, more.pairs), incident_lines(summary, more)
+    for line in (*compared, *expected_lines(summary, more), *incidents):
         _print(line, console)
     for finding in summary.findings:
         _print(f"looks wrong: {finding_in_words(finding)}", console)
@@ -187,6 +192,17 @@ def course_of(one: Sequence) -> list[float]:
         return [1 - loss for loss in losses]
     largest = max(losses, default=0.0)
     return [loss / largest for loss in losses] if largest else [0.0] * len(losses)
+
+
+def expected_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:
+    """What is expected of periods that aren't final and of what waits: a line for each model."""
+    for one in summary.expected[:_ROWS]:
+        said = "; ".join(in_words(one.period, one.waiting, untimed=one.untimed))
+        yield f"before labels are there, {one.stream}/{one.model}: {said}"
+    if len(summary.expected) > _ROWS:
+        yield f"  … and {len(summary.expected) - _ROWS:,} more models{more.expected}"
+    if summary.expected:
+        yield f"  {ASSUMPTION}"
 
 
 def incident_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:

@@ -10,10 +10,12 @@ from prequential.dashboard.overview import Overview
 from prequential.report.challengers import Challenge
 from prequential.report.conditions import Condition
 from prequential.topics.reasons import printable
+from prequential.watching.expected import expected_lines
 from prequential.watching.ranking import Choice, is_baseline, measures_shown
 from prequential.watching.text import moment, number
 from prequential.wording.comparing import Pair
 from prequential.wording.comparing import report as pair_statuses
+from prequential.wording.expected import ASSUMPTION
 from prequential.wording.incidents import sentence
 from prequential.wording.stages import stage_in_words
 
@@ -52,6 +54,13 @@ def _lines(history: History, title: str, conditions: Sequence[Condition | Challe
         yield lines[0].capitalize()
         yield ""
         yield from (f"- {code(line.strip())}" for line in lines[1:])
+    if expected := list(_expected(history)):
+        yield ""
+        yield "Before labels are there"
+        yield ""
+        yield from expected[:_FAILURES]
+        yield ""
+        yield ASSUMPTION
     if silent := list(_silent(history)):
         yield ""
         yield f"Models without new outcomes: {len(silent):,}"
@@ -94,6 +103,13 @@ def _table(history: History) -> Iterator[str]:
     if len(rows) > _MODELS:
         yield ""
         yield f"The worst {_MODELS} of {len(rows):,} models."
+
+
+def _expected(history: History) -> Iterator[str]:
+    """What is expected of models with periods: of the newest whole one, and of what waits."""
+    for key, model in sorted(history.models.items()):
+        if lines := expected_lines(model):
+            yield f"- {code(f'{key.stream} / {key.model}')}: {'; '.join(lines)}"
 
 
 def _silent(history: History) -> Iterator[str]:

@@ -8,12 +8,14 @@ from typing import Any
 from prequential.core.measures.registry import NAMES
 from prequential.topics.reasons import printable
 from prequential.watching.changes import Change
+from prequential.watching.expected import expected_lines
 from prequential.watching.messages import Reading
 from prequential.watching.ranking import Row, measures_shown
 from prequential.watching.state import Model, Sequence, State, coverage_of
 from prequential.watching.table import change_line, shown_changes
 from prequential.watching.text import age, clock, count, duration, measure_text, number, rows
 from prequential.wording.comparing import Pair, standing
+from prequential.wording.expected import ASSUMPTION
 from prequential.wording.stages import stage_in_words
 from rich.columns import Columns
 from rich.console import Group, RenderableType
@@ -46,6 +48,7 @@ def detail(row: Row, state: State, by: str | None, now: int, width: int) -> Grou
         ("incidents and alarms", [change_line(one, now, width) for one in shown_changes(model)]),
         ("stages and estimators", [_estimates(whole, names)] if whole else []),
         ("comparisons", list(_comparisons(state.pairs(model.key.stream, model.key.partition), model))),
+        ("before labels are there", list(_expected(model))),
         (f"measures{whose}", [_measures(reading, width)] if reading is not None else []),
         (f"segments{whose}", [_estimates(segments, names)] if segments else []),
         ("counts", [_numbers(reading.counts)] if reading is not None and reading.counts else []),
@@ -96,6 +99,13 @@ def _estimates(readings: Mapping[Sequence, Reading | None], names: list[str]) ->
         mark = Text("(has not seen all)" if reading.started_empty else "", style="dim")
         grid.add_row(*start, count(reading.n), count(reading.outcomes), *values, mark)
     return grid
+
+
+def _expected(model: Model) -> Iterator[Text]:
+    """The newest whole period, what waits, and what is assumed."""
+    if lines := expected_lines(model):
+        yield from map(Text, lines)
+        yield Text(ASSUMPTION, style="dim")
 
 
 def _comparisons(pairs: Iterable[Pair], model: Model) -> Iterator[Text]:

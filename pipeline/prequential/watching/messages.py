@@ -58,6 +58,43 @@ class Reading(msgspec.Struct, gc=False):
     same: tuple[str, ...] = ()
 
 
+class Period(msgspec.Struct, gc=False):
+    """Of a message about a period of prediction time: which one, and how far it is (epoch ms, counts)."""
+
+    start: int
+    end: int = 0
+    predictions: int = 0
+    labelled: int = 0
+    status: str = "provisional"
+
+
+class Expected(msgspec.Struct, gc=False):
+    """What is expected of a period; `maturity` is None while its time isn't over."""
+
+    #: By measure its value, interval and record, as the message has them.
+    measures: dict[str, dict[str, Any]] = {}
+    maturity: float | None = None
+
+
+class PeriodReading(msgspec.Struct, gc=False):
+    """A message about a period; `measures` are those of the labels there are."""
+
+    period: Period
+    measures: dict[str, float]
+    expected: Expected | None = None
+    untimed: bool = False
+
+    @property
+    def is_final(self) -> bool:
+        """Whether its labels are there, as far as they come."""
+        return self.period.status == "final"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its time is known to be over."""
+        return self.is_final or (self.expected is not None and self.expected.maturity is not None)
+
+
 class Notice(msgspec.Struct, gc=False):
     """A drift alarm, of the versions of its message that there have been; fields as in `outputs.Alarm`."""
 
@@ -82,6 +119,7 @@ class Notice(msgspec.Struct, gc=False):
 
 decode_heading = msgspec.json.Decoder(Heading).decode
 decode_reading = msgspec.json.Decoder(Reading).decode
+decode_period = msgspec.json.Decoder(PeriodReading).decode
 decode_comparison = msgspec.json.Decoder(Comparison).decode
 decode_notice = msgspec.json.Decoder(Notice).decode
 decode_coverage = msgspec.json.Decoder(dict[str, Any]).decode

@@ -14,11 +14,13 @@ from prequential.watching.messages import (
     ABSENT,
     Heading,
     Notice,
+    PeriodReading,
     Reading,
     decode_comparison,
     decode_coverage,
     decode_heading,
     decode_notice,
+    decode_period,
     decode_reading,
 )
 from prequential.watching.pace import Pace, Silence, StreamPace, silence
@@ -79,6 +81,8 @@ class Model:
         self.pace = Pace()
         #: The newest message's field of that name, as it is.
         self.coverage = ABSENT
+        #: The newest message about its newest period whose time is over.
+        self.period: PeriodReading | None = None
 
     def stages_of(self, sequence: Sequence) -> tuple[str, ...]:
         """The stage of a sequence, and those that are the same up to now."""
@@ -172,7 +176,12 @@ class State:
         if model is None:
             return False
         model.pace.add(time)
-        if heading.period is ABSENT:  # periods are many, and don't move
+        if heading.period is not ABSENT:
+            said = decode_period(value)
+            if said.is_whole and (model.period is None or said.period.start >= model.period.period.start):
+                model.period = said
+            self._period_said(model, said)
+        else:
             sequence = Sequence(heading.segment, heading.stage, heading.estimator)
             newest = model.sequences.get(sequence)
             if newest is None:
@@ -186,8 +195,8 @@ class State:
                 model.coverage = heading.coverage
             self._noted(model, sequence, newest, heading)
             if heading.segment is None:
-                said = heading.stage, heading.estimator, heading.config, heading.outcomes
-                for ended in model.endings.add(*said):
+                about = heading.stage, heading.estimator, heading.config, heading.outcomes
+                for ended in model.endings.add(*about):
                     self._drop(model, ended)
         return True
 
@@ -210,6 +219,9 @@ class State:
 
     def _noted(self, model: Model, sequence: Sequence, newest: Newest, heading: Heading) -> None:
         """What whoever remembers more than the newest does with a metrics message."""
+
+    def _period_said(self, model: Model, said: PeriodReading) -> None:
+        """… and with one about a period of prediction time."""
 
     def _comparison(self, value: bytes, time: int) -> bool:
         said = decode_comparison(value)

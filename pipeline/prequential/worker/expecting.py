@@ -1,4 +1,4 @@
-"""Series about what the newest whole period is expected to be, as its last message said it."""
+"""Series about what the newest whole period, and what waits, are expected to be, as messages last said it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,33 @@ FAMILIES = (
     ("expected_low", GAUGE, "Lower end of its interval, which holds in nine of ten periods"),
     ("expected_high", GAUGE, "Its upper end"),
     ("expected_coverage", GAUGE, "Share of former periods whose final value was within their interval"),
-)
+    (
+        "waiting_expected_labels", GAUGE,
+        "Predictions that wait, in periods that aren't final, and are expected to get a label",
+    ),
+    ("waiting_expected_right", GAUGE, "Of these, so many are expected to be right"),
+    ("waiting_expected_right_low", GAUGE, "Lower end of its interval"),
+    ("waiting_expected_right_high", GAUGE, "Its upper end"),
+)  # fmt: skip
 
 
 def add(families: dict[str, Family], catalog: Catalog, reporter: Reporter, streams: Iterable[int]) -> None:
     """Add the samples of these streams' models."""
-    newest = reporter.expectations.newest
+    newest, waiting = reporter.expectations.newest, reporter.expectations.waiting
     for stream in map(catalog.streams.__getitem__, streams):
         for model, row in stream.models.items():
-            if row not in newest:
+            if row not in newest and row not in waiting:
                 continue
             where = labels(stream=stream.name, partition=catalog.partition, model=model)
+            if row in waiting:
+                said = waiting[row].as_message()
+                for family, value in (
+                    ("labels", said["labels"]), ("right", said["right"]),
+                    *zip(("right_low", "right_high"), said.get("interval", ())),
+                ):  # fmt: skip
+                    families[f"waiting_expected_{family}"].add(where, value)
+            if row not in newest:
+                continue
             for name, expected in newest[row].measures.items():
                 with_measure = f'{where},measure="{name}"'
                 families["expected"].add(with_measure, expected["value"])

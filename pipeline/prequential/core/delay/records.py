@@ -111,6 +111,15 @@ def maturity_of(clock: int, end: int, horizon: int) -> int:
     return sum(age >= part * horizon for part in MATURITIES) - 1
 
 
+def share_of(maturity: int) -> float | None:
+    """Where a maturity begins, as a share of the horizon behind the period's end; None: before the end.
+
+    >>> share_of(-1), share_of(0), share_of(4)
+    (None, 0.0, 0.5)
+    """
+    return None if maturity < 0 else MATURITIES[maturity] / _PARTS
+
+
 def next_maturity(clock: int, end: int, horizon: int) -> int:
     """The clock at which a period has its next maturity; `NEVER`: it has the last one."""
     for part in MATURITIES:

@@ -21,6 +21,7 @@ from prequential.core.measures.declaration import NUMBERS as OF_NUMBERS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.registry import INDEX, MEASURES, NAMES
 from prequential.core.measures.table import InMemory, measure_cells, measure_numbers
+from prequential.core.output.waiting import Waiting, waiting_of
 from prequential.core.tables.outcomes import cell_of
 from prequential.core.tables.scores import (
     ABSOLUTE_ERRORS,
@@ -72,8 +73,9 @@ class Saying(NamedTuple):
 class Newest(NamedTuple):
     """What was said last of the newest whole period."""
 
-    start: int
+    state: PeriodState
     measures: dict[str, dict[str, Any]]
+    labelled_so_far: dict[str, float]
 
 
 class Expectations:
@@ -83,6 +85,30 @@ class Expectations:
         self._catalog, self._accounts = catalog, accounts
         #: By model what was said last of its newest period whose time is over, in this life of the process.
         self.newest: dict[int, Newest] = {}
+        #: … and of what waits.
+        self.waiting: dict[int, Waiting] = {}
+
+    def forget(self, model: int) -> None:
+        """Drop what is remembered of a model's messages."""
+        self.newest.pop(model, None)
+        self.waiting.pop(model, None)
+
+    def provisional(self, model: int) -> Newest | None:
+        """What was said last of the newest whole period; None where there is none, or it is final by now."""
+        newest, expected = self.newest.get(model), self._tables
+        if newest is None or not expected.models.width[model]:
+            return None
+        row = find(expected.pool, model, newest.state.start // int(expected.models.width[model]))
+        return newest if row and expected.periods.block[row] else None
+
+    def of_waiting(self, model: int, clock: int) -> Waiting | None:
+        """What is expected of a model's predictions that wait, which then counts as said."""
+        said = waiting_of(self._tables, model, clock)
+        if said is None:
+            self.waiting.pop(model, None)
+        else:
+            self.waiting[model] = said
+        return said
 
     @property
     def _tables(self) -> Expected:
@@ -203,11 +229,11 @@ class Expectations:
                 so_far.get(name, np.nan),
             )  # fmt: skip
         predictions = state.predictions
-        if maturity >= 0 and (model not in self.newest or state.start >= self.newest[model].start):
-            self.newest[model] = Newest(state.start, said)
+        if maturity >= 0 and (model not in self.newest or state.start >= self.newest[model].state.start):
+            self.newest[model] = Newest(state, said, so_far)
         return Saying(maturity, {
             "labelled_share": state.labelled / predictions if predictions else 0.0,
-            "predictions": predictions,
+            "predictions": predictions, "maturity": records.share_of(maturity),
             "measures": said, "undefined": undefined, "correction": float(about[WEIGHT]),
         })  # fmt: skip
 

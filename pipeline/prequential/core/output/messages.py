@@ -66,7 +66,7 @@ class Reporter:
         """Drop what is remembered of these entities' messages."""
         for row in rows:
             self.of_estimators.forget(row)
-            self.expectations.newest.pop(row, None)
+            self.expectations.forget(row)
 
     # ---- metrics
 
@@ -102,7 +102,8 @@ class Reporter:
         """
         catalog, entities = self._catalog, self._catalog.columns.entities
         states = None if replaying and not self._compares(rows) else self.of_estimators.states(rows)
-        coverages = self._coverages(rows) if covered else {}  # which moves what has run out: it's state, too
+        # Which moves what has run out: it's state, too.
+        coverages = self._coverages(rows, replaying=replaying) if covered else {}
         self._notes.reported.update(zip(rows, self._present(rows)))
         entities.changed[rows] = 0
         if states is None:
@@ -284,7 +285,7 @@ class Reporter:
         values = zip(*(column.tolist() for column in columns.values()))
         return [dict(zip(names, values_of_row)) | beyond for values_of_row in values]
 
-    def _coverages(self, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
+    def _coverages(self, rows: Sequence[int], *, replaying: bool) -> dict[int, dict[str, Any]]:
         """By entity, the `coverage` of its first message; what isn't predicted by anybody has none."""
         streams, entities = self._catalog.columns.streams, self._catalog.columns.entities
         covered = self._covered(rows)
@@ -317,6 +318,9 @@ class Reporter:
                 "predictions_without_instance": orphans,
             }
             stream, counts = self._catalog.streams[code], self._accounts.selection
+            clock = int(streams.clock[code])
+            if not replaying and (waits := self.expectations.of_waiting(model, clock)) is not None:
+                one["waiting_expected"] = waits.as_message()
             if stream.config.task == "classification":
                 one["labelled_by_class"] = selection.shares(counts, model, stream.class_names)
                 one["prediction_psi"] = psi

@@ -106,6 +106,11 @@ function lineColour(line, place) {
   return colour(line.quiet ? "--quiet" : `--line-${(place % 6) + 1}`);
 }
 
+// What is counted on an axis that has no times.
+function whatOf(state) {
+  return state.axis === "row" ? "row" : "outcome";
+}
+
 // uPlot's times are seconds.
 function scaled(state, value) {
   return state.axis === "t" ? value / 1000 : value;
@@ -178,7 +183,7 @@ function options(first, width, now, readout, zoom) {
     ],
     series,
     bands,
-    cursor: { sync: { key: "prequential", setSeries: false, scales: ["x", null] }, drag: { x: true, y: false, setScale: false }, bind: { dblclick: () => () => zoom(null) }, points: { size: 7 } },
+    cursor: { sync: { key: `prequential ${first.axis}`, setSeries: false, scales: ["x", null] }, drag: { x: true, y: false, setScale: false }, bind: { dblclick: () => () => zoom(null) }, points: { size: 7 } },
     hooks: {
       draw: [(plot) => decorate(plot, now())],
       setCursor: [(plot) => tell(plot, now(), readout)],
@@ -295,7 +300,7 @@ function tell(plot, state, readout) {
     return value === undefined ? null : `${one.name} ${format(state)(value)}`;
   });
   const near = marksWithin(state).filter((mark) => Math.abs(plot.valToPos(scaled(state, at(state, mark)), "x") - plot.cursor.left) < 6);
-  const where = state.axis === "t" ? clock(x * 1000) : `outcome ${count(x)}`;
+  const where = state.axis === "t" ? clock(x * 1000) : `${whatOf(state)} ${count(x)}`;
   readout.textContent = shown([where, ...parts.filter((part) => part), ...near.slice(0, 5).map((mark) => `${GLYPHS[mark.kind]} ${mark.text}`)].join(" · "));
 }
 
@@ -332,7 +337,7 @@ function fillTable(details, state) {
   }));
   const newest = Array.from(rows).sort((a, b) => b[0] - a[0]).slice(0, LISTED);
   details.append(h("table", {},
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, state.axis === "t" ? "time" : "outcome"), state.lines.map((one) => h("th", { scope: "col", class: "number" }, one.name)))),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, state.axis === "t" ? "time" : whatOf(state)), state.lines.map((one) => h("th", { scope: "col", class: "number" }, one.name)))),
     h("tbody", {}, newest.map(([x, values]) => h("tr", {}, h("th", { scope: "row" }, state.axis === "t" ? clock(x) : count(x)), values.map((value) => h("td", { class: "number" }, number(value))))))));
 }
 

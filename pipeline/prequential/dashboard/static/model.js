@@ -16,7 +16,8 @@ export function modelPage(root, params, context) {
   const charts = h("div", { class: "charts" });
   const below = h("div");
   const note = h("p");
-  root.append(head, controls, note, charts, below);
+  const before = h("div");
+  root.append(head, controls, note, before, charts, below);
   const view = { note, axis: null, zoom: null, span: null, chosen: null, charts: new Map(), data: null };
   const redraw = () => view.data && draw(view, charts, redraw);
   const again = () => {
@@ -42,6 +43,7 @@ export function modelPage(root, params, context) {
         fillControls(controls, view, params, context, again);
       }
       redraw();
+      replace(before, beforeLabels(data));
       replace(below, pairs(data), now(data), segments(data), coverage(data), alarms(data), counts(data));
     },
     close() {
@@ -125,18 +127,38 @@ function draw(view, holder, redraw) {
   };
   const wanted = [...view.chosen];
   const extra = coverageCharts(data, axis, marks);
+  const periods = periodChart(view);
   for (const [name, chart] of view.charts) {
-    if (!wanted.includes(name) && !extra.some((one) => one.title === name)) {
+    if (!wanted.includes(name) && ![...extra, ...periods].some((one) => one.title === name)) {
       chart.close();
       view.charts.delete(name);
     }
   }
   const update = (title, state) => {
-    if (!view.charts.has(title)) view.charts.set(title, createChart(holder, title, zoom));
+    // What was dragged over on another axis is no range of this one.
+    if (!view.charts.has(title)) view.charts.set(title, createChart(holder, title, (ends) => (state.axis ?? view.axis) === view.axis && zoom(ends)));
     view.charts.get(title).update({ axis, range, marks, ...state });
   };
   for (const name of wanted) update(name, { lines: measureLines(data, courses, axis, name), references: references(data, name) });
+  for (const { title, ...state } of periods) update(title, state);
   for (const { title, lines, format } of extra) update(title, { lines, format, references: [] });
+}
+
+// The first chosen measure by time of prediction: what is final, expected, and labelled so far.
+function periodChart(view) {
+  const { data } = view;
+  const course = data.period_series;
+  const name = view.chosen.find((one) => course.values[one]);
+  if (!name) return [];
+  const axis = data.untimed ? "row" : "t";
+  const column = (said) => course.values[`${name}.${said}`];
+  const lines = [
+    { name: "final", x: course.t, y: course.values[name] },
+    { name: "expected", x: course.t, y: column("expected"), low: column("low"), high: column("high") },
+    { name: "labelled so far", short: "so far", quiet: true, x: course.t, y: column("so_far") },
+  ].filter((line) => line.name === "final" || line.y.some((value) => value !== null));
+  const range = view.axis === axis && view.zoom ? view.zoom : rangeOf([course], [], "t", data.untimed ? null : view.span);
+  return [{ title: `${name} by time of prediction`, axis, range, lines, marks: [], references: references(data, name) }];
 }
 
 function measureLines(data, courses, axis, name) {
@@ -178,6 +200,13 @@ function coverageCharts(data, axis) {
     { title: "label latency", lines: of([["recent_label_latency_ms.p50", "latest, median"], ["recent_label_latency_ms.p90", "latest, 90 %"], ["label_latency_ms.p50", "all, median"]]), format: lengthOf(data) },
     { title: "predictions waiting for a label", lines: of([["waiting", "waiting"]]), format: count },
   ].filter((chart) => chart.lines.length);
+}
+
+// What its newest whole period and what waits are expected to be, where that parts from the labels, and what is assumed.
+function beforeLabels(data) {
+  const { lines, assumption } = data.before_labels;
+  if (!lines.length) return null;
+  return section("Before labels are there", h("ul", {}, lines.map((text) => h("li", {}, text))), h("p", { class: "quiet" }, assumption));
 }
 
 function pairs(data) {

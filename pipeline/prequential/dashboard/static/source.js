@@ -46,10 +46,13 @@ async function why(view, given) {
   }
 }
 
+// Courses that aren't among the stages', by the names by which they are held.
+const BESIDE = { "@coverage": "coverage_series", "@periods": "period_series" };
+
 // The data with whole courses: of those that were here before, only what is new was sent.
 function whole(data, held) {
   const courses = { ...data.series };
-  if (data.coverage_series) courses["@coverage"] = data.coverage_series;
+  for (const [name, field] of Object.entries(BESIDE)) if (data[field]) courses[name] = data[field];
   for (const [name, course] of Object.entries(courses)) {
     const before = held[name];
     if (course.from > 0 && before) {
@@ -63,7 +66,7 @@ function whole(data, held) {
     } else {
       held[name] = course;
     }
-    if (name === "@coverage") data.coverage_series = held[name];
+    if (BESIDE[name]) data[BESIDE[name]] = held[name];
     else data.series[name] = held[name];
   }
   return data;
