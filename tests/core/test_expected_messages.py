@@ -9,6 +9,11 @@ import msgspec
 import pytest
 from helpers import metrics_of
 from oracle_cases import lab, pred
+from prequential.core.compiled.pool import find
+from prequential.core.delay.expected import open_rows
+from prequential.core.delay.expecting import EXPECTED, SCALE, WAITING, look
+from prequential.core.delay.records import graded, maturity_of
+from prequential.core.measures.registry import INDEX
 from prequential.topics.outputs import Metrics
 from prequential.worker import expecting
 from test_between_lives import Lives
@@ -49,6 +54,9 @@ def test_provisional_messages_say_what_is_expected_and_final_ones_do_not() -> No
         assert said["undefined"]["p_per"] == "not_estimated"
         assert said["undefined"]["f1"] == "no_positive_class"
         assert 0 <= said["correction"] <= 1
+        assert said["maturity"] in (None, 0, 1 / 28, 1 / 14, 3 / 14, 1 / 2)
+        if said["maturity"] is None:
+            assert all(own["record"] is None for own in said["measures"].values())
         for own in said["measures"].values():
             if own["record"] is None:
                 assert "interval" not in own
@@ -71,15 +79,53 @@ def test_series_are_those_of_the_newest_whole_period() -> None:
     assert len(families["expected_low"].labels) == len(families["expected_coverage"].labels)
 
 
+def test_what_waits_has_an_interval_once_open_periods_have_records() -> None:
+    lives = Lives(**PERIOD)
+    messages = metrics_of(lives.go(*records(0, 400)))
+    found: list[Any] = [one.coverage for one in messages if one.coverage is not msgspec.UNSET]
+    covered = [one for one in found if "waiting_expected" in one]
+    said = [one["waiting_expected"] for one in covered]
+    assert all(one["right"] <= one["labels"] <= one["predictions"] for one in said)
+    assert all(one["waiting_expected"]["predictions"] <= one["waiting"] for one in covered)
+    assert "interval" not in said[0]
+    # As wide as if each period were off by its half width in the same direction.
+    state, catalog = lives.shard.state, lives.shard.catalog
+    tables, row = state.accounts.expected, catalog.streams[0].models["m"]
+    clock = int(catalog.columns.streams.clock[0])
+    rows = open_rows(tables, row)
+    looked, half = look(tables, row, rows, clock), 0.0
+    record = find(tables.record_pool, row, INDEX["accuracy"])
+    for place, number in enumerate(tables.pool.key[rows].tolist()):
+        maturity = max(0, maturity_of(clock, (number + 1) * 1_000, 2_800))  # in time: as at its end
+        while tables.records.finals[record, maturity] < 20:
+            maturity -= 1
+        one = graded(tables.records, record, maturity, float(looked.about[place, SCALE]))
+        half += looked.about[place, EXPECTED] * one.half * (looked.about[place, WAITING] > 0)
+    waiting = lives.shard.reporter.expectations.of_waiting(row, clock)
+    assert waiting is not None
+    assert waiting.half == pytest.approx(half, rel=1e-12)
+    message = waiting.as_message()
+    assert message["interval"] == [max(0, waiting.right - half), min(waiting.labels, waiting.right + half)]
+    assert message["level"] == 0.9
+    families = {name: _Kept() for name, _, _ in expecting.FAMILIES}
+    expecting.add(families, catalog, lives.shard.reporter, [0])  # type: ignore[arg-type]
+    values = [families[f"waiting_expected_{name}"].values for name in ("right", "right_low", "right_high")]
+    assert values == [[waiting.right], *([end] for end in message["interval"])]
+    lives.shard.reporter.forget([row])
+    assert not lives.shard.reporter.expectations.waiting
+
+
 class _Kept:
     """In place of a family of series."""
 
     def __init__(self) -> None:
         self.labels: list[str] = []
+        self.values: list[float] = []
 
     def add(self, labels: str, value: float) -> None:
         assert value == value
         self.labels.append(labels)
+        self.values.append(value)
 
 
 def test_it_can_be_left_out() -> None:

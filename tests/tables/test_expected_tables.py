@@ -14,6 +14,7 @@ from prequential.core.delay import records
 from prequential.core.delay.expected import Expected, new_expected, open_rows, with_model
 from prequential.core.delay.expecting import Look, look
 from prequential.core.delay.following import update
+from prequential.core.output.waiting import waiting_of
 from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events, new_events
 from prequential.core.tables.outcomes import SCORED
 from test_coverage import assert_same, digest_of, without_compiler
@@ -281,7 +282,33 @@ def assert_expects(plain: Plain, tables: Expected, clock: int) -> int:
             assert found.cells[place, j, k] == pytest.approx(cell, rel=1e-9, abs=1e-9)
         assert found.about[place, 3] == pytest.approx(weight, rel=1e-9)
         assert found.about[place, 4] == pytest.approx(scale, rel=1e-9)
+    assert_waits(plain, tables, clock, {number: matrix for number, (matrix, _, _) in wanted.items()})
     return len(wanted)
+
+
+def assert_waits(plain: Plain, tables: Expected, clock: int, matrices: dict[int, Any]) -> None:
+    """… and of what waits in them, all together: predictions, labels to come, and right ones of these."""
+    found = waiting_of(tables, 0, clock)
+    if plain.size == 1:
+        assert found is None
+        return
+    predictions, labels, right = 0, 0.0, 0.0
+    for number in tables.pool.key[open_rows(tables, 0)].tolist():
+        kinds: Counter[str] = Counter()
+        met: Counter[Any] = Counter()
+        for (kind, j, _, _, *k), count in plain.periods[number].items():
+            kinds[kind] += count
+            met[(j, *k)] += count * (kind == "met")
+        waits = kinds["made"] - kinds["gone"] - kinds["met"]
+        predictions += waits
+        if number in matrices and waits:
+            labels += sum(matrices[number].values()) - kinds["met"]
+            diagonal = [(0, 1)] if plain.merged else [(j, j) for j in range(plain.size)]
+            right += sum(matrices[number][cell] - met[cell] for cell in diagonal)
+    assert found is not None
+    assert (found.predictions, found.half) == (predictions, None)
+    assert found.labels == pytest.approx(labels, rel=1e-9, abs=1e-6)
+    assert found.right == pytest.approx(right, rel=1e-9, abs=1e-6)
 
 
 @pytest.mark.parametrize("classes", [0, 1, 2, 3, 5, 8, 12])

@@ -43,7 +43,8 @@ def detail(row: Row, state: State, by: str | None, now: int, width: int) -> Grou
     }
     whose = ""
     if shown is not None:
-        whose = f": {stage_in_words(*model.stages_of(shown))}, {shown.estimator}"
+        stage, *same = model.stages_of(shown)
+        whose = f": {stage_in_words(stage, same)}, {shown.estimator}"
     sections: list[tuple[str, list[Any]]] = [
         ("incidents and alarms", [change_line(one, now, width) for one in shown_changes(model)]),
         ("stages and estimators", [_estimates(whole, names)] if whole else []),

@@ -85,43 +85,31 @@ def expected_period(
 
 
 def period_in_words(one: ExpectedPeriod, *, untimed: bool = False) -> str:
-    """The period's value, final or expected, with its interval and what that was worth up to now."""
+    """The period's value, final or expected, with its interval and what such intervals were worth.
+
+    It begins with the labels so far where these say something else than what is expected. `untimed`: start
+    and end count rows.
+    """
     when = f"rows {one.start:,} to {one.end - 1:,}" if untimed else f"from {clock(one.start)}"
     share = f"{100 * one.labelled_share:.0f} % of predictions"
-    if one.final is not None:
-        return f"period {when}: {one.measure} {_number(one.final)}, final ({share} labelled)"
     so_far = "-" if one.labelled_so_far is None else _number(one.labelled_so_far)
-    if one.expected is None:
-        return f"period {when}: {one.measure} labelled so far {so_far} ({share})"
-    if one.interval is None or one.coverage is None:
-        how_sure = f"no interval until {LEAST} periods are graded"
+    if one.final is not None:
+        said = f"final {_number(one.final)} ({share} labelled)"
+    elif one.expected is None:
+        said = f"labelled so far {so_far} ({share})"
+    elif one.interval is None:
+        no_interval = f"no interval until {LEAST} periods are graded"
+        said = f"expected {_number(one.expected)} ({no_interval}), labelled so far {so_far} ({share})"
     else:
-        held = f"{100 * one.coverage:.0f} % of {one.finals} former intervals held"
-        how_sure = f"{_interval(one.interval)} ({held})"
-    return (
-        f"period {when}: {one.measure} {_number(one.expected)} expected, {how_sure}; "
-        f"labelled so far {so_far} ({share})"
-    )
-
-
-def parting_in_words(one: ExpectedPeriod) -> str | None:
-    """Where the labels so far say something else than what is expected; None where they don't.
-
-    >>> one = ExpectedPeriod(0, 1, "accuracy", None, 0.84, (0.81, 0.87), 0.92, 50, 0.91, 0.22)
-    >>> parting_in_words(one)
-    'labelled so far says 0.910, expected 0.840 [0.810, 0.870]: labels of right predictions come sooner'
-    >>> parting_in_words(msgspec.structs.replace(one, labelled_so_far=0.87)) is None
-    True
-    """
-    if one.final is not None or one.expected is None or one.interval is None or one.labelled_so_far is None:
-        return None
-    low, high = one.interval
-    if low <= one.labelled_so_far <= high:
-        return None
-    return (
-        f"labelled so far says {_number(one.labelled_so_far)}, expected {_number(one.expected)} "
-        f"{_interval(one.interval)}: {_why(one)}"
-    )
+        low, high = one.interval
+        expected = f"expected {_number(one.expected)} [{_number(low)}, {_number(high)}]"
+        if one.coverage is not None:
+            expected += f" (held in {100 * one.coverage:.0f} % of {one.finals} former periods)"
+        if one.labelled_so_far is None or low <= one.labelled_so_far <= high:
+            said = f"{expected}, labelled so far {so_far} ({share})"
+        else:
+            said = f"labelled so far says {so_far} ({share}), {expected}: {_why(one)}"
+    return f"period {when}, {one.measure}: {said}"
 
 
 def _why(one: ExpectedPeriod) -> str:
@@ -156,16 +144,9 @@ def in_words(
     """What there is to say of the newest whole period, and of what waits."""
     if period is not None:
         yield period_in_words(period, untimed=untimed)
-        if (parting := parting_in_words(period)) is not None:
-            yield parting
     if waiting is not None:
         yield waiting_in_words(waiting)
 
 
 def _number(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 10 else f"{value:.4g}"
-
-
-def _interval(ends: tuple[float, float]) -> str:
-    low, high = ends
-    return f"[{_number(low)}, {_number(high)}]"

@@ -9,6 +9,7 @@ made: the quantile of |estimate - final|/scale, times the scale. The quantile's 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import copysign
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,7 +147,7 @@ def graded(records: Records, row: int, maturity: int, scale: float) -> Grade:
         return Grade(_FIRST_HALF * scale, None)
     scores = records.scores[row, maturity, : min(finals, FINALS)].tolist()
     half = _quantile(sorted(map(abs, scores)), min(1.0, float(records.level[row, maturity]))) * scale
-    covered = sum(np.copysign(1.0, score) > 0 for score in scores)
+    covered = sum(copysign(1.0, score) > 0 for score in scores)
     errors = [
         error if count else np.nan
         for error, count in zip(records.errors[row, maturity].tolist(), records.counts[row, maturity])

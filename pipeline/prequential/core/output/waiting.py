@@ -67,14 +67,17 @@ def _right(cells: Floats, layout: int) -> float:
 def _half(expected: Expected, model: int, row: int, clock: int, scale: float) -> float | None:
     """Half the width of the interval of a period's share that is right; None: too few finals.
 
-    A period whose time isn't over has the record of those whose time just is.
+    Its record is that of its maturity or, with too few finals, of the one before it that has enough. A
+    period whose time isn't over has that of periods whose time just is.
     """
     models = expected.models
-    width = int(models.width[model])
-    end = (int(expected.pool.key[row]) + 1) * width
+    record = next((one for name in _GRADED if (one := find(expected.record_pool, model, name))), 0)
+    if not record:
+        return None
+    end = (int(expected.pool.key[row]) + 1) * int(models.width[model])
     maturity = max(0, records.maturity_of(clock, end, int(models.horizon[model])))
-    for measure in _GRADED:
-        if record := find(expected.record_pool, model, measure):
-            grade = records.graded(expected.records, record, maturity, scale)
-            return None if grade.record is None else grade.half
+    for before in range(maturity, -1, -1):
+        half, known = records.graded(expected.records, record, before, scale)
+        if known is not None:
+            return half
     return None

@@ -116,9 +116,13 @@ function scaled(state, value) {
   return state.axis === "t" ? value / 1000 : value;
 }
 
+function lastPlace(values) {
+  for (let i = values.length - 1; i >= 0; i -= 1) if (values[i] !== null && values[i] !== undefined) return i;
+  return -1;
+}
+
 function last(values) {
-  for (let i = values.length - 1; i >= 0; i -= 1) if (values[i] !== null && values[i] !== undefined) return values[i];
-  return null;
+  return values[lastPlace(values)] ?? null;
 }
 
 // All lines on one axis. A place of another line's point is undefined (drawn through), a missing value null (a gap).
@@ -309,13 +313,14 @@ function format(state) {
 }
 
 // How a line looks, and its newest value.
-function sample(state, one, place) {
-  const end = last(one.y);
-  const low = one.low ? last(one.low) : null;
-  const within = low === null ? "" : ` (${number(low)} to ${number(last(one.high))})`;
+function sample(state, one, column) {
+  const place = lastPlace(one.y);
+  const end = one.y[place] ?? null;
+  const low = one.low?.[place] ?? null;
+  const within = low === null ? "" : ` (${number(low)} to ${number(one.high[place])})`;
   return h("span", { class: "sample" },
     svg("svg", { width: 34, height: 8, "aria-hidden": "true" },
-      svg("line", { x1: 1, y1: 4, x2: 33, y2: 4, class: one.quiet ? "line-quiet" : `line-${(place % 6) + 1}`, "stroke-dasharray": dashOf(place).join(" ") || null })),
+      svg("line", { x1: 1, y1: 4, x2: 33, y2: 4, class: one.quiet ? "line-quiet" : `line-${(column % 6) + 1}`, "stroke-dasharray": dashOf(column).join(" ") || null })),
     ` ${one.name} `, h("b", {}, end === null ? "–" : format(state)(end)), within);
 }
 

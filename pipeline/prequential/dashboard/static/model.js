@@ -139,8 +139,8 @@ function draw(view, holder, redraw) {
     if (!view.charts.has(title)) view.charts.set(title, createChart(holder, title, (ends) => (state.axis ?? view.axis) === view.axis && zoom(ends)));
     view.charts.get(title).update({ axis, range, marks, ...state });
   };
-  for (const name of wanted) update(name, { lines: measureLines(data, courses, axis, name), references: references(data, name) });
   for (const { title, ...state } of periods) update(title, state);
+  for (const name of wanted) update(name, { lines: measureLines(data, courses, axis, name), references: references(data, name) });
   for (const { title, lines, format } of extra) update(title, { lines, format, references: [] });
 }
 
