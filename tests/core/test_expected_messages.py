@@ -14,7 +14,10 @@ from prequential.core.delay.expected import open_rows
 from prequential.core.delay.expecting import EXPECTED, SCALE, WAITING, look
 from prequential.core.delay.records import graded, maturity_of
 from prequential.core.measures.registry import INDEX
+from prequential.replay.summary import Account
+from prequential.replay.text import expected_lines
 from prequential.topics.outputs import Metrics
+from prequential.wording.expected import period_in_words
 from prequential.worker import expecting
 from test_between_lives import Lives
 
@@ -113,6 +116,26 @@ def test_what_waits_has_an_interval_once_open_periods_have_records() -> None:
     assert values == [[waiting.right], *([end] for end in message["interval"])]
     lives.shard.reporter.forget([row])
     assert not lives.shard.reporter.expectations.waiting
+
+
+def test_a_summary_says_it_of_periods_that_are_not_final() -> None:
+    lives = Lives(**PERIOD)
+    lives.go(*records(0, 400))
+    account = Account(lambda kind, partition, offset: {})
+    account.add(lives.shard)
+    [one] = (summary := account.summary(None)).expected
+    newest = lives.shard.reporter.expectations.newest[lives.shard.catalog.streams[0].models["m"]]
+    assert one.period is not None
+    assert (one.period.start, one.period.measure) == (newest.state.start, "accuracy")
+    assert one.period.expected == newest.measures["accuracy"]["value"]
+    assert one.period.labelled_so_far == newest.labelled_so_far["accuracy"]
+    assert one.period.final is None
+    [line, assumed] = expected_lines(summary)
+    assert line.startswith(f"before labels are there, s/m: {period_in_words(one.period)}; ")
+    assert "predictions wait in periods that aren't final" in line
+    assert "can't be known" in assumed
+    written = msgspec.json.decode(msgspec.json.encode(summary))
+    assert written["expected"][0]["period"]["start"] == one.period.start
 
 
 class _Kept:

@@ -30,6 +30,32 @@ def metrics(outcomes: int = 1000, accuracy: float = 0.8, **changed: Any) -> Reco
     return Record("metrics", json.dumps({**message, **changed}).encode(), ts)
 
 
+#: A period's length, ms.
+DAY = 86_400_000
+
+
+def period(
+    day: int, value: float, so_far: float | None = None, *, final: bool = False, maturity: float | None = 0.0,
+    interval: tuple[float, float] | None = None, **changed: Any
+) -> Record:  # fmt: skip
+    """A message about a day's period, number `day` from `START`'s on: final, or expected and labelled so far.
+
+    Half of 200 predictions are labelled; all of a final one's.
+    """
+    begin = START - START % DAY + day * DAY
+    about = {"start": begin, "end": begin + DAY, "predictions": 200, "labelled": 200 if final else 100,
+        "status": "final" if final else "provisional"}  # fmt: skip
+    one: dict[str, Any] = {"value": value, "record": None}
+    if interval is not None:
+        one |= {"interval": interval, "level": 0.9, "record": {"finals": 50, "coverage": 0.92}}
+    labelled = value if final else so_far
+    return metrics(
+        stage="period", estimator=f"period:{begin}", period=about,
+        measures={} if labelled is None else {"accuracy": labelled},
+        **({} if final else {"expected": {"measures": {"accuracy": one}, "maturity": maturity}}), **changed,
+    )  # fmt: skip
+
+
 def alarm(outcome: int = 5000, **changed: Any) -> Record:
     ts = START + 1000 * outcome
     message: dict[str, Any] = {

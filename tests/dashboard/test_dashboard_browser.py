@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from boards import START, a_drift, alarm, comparison, history_of, incident, metrics, served
+from boards import START, a_drift, alarm, comparison, history_of, incident, metrics, period, served
 from prequential.dashboard.server import Server
 from prequential.dashboard.views import Board
 from prequential.settings.model import Config, Objective, StreamConfig
@@ -159,6 +159,27 @@ class TestModel:
             assert "country=fr" in text
             assert "tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5 % since outcome 712 of" in text  # noqa: E501
             assert "◆ open for" in text
+
+    def test_periods_by_time_of_prediction_with_what_parts(self, page: Page) -> None:
+        title = "accuracy by time of prediction"
+        days = [period(day, 0.84, 0.93, interval=(0.81, 0.87)) for day in range(6)]
+        with served(metrics(), days, period(0, 0.85, final=True)) as (address, board):
+            ready(page, address + MODEL)
+            assert points(page, title) == 1 + 6 + 6
+            legend = page.inner_text(f'figure[data-title="{title}"] .legend')
+            assert "final 0.850" in legend
+            assert "expected 0.840 (0.810 to 0.870)" in legend
+            assert "labelled so far 0.930" in legend
+            assert colours(page, title) > 8
+            text = page.inner_text("main")
+            assert "labelled so far says 0.930 (50 % of predictions), expected 0.840 [0.810, 0.870]" in text
+            assert "Assumed: a prediction that waits is like those with labels" in text
+            board.take([period(1, 0.83, final=True), period(6, 0.7, 0.9)])
+            page.wait_for_selector(f'figure[data-title="{title}"][data-points="16"]')
+            # The newest one has no interval.
+            assert "expected 0.700\n" in page.inner_text(f'figure[data-title="{title}"] .legend')
+            page.select_option("label:has-text('Axis') select", "outcomes")
+            assert points(page, title) == 16
 
     def test_numbers_without_times_are_drawn_over_outcomes(self, page: Page) -> None:
         some = [metrics(n, ts=0, measures={"mae": n / 1e4, "rmse": n / 9e3, "r2": -1.0}) for n in range(100,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from boards import START, a_drift, alarm, comparison, history_of, incident, metrics
+from boards import DAY, START, a_drift, alarm, comparison, history_of, incident, metrics, period
 from prequential.dashboard.history import History
 from prequential.dashboard.overview import Overview
 from prequential.dashboard.pages import Absent, Courses, incident_page, model_page, pair_page
@@ -121,6 +121,71 @@ class TestModel:
     def test_an_unknown_one_is_a_sentence(self) -> None:
         with pytest.raises(Absent, match="no message of model 'x' on stream 'elec2' was seen"):
             model_page(History(), ModelKey("elec2", "x", 0))
+
+
+class TestPeriods:
+    def test_final_ones_keep_what_was_said_at_their_end_others_have_what_was_said_last(self) -> None:
+        history = history_of(
+            metrics(), period(0, 0.7, maturity=None), period(0, 0.75, 0.5, interval=(0.625, 0.875)),
+            period(1, 0.25, 1.0, maturity=None), period(0, 0.8125, 0.625, interval=(0.75, 0.875)),
+        )  # fmt: skip
+        told = model_page(history, NB)["period_series"]
+        first = START - START % DAY
+        assert (told["t"], told["outcomes"]) == ([first, first + DAY], [100, 100])
+        assert told["values"] == {
+            "accuracy": [None, None], "accuracy.expected": [0.8125, 0.25], "accuracy.low": [0.75, None],
+            "accuracy.high": [0.875, None], "accuracy.so_far": [0.625, 1.0],
+        }  # fmt: skip
+        history.update(*period(0, 0.8, final=True))
+        told = model_page(history, NB)["period_series"]
+        assert told["outcomes"] == [200, 100]
+        assert told["values"] == {
+            "accuracy": [0.8, None], "accuracy.expected": [0.75, 0.25], "accuracy.low": [0.625, None],
+            "accuracy.high": [0.875, None], "accuracy.so_far": [0.5, 1.0],
+        }  # fmt: skip
+
+    def test_of_finals_alone_there_is_a_course_too(self) -> None:
+        told = model_page(history_of(period(day, 0.5, final=True) for day in (2, 0)), NB)
+        assert told["period_series"]["values"]["accuracy"] == [0.5, 0.5]
+        assert told["period_series"]["values"]["accuracy.expected"] == [None, None]
+        assert told["before_labels"]["lines"] == [
+            "period from 2023-11-16T00:00:00Z, accuracy: final 0.500 (100 % of predictions labelled)"
+        ]
+
+    def test_the_newest_stay_and_count_within_the_budget(self) -> None:
+        days = [*range(0, 1200, 2), *range(1, 1200, 2)]
+        capacity = Capacity()
+        history = history_of((period(day, 0.5, final=True) for day in days), capacity=capacity)
+        series = history.past[NB].periods
+        assert series is not None
+        first = START - START % DAY
+        assert [(ts - first) // DAY for ts in series.times()] == list(range(1200 - 512, 1200))
+        assert capacity.width == series.width
+        series.shrink(64)
+        assert [(ts - first) // DAY for ts in series.times()] == list(range(1200 - 64, 1200))
+
+    def test_sentences_say_what_is_expected_where_labels_part_from_it_and_what_waits(self) -> None:
+        waits = {"predictions": 3120, "labels": 2950.2, "right": 2806.4, "interval": [2746.4, 2866.4],
+            "level": 0.9}  # fmt: skip
+        within = [metrics(coverage={"waiting": 3200, "waiting_expected": waits}),
+            period(0, 0.84, 0.87, interval=(0.81, 0.87)), period(1, 0.5, 1.0, maturity=None)]  # fmt: skip
+        parted = [*within, period(0, 0.84, 0.91, interval=(0.81, 0.87))]
+        told = [model_page(history_of(some), NB)["before_labels"] for some in (within, parted, [metrics()])]
+        start, held = "period from 2023-11-14T00:00:00Z, accuracy", "(held in 92 % of 50 former periods)"
+        [first, second] = told[0]["lines"]
+        assert first == (
+            f"{start}: expected 0.840 [0.810, 0.870] {held}, labelled so far 0.870 (50 % of predictions)"
+        )
+        assert second == (
+            "3,120 predictions wait in periods that aren't final: 2,950 are expected to get a label, "
+            "2,806 ± 60 of these right"
+        )
+        assert told[1]["lines"][0] == (
+            f"{start}: labelled so far says 0.910 (50 % of predictions), expected 0.840 [0.810, 0.870] "
+            f"{held}: labels of right predictions come sooner"
+        )
+        assert told[2]["lines"] == []
+        assert "can't be known before the first of these labels" in told[0]["assumption"]
 
 
 class TestIncidents:

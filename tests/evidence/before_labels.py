@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -88,7 +89,17 @@ def world(kind: str, days: int, each: int, seed: int) -> World:
 
 def run(kind: str, seed: int, days: int = 120, each: int = EACH, *, given: bool = True) -> list[Said]:
     """What is said of each day in a world; `given`: whether predictions come with probabilities."""
-    ts, score, label, delay = world(kind, days, each, seed)
+    messages: list[tuple[int, Metrics]] = []
+    for end, shard in hours(world(kind, days, each, seed), days, given=given):
+        # They are due at the first record of the hour, and know of those before.
+        outputs, _ = shard.flush()
+        messages += [(end - HOUR - 1, one) for one in map(decoded, outputs) if isinstance(one, Metrics)]
+    return _graded(messages)
+
+
+def hours(lived: World, days: int, *, given: bool) -> Iterator[tuple[int, Shard]]:
+    """A shard behind each hour of a world, with the hour's end; it isn't flushed."""
+    ts, score, label, delay = lived
     stream = StreamConfig(
         estimators=("all",), measures=("accuracy",), stages=("final",), detectors=(), compare="off",
         period=DAY, label_horizon=HORIZON * DAY, emit_outcomes=None, emit_every=HOUR,
@@ -99,7 +110,6 @@ def run(kind: str, seed: int, days: int = 120, each: int = EACH, *, given: bool 
     came = came.astype(np.int64)
     order = np.argsort(came, kind="stable")
     first = label_at = 0
-    messages: list[tuple[int, Metrics]] = []
     for end in range(HOUR, days * DAY + 1, HOUR):
         until = int(np.searchsorted(made, end))
         labels = []
@@ -111,10 +121,7 @@ def run(kind: str, seed: int, days: int = 120, each: int = EACH, *, given: bool 
         _add(shard, 2, [(int(came[i]), Label("s", str(i), int(label[i]), int(came[i]))) for i in labels])
         first = until
         shard.advance([end] * 3, 10**9)
-        # They are due at the first record of the hour, and know of those before.
-        outputs, _ = shard.flush()
-        messages += [(end - HOUR - 1, one) for one in map(decoded, outputs) if isinstance(one, Metrics)]
-    return _graded(messages)
+        yield end, shard
 
 
 def _prediction(i: int, p: float, ts: int, given: bool) -> Prediction:

@@ -6,6 +6,7 @@ import numba
 import numpy as np
 import pytest
 
+from tests.evidence import what_waits
 from tests.evidence.before_labels import WORLDS, run
 from tests.nightly import few
 
@@ -22,4 +23,12 @@ def test_expected_values_are_far_better_than_labels_so_far(world: str) -> None:
         naive = np.nanmean([abs(one.labelled_so_far - one.final) for one in own])
         assert error <= naive / (1 if world.startswith("iid") else 2)
     assert 0.7 <= np.mean([one.covered for one in said]) <= 1
+    assert np.mean([one.half for one in said]) <= 0.1
+
+
+@pytest.mark.parametrize("world", few(["right", "slower"], keep=0))
+def test_shares_of_what_waits_are_within_their_intervals(world: str) -> None:
+    said = [one for one in what_waits.run(world, 1, days=80, each=200) if one.said.half is not None]
+    assert len(said) > 50
+    assert np.mean([one.error <= one.half for one in said]) >= 0.7
     assert np.mean([one.half for one in said]) <= 0.1

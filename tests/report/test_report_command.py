@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boards import a_drift, alarm, comparison, incident, metrics
+from boards import a_drift, alarm, comparison, incident, metrics, period
 from prequential.cli.main import main
 from prequential.dashboard.history import History
 from prequential.report import markdown, parse_condition
@@ -172,6 +172,18 @@ Models without new outcomes: 1
 - `elec2 / off`: since 22:18:10, its predictions stopped: its stream goes on
 """ in said
         assert "without new outcomes" not in markdown(history_of(*going))
+
+    def test_what_is_expected_before_labels_are_there(self) -> None:
+        waits = {"waiting_expected": {"predictions": 50, "labels": 40.0, "right": 30.0}}
+        said = markdown(history_of(metrics(coverage=waits), period(0, 0.84, 0.83, interval=(0.81, 0.87))))
+        assert """
+Before labels are there
+
+- `elec2 / nb`: period from 2023-11-14T00:00:00Z, accuracy: expected 0.840 [0.810, 0.870] (held in 92 % of \
+50 former periods), labelled so far 0.830 (50 % of predictions); 50 predictions wait in periods that aren't \
+final: 40 are expected to get a label, 30 of these right
+
+Assumed: """ in said
 
     def test_names_are_code(self) -> None:
         said = markdown(history_of(metrics(model="a|b`<img src=x> @everyone", stream="x\n# y")))

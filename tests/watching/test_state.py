@@ -82,6 +82,31 @@ class TestState:
         assert list(model.sequences) == [Sequence(None, "final", "window:1000")]
         assert coverage_of(model) == waiting
 
+    def test_what_is_expected_of_the_newest_whole_period_is_a_line(self) -> None:
+        def period(start: int, status: str, **more: object) -> bytes:
+            about = {"start": start, "end": start + 1000, "predictions": 4, "labelled": 1, "status": status}
+            return metrics(stage="period", estimator=f"period:{start}", period=about, **more)
+
+        said = {"value": 0.84, "interval": [0.81, 0.87], "level": 0.9,
+            "record": {"finals": 50, "coverage": 0.9}}  # fmt: skip
+        state = state_of(
+            metrics(same=["initial"]),
+            period(2000, "provisional", expected={"measures": {"accuracy": said}, "maturity": 0.5}),
+            period(1000, "final"),
+            period(3000, "provisional", expected={"measures": {"accuracy": said}, "maturity": None}),
+        )
+        [row] = Ranking(state).rows(LABELLED)
+        with (console := Console(width=200)).capture() as shown:
+            console.print(detail(row, state, None, LABELLED, 200))
+        lines = [line.rstrip() for line in shown.get().splitlines()]
+        place = lines.index("before labels are there")
+        assert lines[place + 1] == (
+            "period from 1970-01-01T00:00:02Z, accuracy: expected 0.840 [0.810, 0.870] (held in 90 % of 50 "
+            "former periods), labelled so far 0.810 (25 % of predictions)"
+        )
+        assert lines[place + 2].startswith("Assumed: a prediction that waits")
+        assert "measures: final = initial, window:1000" in lines
+
     def test_a_stream_in_several_partitions_is_several(self) -> None:
         state = state_of(metrics(partition=2), metrics(partition=0, outcomes=9), metrics(stream="whole"))
         assert state.split == {"elec2": [0, 2]}

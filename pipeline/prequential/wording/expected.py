@@ -126,7 +126,7 @@ def waiting_in_words(said: Mapping[str, Any]) -> str:
     """How many of the predictions that wait are expected to be right (`waiting_expected` of `coverage`).
 
     >>> waiting_in_words({"predictions": 50, "labels": 40.2, "right": 30.4, "interval": [25.0, 35.8]})
-    "50 predictions wait in periods that aren't final: 40 are expected to get a label, 30 ± 5 to be right"
+    "50 predictions wait in periods that aren't final: 40 are expected to get a label, 30 ± 5 of these right"
     """
     within = ""
     if said.get("interval"):
@@ -134,7 +134,7 @@ def waiting_in_words(said: Mapping[str, Any]) -> str:
         within = f" ± {max(said['right'] - low, high - said['right']):,.0f}"  # one end may be cut off
     return (
         f"{said['predictions']:,} predictions wait in periods that aren't final: {said['labels']:,.0f} are "
-        f"expected to get a label, {said['right']:,.0f}{within} to be right"
+        f"expected to get a label, {said['right']:,.0f}{within} of these right"
     )
 
 

@@ -22,7 +22,7 @@ class Waiting(NamedTuple):
     predictions: int
     labels: float  # of these will get a label …
     right: float  # … and be right
-    half: float | None  # half the width of the interval of `right`; None: a period has no record
+    half: float | None  # half the width of the interval of `right`, if as many get a label; None: no record
 
     def as_message(self) -> dict[str, Any]:
         """The field of that name in a message's `coverage`."""

@@ -1,0 +1,83 @@
+"""How many of the predictions that wait will be right: what is said of it, and what becomes of them.
+
+    python -m tests.evidence.what_waits [WORLD ...]
+
+In the worlds of `before_labels`, at one hour in five: of the predictions that wait in periods that aren't
+final, how many are expected to get a label and to be right, and how many did and were.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import NamedTuple
+
+import numpy as np
+from prequential.core.delay.expected import open_rows
+from prequential.core.output.waiting import Waiting, waiting_of
+
+from tests.evidence.before_labels import DAY, EACH, HORIZON, WORLDS, hours, world
+
+#: Of the hours, so many are looked at.
+_LOOKED_AT = 0.2
+
+
+class Looked(NamedTuple):
+    """What was said at an hour, and what became of it."""
+
+    said: Waiting
+    labels: int
+    right: int
+
+    @property
+    def error(self) -> float:
+        """By how much the share of right ones, of those that get a label, was off."""
+        return abs(self.said.right / self.said.labels - self.right / self.labels)
+
+    @property
+    def half(self) -> float:
+        """Half the width of this share's interval; NaN: it had none."""
+        return np.nan if self.said.half is None else self.said.half / self.said.labels
+
+
+def run(kind: str, seed: int, days: int = 120, each: int = EACH, *, given: bool = True) -> list[Looked]:
+    """What was said in a world, and what became of it, as far as all labels are in it."""
+    lived = world(kind, days, each, seed)
+    made, came = lived.ts * DAY, (lived.ts + lived.delay) * DAY
+    right, rng, found = (lived.score > 0.5) == lived.label, np.random.default_rng(seed), []
+    for end, shard in hours(lived, days, given=given):
+        shard.flush()
+        if end > (days - HORIZON) * DAY or rng.random() >= _LOOKED_AT:
+            continue
+        expected, row = shard.state.accounts.expected, shard.catalog.streams[0].models["m"]
+        said = waiting_of(expected, row, int(shard.catalog.columns.streams.clock[0]))
+        if said is not None:
+            open_days = expected.pool.key[open_rows(expected, row)]
+            ours = (made < end) & (came >= end) & np.isfinite(came) & np.isin(made // DAY, open_days)
+            found.append(Looked(said, int(ours.sum()), int((ours & right).sum())))
+    return found
+
+
+def main(kinds: tuple[str, ...], seeds: int = 1) -> None:
+    """Print a line for each world; shares are of the predictions that get a label."""
+    columns = (
+        "world", "y_proba", "looks", "with an interval", "wait", "get a label", "error", "right", "error",
+        "half width", "coverage",
+    )  # fmt: skip
+    print("|", " | ".join(columns), "|\n|", " | ".join(["---"] * len(columns)), "|")
+    for kind in kinds:
+        for given in (True, False):
+            every = [one for seed in range(seeds) for one in run(kind, seed, given=given)]
+            own = [one for one in every if one.said.half is not None]
+            counts = np.mean(
+                [(one.said.predictions, one.labels, abs(one.said.labels - one.labels)) for one in own], axis=0
+            )
+            shares = np.mean(
+                [(one.right / one.labels, one.error, one.half, one.error <= one.half) for one in own], axis=0
+            )
+            cells = [kind, "yes" if given else "no", f"{len(every)}", f"{len(own)}"]
+            cells += [f"{count:,.0f}" for count in counts] + [f"{100 * share:.1f} %" for share in shares]
+            print("|", " | ".join(cells), "|", flush=True)
+
+
+if __name__ == "__main__":
+    main(tuple(sys.argv[1:]) or WORLDS)

@@ -1,0 +1,68 @@
+"""What is expected before labels are there, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from prequential.wording.expected import ExpectedPeriod, in_words, period_in_words
+
+ONE = ExpectedPeriod(
+    start=0, end=3_600_000, measure="accuracy", final=None, expected=0.84, interval=(0.81, 0.87),
+    coverage=0.92, finals=50, labelled_so_far=0.87, labelled_share=0.22,
+)  # fmt: skip
+
+START = "period from 1970-01-01T00:00:00Z, "
+EXPECTED = "expected 0.840 [0.810, 0.870] (held in 92 % of 50 former periods)"
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, f"accuracy: {EXPECTED}, labelled so far 0.870 (22 % of predictions)"),
+        ({"labelled_so_far": None}, f"accuracy: {EXPECTED}, labelled so far - (22 % of predictions)"),
+        (
+            {"labelled_so_far": 0.871},
+            f"accuracy: labelled so far says 0.871 (22 % of predictions), {EXPECTED}: labels of right "
+            "predictions come sooner",
+        ),
+        (
+            {"labelled_so_far": 0.8},
+            f"accuracy: labelled so far says 0.800 (22 % of predictions), {EXPECTED}: labels of wrong "
+            "predictions come sooner",
+        ),
+        (
+            {"measure": "error", "labelled_so_far": 0.9},
+            f"error: labelled so far says 0.900 (22 % of predictions), {EXPECTED}: labels of wrong "
+            "predictions come sooner",
+        ),
+        (
+            {"measure": "mae", "labelled_so_far": 12.345},
+            f"mae: labelled so far says 12.35 (22 % of predictions), {EXPECTED}: the predictions "
+            "labelled so far aren't like the others",
+        ),
+        (
+            {"interval": None, "coverage": None, "finals": None},
+            "accuracy: expected 0.840 (no interval until 20 periods are graded), labelled so far 0.870 "
+            "(22 % of predictions)",
+        ),
+        ({"expected": None}, "accuracy: labelled so far 0.870 (22 % of predictions)"),
+        ({"final": 0.85, "expected": None}, "accuracy: final 0.850 (22 % of predictions labelled)"),
+    ],
+)
+def test_a_period(changed: dict[str, Any], said: str) -> None:
+    assert period_in_words(msgspec.structs.replace(ONE, **changed)) == START + said
+
+
+def test_rows_without_times_are_counted() -> None:
+    one = msgspec.structs.replace(ONE, start=1000, end=2000)
+    assert period_in_words(one, untimed=True).startswith("period rows 1,000 to 1,999, accuracy: ")
+
+
+def test_without_anything_to_say_there_is_nothing() -> None:
+    assert list(in_words(None, None)) == []
+    [waits] = in_words(None, {"predictions": 7, "labels": 5.2, "right": 4.4})
+    assert waits == (
+        "7 predictions wait in periods that aren't final: 5 are expected to get a label, 4 of these right"
+    )
