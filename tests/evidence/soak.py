@@ -2,13 +2,13 @@
 
 `python -m tests.evidence.soak --minutes 60 --out FOLDER [--overload]`
 
-2,000 streams of two models in three segments, with comparisons, two Page-Hinkley tests and ADWIN, incidents
-and snapshots; each stream drifts from time to time. First each stream gets 2,400 outcomes, so that windows
-and histories are full soon, and the worker is replaced by one that begins with what is there. Then the
-capacity is measured: how many records a second the worker takes while more come than that, with everything
-else on the same machine. Half of that comes for the given time. With `--overload`, twice the capacity follows
-for five minutes, and then a tenth of it, until all is caught up. At the end each label that was sent must
-have its outcome.
+2,000 streams of two models in three segments (`--regions`), with comparisons, two Page-Hinkley tests and
+ADWIN, incidents and snapshots; each stream drifts from time to time. First each stream gets 2,400 outcomes,
+so that windows and histories are full soon, and the worker is replaced by one that begins with what is
+there. Then the capacity is measured: how many records a second the worker takes while more come than that,
+with everything else on the same machine. Half of that comes for the given time. With `--overload`, twice
+the capacity follows for five minutes, and then a tenth of it, until all is caught up. At the end each label
+that was sent must have its outcome.
 
 The folder gets `soak.csv`, a line a second, `soak.svg`, `soak.json` with the verdicts, and the worker's log.
 Delays are those of 200 streams' metrics messages since they were due: since the label (LogAppendTime: the
@@ -261,12 +261,16 @@ def soak(args: argparse.Namespace, kafka: KafkaConfig, broker: int) -> list[Verd
     out: Path = args.out
     create(kafka, topic_specs(kafka))
     keep_outputs_short(kafka)
-    load = Load(args.streams, drift_every=_WARM_UP * args.minutes * 60, drift_for=args.minutes * 3)
+    load = Load(
+        args.streams, regions=args.regions,
+        drift_every=_WARM_UP * args.minutes * 60, drift_for=args.minutes * 3,
+    )  # fmt: skip
     observed = {name_of(stream) for stream in range(0, args.streams, max(1, args.streams // _OBSERVED))}
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
-    config = write_config(folder, kafka, defaults=_STREAMS, http=_SHOWN)
+    defaults = _STREAMS if args.regions else {**_STREAMS, "segments": []}
+    config = write_config(folder, kafka, defaults=defaults, http=_SHOWN)
     found: list[Verdict] = []
-    facts: dict[str, Any] = {"streams": args.streams, "minutes": args.minutes}
+    facts: dict[str, Any] = {"streams": args.streams, "regions": args.regions, "minutes": args.minutes}
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         observer = Observer(kafka, observed)
@@ -320,6 +324,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0, help="of the soak (default: 60)")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--streams", type=int, default=2_000)
+    parser.add_argument("--regions", type=int, default=3, help="segments of a stream (default: 3; 0: none)")
     parser.add_argument(
         "--fill", type=int, default=2_400, metavar="N", help="outcomes of each stream before (default: 2400)"
     )
