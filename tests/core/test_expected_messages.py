@@ -106,9 +106,11 @@ def test_what_waits_has_an_interval_once_open_periods_have_records() -> None:
         half += looked.about[place, EXPECTED] * one.half * (looked.about[place, WAITING] > 0)
     waiting = lives.shard.reporter.expectations.of_waiting(row, clock)
     assert waiting is not None
+    assert waiting.half is not None
     assert waiting.half == pytest.approx(half, rel=1e-12)
     message = waiting.as_message()
-    assert message["interval"] == [max(0, waiting.right - half), min(waiting.labels, waiting.right + half)]
+    low, high = waiting.right - waiting.half, waiting.right + waiting.half
+    assert message["interval"] == [max(0, low), min(waiting.labels, high)]
     assert message["level"] == 0.9
     families = {name: _Kept() for name, _, _ in expecting.FAMILIES}
     expecting.add(families, catalog, lives.shard.reporter, [0])  # type: ignore[arg-type]

@@ -324,6 +324,14 @@ def parts_of(shape: Shape, count: Any, at: int) -> list[Any]:
     return parts
 
 
+def outcomes_of(shape: Shape, count: Ints32, blocks: Ints) -> Ints:
+    """Outcomes of periods, whose counters begin at `blocks` (n,), by predicted class and label: (n, J, K)."""
+    j, k, b = shape.predicted, shape.labels, shape.bins
+    places = blocks[:, None] + j * b + np.arange(j * b * k)  # behind those of what was predicted
+    outcomes: Ints = count[places].reshape(-1, j, b, k).sum(axis=2)
+    return outcomes
+
+
 # ---- periods
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from prequential.core.compiled.kernel import Floats
 from prequential.core.compiled.pool import find
 from prequential.core.delay import records
-from prequential.core.delay.expected import NUMBERS, RIGHT_WRONG, Expected, open_rows, parts_of, shape_of
+from prequential.core.delay.expected import NUMBERS, RIGHT_WRONG, Expected, open_rows, outcomes_of, shape_of
 from prequential.core.delay.expecting import EXPECTED, SCALE, WAITING, look
 from prequential.core.measures.registry import INDEX
 
@@ -43,19 +43,25 @@ def waiting_of(expected: Expected, model: int, clock: int) -> Waiting | None:
     waits = np.flatnonzero(said.about[:, WAITING] > 0.0)
     if not len(waits):
         return None
-    shape, counts = shape_of(models, model), expected.of_periods.counts
-    right, halves = 0.0, []
-    for place in waits.tolist():
-        row, about = int(rows[place]), said.about[place]
-        met = parts_of(shape, counts, int(expected.periods.block[row]))[1].sum(axis=1)
-        right += _right(said.cells[place] - met, int(models.layout[model]))
-        half = _half(expected, model, row, clock, float(about[SCALE]))
-        halves.append(None if half is None else float(about[EXPECTED]) * half)
+    layout, counts = int(models.layout[model]), expected.of_periods.counts
+    met = outcomes_of(shape_of(models, model), counts, expected.periods.block[rows[waits]])
+    right = _right((said.cells[waits] - met).sum(axis=0), layout)
+    width, horizon = int(models.width[model]), int(models.horizon[model])
+    half = 0.0
+    ratios: dict[int, float | None] = {}  # by maturity
+    for number, n, scale in zip(
+        expected.pool.key[rows[waits]].tolist(), said.about[waits, EXPECTED].tolist(),
+        said.about[waits, SCALE].tolist(),
+    ):  # fmt: skip
+        # While its time isn't over it is as at its end.
+        maturity = max(0, records.maturity_of(clock, (number + 1) * width, horizon))
+        if maturity not in ratios:
+            ratios[maturity] = _ratio(expected, model, maturity)
+        half += n * scale * (ratios[maturity] or 0.0)
     labels = float(said.coming[waits].sum())
-    known = [half for half in halves if half is not None]
     return Waiting(
         int(said.about[waits, WAITING].sum()), labels, min(labels, max(0.0, right)),
-        sum(known) if len(known) == len(halves) else None,
+        None if None in ratios.values() else half,
     )  # fmt: skip
 
 
@@ -64,20 +70,16 @@ def _right(cells: Floats, layout: int) -> float:
     return float(cells[0, 1] if layout == RIGHT_WRONG else np.trace(cells))
 
 
-def _half(expected: Expected, model: int, row: int, clock: int, scale: float) -> float | None:
-    """Half the width of the interval of a period's share that is right; None: too few finals.
+def _ratio(expected: Expected, model: int, maturity: int) -> float | None:
+    """Half the width of the interval of a period's share that is right, in scales; None: too few finals.
 
-    Its record is that of its maturity or, with too few finals, of the one before it that has enough. A
-    period whose time isn't over has that of periods whose time just is.
+    That of the maturity or, if it has too few finals, of the one before it that has enough.
     """
-    models = expected.models
     record = next((one for name in _GRADED if (one := find(expected.record_pool, model, name))), 0)
     if not record:
         return None
-    end = (int(expected.pool.key[row]) + 1) * int(models.width[model])
-    maturity = max(0, records.maturity_of(clock, end, int(models.horizon[model])))
     for before in range(maturity, -1, -1):
-        half, known = records.graded(expected.records, record, before, scale)
+        ratio, known = records.graded(expected.records, record, before, 1.0)
         if known is not None:
-            return half
+            return ratio
     return None
