@@ -6,8 +6,12 @@ labels came; losses by stratum (j, b). By open period: what was predicted, has m
 expired, by stratum, and again by class and slot (an eighth of the period), from which ages follow. What is
 made of them stands in `expecting`, what became of it in `records`; `following` fills them.
 
-Counters of a model lie in one block of floats, those of a period in one of whole numbers; their sizes depend
-on how many classes there are. A model with more than eight is looked at by right and wrong alone.
+Where labels are sampled with known propensities π, `classes` are sums of 1/π, `squares[j, b]` of 1/π² (so
+that a stratum counts as many labels as its weights are worth), and a period has both by (j, b, k), too.
+
+Counters of a model lie in one block of floats, those of a period in one of whole numbers (its sums of
+weights are floats of four bytes there); their sizes depend on how many classes there are. A model with more
+than eight is looked at by right and wrong alone.
 """
 
 from __future__ import annotations
@@ -47,11 +51,11 @@ LEVEL = 4
 #: The level's variance and its noise by period at first.
 _VARIANCE, _NOISE = 1e-4, 1e-5
 
-#: Sizes of blocks, by layout, whether there are bins, and losses.
-_SIZES = 20
+#: Sizes of blocks, by layout, whether there are bins, and losses or weights.
+_SIZES = 30
 
 #: Columns of a model by which its counters lie, beside the width of its periods.
-FIXED = ("horizon", "bins", "losses")
+FIXED = ("horizon", "bins", "losses", "sampled")
 
 
 def _edges() -> Floats:
@@ -74,6 +78,7 @@ class Models(NamedTuple):
     settle: Ints  # how long revisions are recognised, ms
     bins: Ints32  # of confidence
     losses: Ints32  # that are added up by stratum
+    sampled: Ints32  # 1: labels are weighted with the inverse of their propensity
     layout: Ints32
     size: Ints32  # of its blocks: which of the sizes
     block: Ints  # first place of its counters; 0: it has none yet
@@ -132,24 +137,27 @@ class Shape(NamedTuple):
     labels: int
     bins: int
     losses: int
+    sampled: int
 
     @property
     def of_model(self) -> int:
         """Places of a model's block."""
         j, k, b = self.predicted, self.labels, self.bins
-        return j * b * (k + 1) + j * k * (BUCKETS + LEVEL) + (j * b * (1 + self.losses) if self.losses else 0)
+        more = j * b * (1 + self.losses) if self.losses else j * b * self.sampled
+        return j * b * (k + 1) + j * k * (BUCKETS + LEVEL) + more
 
     @property
     def of_period(self) -> int:
         """Places of a period's block."""
-        return self.predicted * (self.bins + SLOTS) * (self.labels + 2)
+        j, k = self.predicted, self.labels
+        return j * (self.bins + SLOTS) * (k + 2) + 2 * j * self.bins * k * self.sampled
 
 
 def new_expected() -> Expected:
     """Empty tables."""
     pool = new_pool()
     types: dict[str, Any] = dict.fromkeys(
-        ("bins", "losses", "layout", "size", "codes", "classes", "first", "periods", "first_record"), np.int32
+        ("bins", "losses", "sampled", "layout", "size", "codes", "classes", "first", "periods", "first_record"), np.int32
     )
     models = {name: np.zeros(0, dtype=types.get(name, np.int64)) for name in Models._fields}
     models["codes"] = np.zeros((0, MOST_CLASSES), dtype=np.int32)
@@ -188,18 +196,20 @@ def with_models(expected: Expected, models: int) -> Expected:
 
 def with_model(
     expected: Expected, model: int, width: int, *, horizon: int, settle: int, numbers: bool, binned: bool,
-    scored: bool,
+    scored: bool, sampled: bool = False,
 ) -> tuple[Expected, bool]:  # fmt: skip
     """The tables with a model (row) that has periods of `width` ms; and whether what it had was kept.
 
-    They are unless they had another width, horizon, bins or losses.
+    They are unless they had another width, horizon, bins or losses. `sampled`: whether labels are, with
+    propensities; losses aren't added up then.
     """
     expected = with_models(expected, model + 1)
     models = expected.models
     bins = 1 + CONFIDENCE_BINS if binned and not numbers else 1
-    losses = _LOSSES_OF_NUMBERS if numbers else _LOSSES_OF_CLASSES if scored else 0
-    same = (width, horizon, bins, losses) == (
-        models.width[model], models.horizon[model], models.bins[model], models.losses[model]
+    losses = _LOSSES_OF_NUMBERS if numbers else _LOSSES_OF_CLASSES if scored and not sampled else 0
+    same = (width, horizon, bins, losses, int(sampled)) == (
+        models.width[model], models.horizon[model], models.bins[model], models.losses[model],
+        models.sampled[model],
     )  # fmt: skip
     if not same:
         _forget_all(expected, model)
@@ -208,14 +218,16 @@ def with_model(
         models.layout[model] = NUMBERS if numbers else _TWO
         models.begin[model], same = -NEVER, False
     models.width[model], models.horizon[model], models.settle[model] = width, horizon, settle
-    models.bins[model], models.losses[model], models.next[model] = bins, losses, -NEVER
+    models.bins[model], models.losses[model], models.sampled[model] = bins, losses, sampled
+    models.next[model] = -NEVER
     return expected, same
 
 
 def shape_of(models: Models, model: int, layout: int | None = None) -> Shape:
     """How its counters lie."""
     layout = int(models.layout[model]) if layout is None else layout
-    return Shape(PREDICTED[layout], LABELS[layout], int(models.bins[model]), int(models.losses[model]))
+    own = (int(column[model]) for column in (models.bins, models.losses, models.sampled))
+    return Shape(PREDICTED[layout], LABELS[layout], *own)
 
 
 def without(expected: Expected, models: Ints) -> Expected:
@@ -270,8 +282,8 @@ def give_block(expected: Expected, which: int, size: int, at: int) -> None:
 
 
 def _size_of(models: Models, model: int) -> int:
-    many = int(models.bins[model] > 1) + 2 * int(models.losses[model] > 0)
-    return 4 * int(models.layout[model]) + many
+    more = 2 if models.sampled[model] else int(models.losses[model] > 0)
+    return 6 * int(models.layout[model]) + 2 * more + int(models.bins[model] > 1)
 
 
 def begin(expected: Expected, model: int) -> Expected:
@@ -292,15 +304,16 @@ class Counters(NamedTuple):
     delays: Floats  # (J, K, BUCKETS)
     levels: Floats  # (J, K, LEVEL)
     losses: Floats  # (J, B, 1 + losses): how many, and sums; without losses (0,)
+    squares: Floats  # (J, B): of weights; where labels aren't sampled (0,)
 
 
 def counters_of(expected: Expected, model: int) -> Counters:
     """What is known of a model that has a block."""
     shape, at = shape_of(expected.models, model), int(expected.models.block[model])
-    j, k, b, losses = shape
+    j, k, b, losses, sampled = shape
     counters, count = [], expected.of_models.counts
-    last = (j, b, 1 + losses) if losses else (0,)
-    for dimensions in ((j, b, k), (j, b), (j, k, BUCKETS), (j, k, LEVEL), last):
+    of_losses, of_weights = (j, b, 1 + losses) if losses else (0,), (j, b) if sampled else (0,)
+    for dimensions in ((j, b, k), (j, b), (j, k, BUCKETS), (j, k, LEVEL), of_losses, of_weights):
         end = at + int(np.prod(dimensions))
         counters.append(count[at:end].reshape(dimensions))
         at = end
@@ -313,7 +326,10 @@ def levels_of(expected: Expected, model: int) -> Floats:
 
 
 def parts_of(shape: Shape, count: Any, at: int) -> list[Any]:
-    """A period's counters as views: by stratum, then by slot, predicted, labelled and expired."""
+    """A period's counters as views: by stratum, then by slot, predicted, labelled and expired.
+
+    Of sampled labels then weights and their squares by stratum and label.
+    """
     j, k = shape.predicted, shape.labels
     parts = []
     for by in (shape.bins, SLOTS):
@@ -321,6 +337,10 @@ def parts_of(shape: Shape, count: Any, at: int) -> list[Any]:
             end = at + int(np.prod(dimensions))
             parts.append(count[at:end].reshape(dimensions))
             at = end
+    for _ in range(2 * shape.sampled):
+        end = at + j * shape.bins * k
+        parts.append(count[at:end].view(np.float32).reshape(j, shape.bins, k))
+        at = end
     return parts
 
 

@@ -14,7 +14,7 @@ from prequential.core.delay import expected as counters
 from prequential.core.delay import periods, records
 from prequential.core.delay.accounts import Accounts
 from prequential.core.delay.expected import NUMBERS, RIGHT_WRONG, Expected, counters_of
-from prequential.core.delay.expecting import EXPECTED, LABELLED, SCALE, WEIGHT, Look, look
+from prequential.core.delay.expecting import EXPECTED, FEW, LABELLED, SCALE, WEIGHT, Look, look
 from prequential.core.delay.periods import PeriodState
 from prequential.core.measures.declaration import CLASSES, MATRIX, POSITIVE, PROBABILITIES, REASONS
 from prequential.core.measures.declaration import NUMBERS as OF_NUMBERS
@@ -103,6 +103,7 @@ class Expectations:
         width, horizon = int(models.width[model]), int(models.horizon[model])
         self._drop_some(model, clock)
         final = {state.start // width: state for state in due if state.status == "final"}
+        said = self._of_finals(stream, model, final, clock, measured) if models.sampled[model] else {}
         self._close(stream, model, final, clock, measured)
         provisional = {state.start // width: state for state in due if state.status == "provisional"}
         rows = counters.open_rows(self._tables, model)
@@ -117,8 +118,8 @@ class Expectations:
             if number in provisional or self._tables.periods.asked[rows[place]] < 2 + maturities[place]
         ]  # fmt: skip
         if not wanted:
-            return due, {}
-        expected, said = look(self._tables, model, rows, clock), {}
+            return due, said
+        expected = look(self._tables, model, rows, clock)
         for place in wanted:
             if not expected.about[place, EXPECTED] > 0:
                 continue
@@ -146,6 +147,24 @@ class Expectations:
 
     # ---- finals
 
+    def _of_finals(
+        self, stream: Stream, model: int, final: dict[int, PeriodState], clock: int, measured: Measured
+    ) -> dict[int, Saying]:
+        """What is said of periods that are final now, but whose labels are a sample: that stays an estimate."""
+        rows = counters.open_rows(self._tables, model)
+        numbers = self._tables.pool.key[rows].tolist()
+        if final.keys().isdisjoint(numbers):
+            return {}
+        expected, said = look(self._tables, model, rows, clock), {}
+        width, horizon = int(self._tables.models.width[model]), int(self._tables.models.horizon[model])
+        for place, number in enumerate(numbers):
+            if number in final and expected.about[place, EXPECTED] > 0:
+                maturity = max(0, records.maturity_of(clock, (number + 1) * width, horizon))
+                said[final[number].row] = self._say(
+                    stream, model, int(rows[place]), maturity, final[number], expected, place, measured
+                )
+        return said
+
     def _close(
         self, stream: Stream, model: int, final: dict[int, PeriodState], clock: int, measured: Measured
     ) -> None:
@@ -155,16 +174,21 @@ class Expectations:
         rows = [row for row in by_number.values() if row and expected.periods.block[row]]
         if not rows:
             return
-        look(expected, model, np.array(rows, dtype=np.int32), clock, closing=True)
-        for row in rows:
-            state = final[int(expected.pool.key[row])]
+        own = look(expected, model, np.array(rows, dtype=np.int32), clock, closing=True)
+        for place, row in enumerate(rows):
+            state, variance = final[int(expected.pool.key[row])], 0.0
             values, _ = measured(state.row)
+            if expected.models.sampled[model]:
+                values, _ = self._values(stream, model, state.row, own, place)
+                variance = float(own.about[place, SCALE]) ** 2
+                if own.about[place, LABELLED] < FEW:
+                    values = {}
             for name in stream.config.measures:
                 if name in values and name in _OF_MATRIX | _OF_LOSSES:
                     said = find(self._tables.said_pool, row, INDEX[name])
                     kept = self._tables.said.what[said] if said else records.NO_GRADES
                     record = self._record(model, INDEX[name])
-                    records.grade(self._tables.records, record, kept, values[name])
+                    records.grade(self._tables.records, record, kept, values[name], variance)
             counters.close(self._tables, model, row)
 
     def _record(self, model: int, measure: int) -> int:
@@ -200,7 +224,7 @@ class Expectations:
                 scale = abs(value) * (_LEAST_SCALE + max(0.0, unknown)) + _LEAST_SCALE**4
             said[name] = self._graded(
                 model, row, INDEX[name], maturity, first, value, scale,
-                so_far.get(name, np.nan),
+                so_far.get(name, np.nan), float(about[WEIGHT]),
             )  # fmt: skip
         predictions = state.predictions
         if maturity >= 0 and (model not in self.newest or state.start >= self.newest[model].start):
@@ -213,7 +237,7 @@ class Expectations:
 
     def _graded(
         self, model: int, row: int, measure: int, maturity: int, first: bool, value: float, scale: float,
-        so_far: float,
+        so_far: float, weight: float,
     ) -> dict[str, Any]:  # fmt: skip
         """A value with its interval and record, if there are enough finals at this maturity."""
         if maturity < 0:
@@ -224,7 +248,7 @@ class Expectations:
         said = self._said(row, measure)
         if first and self._tables.pool.key[row] * self._tables.models.width[model] >= learned:
             last = float(self._tables.records.last[record])
-            records.say(self._tables.said, said, maturity, value, scale, half, so_far, last)
+            records.say(self._tables.said, said, maturity, value, scale, half, so_far, last, weight)
         if grade is None or not isfinite(abs(value) + half):  # too few finals, or too large numbers
             return {"value": value, "record": None}
         one = MEASURES[NAMES[measure]]
