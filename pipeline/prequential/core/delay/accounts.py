@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from prequential.core.compiled.kernel import Ints, with_tables
 from prequential.core.delay import coverage, expected, following, latency, periods, selection
-from prequential.core.measures.registry import OF_WEIGHTS
 from prequential.core.tables.keys import Table
 from prequential.core.tables.logs import EVENTS, LATENCIES, SEGMENT_EVENTS, Logs
 from prequential.settings.model import StreamConfig
@@ -19,6 +18,9 @@ _PARTS = {
     "coverage": coverage, "selection": selection, "periods": periods, "latencies": latency,
     "expected": expected,
 }  # fmt: skip
+
+#: Measures by which labels are known to be a sample.
+_WEIGHTED = frozenset({"ipw_accuracy", "ipw_n"})
 
 
 class Accounts:
@@ -46,7 +48,7 @@ class Accounts:
     def add(self, row: int, config: StreamConfig) -> None:
         """Begin the accounts of an entity (its row), of a stream with this configuration."""
         self.coverage = coverage.with_model(self.coverage, row, config.label_horizon)
-        sampled = config.task != "regression" and not set(OF_WEIGHTS).isdisjoint(config.measures)
+        sampled = config.task != "regression" and not _WEIGHTED.isdisjoint(config.measures)
         if config.period is not None:
             # How many labels of a sample will come isn't known: only the horizon says that all have.
             final_at = inf if sampled and config.expected else config.period_final_at

@@ -23,6 +23,7 @@ import numpy as np
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, kernel
 from prequential.core.compiled.pool import Pool, insert, new_pool, remove, remove_all, with_free_row
 from prequential.core.delay.records import NEVER, Records, Said, new_records, new_said, record_tables
+from prequential.core.delay.usual import Usual, new_usual, usual_tables
 from prequential.core.tables.keys import Key, Table, of_pool
 from prequential.core.tables.scores import CONFIDENCE_BINS
 
@@ -91,6 +92,7 @@ class Models(NamedTuple):
     begin: Ints  # number of the first period that is followed
     next: Ints  # the clock from which on time makes a look at its periods necessary
     first_record: Ints32  # see `prequential.core.delay.records`
+    first_usual: Ints32  # see `prequential.core.delay.usual`
 
 
 class Periods(NamedTuple):
@@ -128,6 +130,8 @@ class Expected(NamedTuple):
     said: Said
     record_pool: Pool
     records: Records
+    usual_pool: Pool
+    usual: Usual
 
 
 class Shape(NamedTuple):
@@ -157,8 +161,9 @@ def new_expected() -> Expected:
     """Empty tables."""
     pool = new_pool()
     types: dict[str, Any] = dict.fromkeys(
-        ("bins", "losses", "sampled", "layout", "size", "codes", "classes", "first", "periods", "first_record"), np.int32
-    )
+        ("bins", "losses", "sampled", "layout", "size", "codes", "classes", "first", "periods",
+         "first_record", "first_usual"), np.int32,
+    )  # fmt: skip
     models = {name: np.zeros(0, dtype=types.get(name, np.int64)) for name in Models._fields}
     models["codes"] = np.zeros((0, MOST_CLASSES), dtype=np.int32)
     rows = len(pool.owner)
@@ -166,14 +171,15 @@ def new_expected() -> Expected:
     return Expected(
         Models(**models), pool, periods, Floating(np.zeros(16)), Whole(np.zeros(16, dtype=np.int32)),
         np.ones(2, dtype=np.int64), np.zeros((2, _SIZES), dtype=np.int64), np.zeros(1, dtype=np.int64),
-        new_pool(), new_said(0), new_pool(), new_records(0),
+        new_pool(), new_said(0), new_pool(), new_records(0), new_pool(), new_usual(0),
     )  # fmt: skip
 
 
 def tables(expected: Expected) -> Iterator[Table]:
     """What their rows stand for."""
     links = {
-        "first": Key.EXPECTED_PERIOD, "first_record": Key.EXPECTED_RECORD, "block": Key.EXPECTED_OF_MODEL
+        "first": Key.EXPECTED_PERIOD, "first_record": Key.EXPECTED_RECORD,
+        "first_usual": Key.EXPECTED_USUAL, "block": Key.EXPECTED_OF_MODEL,
     }  # fmt: skip
     yield Table("expected|models.", Key.ENTITY, expected.models, links=links)
     yield from of_pool("expected|pool", Key.EXPECTED_PERIOD, Key.ENTITY, expected.pool)
@@ -184,6 +190,7 @@ def tables(expected: Expected) -> Iterator[Table]:
     counters = {"used": expected.used, "free": expected.free, "wants": expected.wants}
     yield Table("expected|", Key.NONE, counters)
     yield from record_tables(expected.said_pool, expected.said, expected.record_pool, expected.records)
+    yield from usual_tables(expected.usual_pool, expected.usual)
 
 
 # ---- models
@@ -247,7 +254,8 @@ def _forget_all(expected: Expected, model: int) -> None:
         close(expected, model, row)
     remove_all(expected.pool, int(models.first[model]))
     remove_all(expected.record_pool, int(models.first_record[model]))
-    models.first[model] = models.first_record[model] = 0
+    remove_all(expected.usual_pool, int(models.first_usual[model]))
+    models.first[model] = models.first_record[model] = models.first_usual[model] = 0
     if models.block[model]:
         give_block(expected, 0, int(models.size[model]), int(models.block[model]))
         models.block[model] = 0

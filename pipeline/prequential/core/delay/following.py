@@ -222,7 +222,7 @@ def _update(expected: Expected, edges: Floats, events: Events, start: int, stop:
 
 @inner
 def _fade(faded: Floats, at: int, predicted: int, labels: int, bins: int, beyond: int) -> None:
-    """All of a model's counts become less; the levels between them stay. `beyond`: by stratum, behind them."""
+    """All of a model's counts become less, also those `beyond` its levels (by stratum); the levels stay."""
     levels = at + predicted * bins * (labels + 1) + predicted * labels * BUCKETS
     for place in range(at, levels):
         faded[place] *= FADING

@@ -11,16 +11,19 @@ from prequential.core.catalog.catalog import Catalog, Stream
 from prequential.core.compiled.kernel import Floats, grown
 from prequential.core.compiled.pool import find, insert, with_free_row
 from prequential.core.delay import expected as counters
-from prequential.core.delay import periods, records
+from prequential.core.delay import periods, records, usual
 from prequential.core.delay.accounts import Accounts
+from prequential.core.delay.calibrating import CONCEPT, EXPECTED, LABELLED, SCALE, WEIGHT, Look
+from prequential.core.delay.correcting import FEW
 from prequential.core.delay.expected import NUMBERS, RIGHT_WRONG, Expected, counters_of
-from prequential.core.delay.expecting import EXPECTED, FEW, LABELLED, SCALE, WEIGHT, Look, look
+from prequential.core.delay.expecting import look
 from prequential.core.delay.periods import PeriodState
 from prequential.core.measures.declaration import CLASSES, MATRIX, POSITIVE, PROBABILITIES, REASONS
 from prequential.core.measures.declaration import NUMBERS as OF_NUMBERS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.registry import INDEX, MEASURES, NAMES
 from prequential.core.measures.table import InMemory, measure_cells, measure_numbers
+from prequential.core.output.missing import miss
 from prequential.core.tables.outcomes import cell_of
 from prequential.core.tables.scores import (
     ABSOLUTE_ERRORS,
@@ -83,6 +86,8 @@ class Expectations:
         self._catalog, self._accounts = catalog, accounts
         #: By model what was said last of its newest period whose time is over, in this life of the process.
         self.newest: dict[int, Newest] = {}
+        #: By model and maturity the signals that were said last, in this life of the process.
+        self.signals: dict[int, dict[int, dict[str, float | None]]] = {}
 
     @property
     def _tables(self) -> Expected:
@@ -150,7 +155,7 @@ class Expectations:
     def _of_finals(
         self, stream: Stream, model: int, final: dict[int, PeriodState], clock: int, measured: Measured
     ) -> dict[int, Saying]:
-        """What is said of periods that are final now, but whose labels are a sample: that stays an estimate."""
+        """What is said of periods that are final now, of labels that are a sample: it stays an estimate."""
         rows = counters.open_rows(self._tables, model)
         numbers = self._tables.pool.key[rows].tolist()
         if final.keys().isdisjoint(numbers):
@@ -223,21 +228,50 @@ class Expectations:
                 unknown = 1.0 - float(about[LABELLED]) / float(about[EXPECTED])
                 scale = abs(value) * (_LEAST_SCALE + max(0.0, unknown)) + _LEAST_SCALE**4
             said[name] = self._graded(
-                model, row, INDEX[name], maturity, first, value, scale,
+                stream, model, row, INDEX[name], maturity, first, value, scale,
                 so_far.get(name, np.nan), float(about[WEIGHT]),
             )  # fmt: skip
+        signals = self._signals(model, row, maturity, about) if first and maturity >= 0 else None
         predictions = state.predictions
         if maturity >= 0 and (model not in self.newest or state.start >= self.newest[model].start):
             self.newest[model] = Newest(state.start, said)
-        return Saying(maturity, {
+        message: dict[str, Any] = {
             "labelled_share": state.labelled / predictions if predictions else 0.0,
             "predictions": predictions,
             "measures": said, "undefined": undefined, "correction": float(about[WEIGHT]),
-        })  # fmt: skip
+        }  # fmt: skip
+        if signals is not None:
+            message["signals"] = signals
+            self.signals.setdefault(model, {})[maturity] = signals
+        return Saying(maturity, message)
+
+    def _signals(self, model: int, period: int, maturity: int, about: Any) -> dict[str, float | None]:
+        """How unusual a period is that has this maturity for the first time: it counts as one from now on."""
+        models, found = self._tables.models, dict[str, float | None]()
+        learned = models.since[model] + models.horizon[model]
+        for signal, name in enumerate(usual.SIGNALS):
+            value, found[name] = float(about[CONCEPT + signal]), None
+            if isfinite(value) and self._tables.pool.key[period] * models.width[model] >= learned:
+                row = self._usual(model, signal)
+                found[name] = usual.see(self._tables.usual, row, maturity, value)
+        return found
+
+    def _usual(self, model: int, signal: int) -> int:
+        """The row of what a signal usually is, which begins if there is none."""
+        expected = self._tables
+        row = find(expected.usual_pool, model, signal)
+        if not row:
+            pool = with_free_row(expected.usual_pool)
+            self._accounts.expected = expected = expected._replace(
+                usual_pool=pool, usual=grown(expected.usual, len(pool.owner))
+            )
+            row = insert(pool, expected.models.first_usual, model, signal)
+            usual.begin(expected.usual, row)
+        return row
 
     def _graded(
-        self, model: int, row: int, measure: int, maturity: int, first: bool, value: float, scale: float,
-        so_far: float, weight: float,
+        self, stream: Stream, model: int, row: int, measure: int, maturity: int, first: bool, value: float,
+        scale: float, so_far: float, weight: float,
     ) -> dict[str, Any]:  # fmt: skip
         """A value with its interval and record, if there are enough finals at this maturity."""
         if maturity < 0:
@@ -253,10 +287,14 @@ class Expectations:
             return {"value": value, "record": None}
         one = MEASURES[NAMES[measure]]
         errors = {name: None if error != error else error for name, error in grade._asdict().items()}
-        return {
+        found: dict[str, Any] = {
             "value": value, "interval": [max(one.low, value - half), min(one.high, value + half)],
             "level": records.LEVEL, "record": errors,
         }  # fmt: skip
+        objective = stream.config.objective
+        if objective is not None and one.name in objective.bounds:
+            found["miss"] = miss(one, objective.bounds[one.name], objective.tolerance, value, half)
+        return found
 
     def _said(self, period: int, measure: int) -> int:
         """The row of what was said of a period's measure."""

@@ -67,6 +67,7 @@ class Reporter:
         for row in rows:
             self.of_estimators.forget(row)
             self.expectations.newest.pop(row, None)
+            self.expectations.signals.pop(row, None)
 
     # ---- metrics
 
