@@ -14,7 +14,7 @@ SURPRISE = 9.0
 #: How fast the level's noise is learned from finals, and the least of it.
 _LEARNING, _LEAST_NOISE = 0.05, 1e-7
 
-#: Of sampled labels the noise is at least this share of a final correction's doubt, so that a period counts at
+#: Of sampled labels the noise is at least this share of a final correction's doubt: so a period counts at
 #: least 0.2 of all (0.2²/0.8). Their doubt hides it: what they say beyond this much of it is learned.
 _LEAST_OF_DOUBT, _DOUBTED = 0.05, 1.25
 

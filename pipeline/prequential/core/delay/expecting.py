@@ -138,9 +138,9 @@ def _expect(
                 delta, doubt = 0.0, 1.0
             else:
                 doubt += chance / labelled
-                if k == (j if predicted == labels else labels - 1):
-                    gap += delta
-                    by_chance += doubt + chance
+            if labelled >= FEW and k == (j if predicted == labels else labels - 1):
+                gap += delta
+                by_chance += doubt + chance
             if model.closing:
                 if labelled >= FEW:
                     learn(faded, level, delta, doubt, chance, False)
