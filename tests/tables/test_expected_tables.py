@@ -305,10 +305,16 @@ class Plain:
         before = {one: self.past(*one) for one in strata_of if now[one] or self.past(*one)}
         total = sum(count + 0.5 for count in before.values())
         wanted = {one: sum(now.values()) * (count + 0.5) / total for one, count in before.items()}
-        squares = sum((now[one] - count) ** 2 / count for one, count in wanted.items())
+        common = [one for one, count in wanted.items() if count >= 5]
+        squares = sum((now[one] - wanted[one]) ** 2 / wanted[one] for one in common)
+        if len(common) < len(wanted):
+            rare = sum(count for one, count in wanted.items() if count < 5)
+            off = sum(now[one] - count for one, count in wanted.items() if count < 5)
+            squares += off**2 / max(5, rare)
+        cells = len(common) + (len(common) < len(wanted))
         return (
             off / math.sqrt(variance) if variance > 1e-9 else math.nan,
-            math.sqrt(2 * squares) - math.sqrt(2 * len(before) - 3) if len(before) > 1 else math.nan,
+            math.sqrt(2 * squares) - math.sqrt(2 * cells - 3) if cells > 1 else math.nan,
         )
 
     def _beyond(self, j: int, matrix: Any, met: Any, coming: Any, m: Any, n: float, here: Any) -> Any:

@@ -113,10 +113,8 @@ class Sampled(Plain):
                     delta, s2 = 0.0, 1.0
                     if known:
                         delta = sum(w[b, y] * ((y == k) - m[j, b, k]) for b, y in w) * each / n
-                        s2 = max(
-                            sum(w2[b, y] * ((y == k) - m[j, b, k]) ** 2 for b, y in w2),
-                            sum(w2[b, y] * m[j, b, k] * (1 - m[j, b, k]) for b, y in w2),
-                        ) * (each / n) ** 2 * left  # fmt: skip
+                        s2 = sum(w2[b, y] * m[j, b, k] * (1 - m[j, b, k]) for b, y in w2)
+                        s2 *= (each / n) ** 2 * left
                         if k == self.right(j):
                             gap, chance = gap + delta, chance + s2 + v
                     mean_k, p, noise, last = levels[j, k]

@@ -12,6 +12,9 @@ from prequential.core.compiled.kernel import Ints32, inner
 from prequential.core.delay.calibrating import DELAYS, INPUTS, Look, Model, Scratch
 from prequential.core.delay.expected import SLOTS
 
+#: Strata with fewer predictions to come are one, which has at least that many (Cochran 1954).
+_FEW = 5.0
+
 #: The least variance of a number of labels that says whether they are slow.
 _LEAST_VARIANCE = 1e-9
 
@@ -61,21 +64,30 @@ def _inputs(model: Model, whole: Ints32, block: int) -> float:
     """
     predicted, labels, bins = model.predicted, model.labels, model.bins
     expired = model.at + predicted * bins * labels
-    n = past = strata = 0.0
+    n = past = strata = squares = 0.0
     for stratum in range(predicted * bins):
         before = _before(model, expired, stratum, labels)
         n += whole[block + stratum]
         if before > 0.0 or whole[block + stratum]:
             past += before + 0.5
-            strata += 1.0
-    if strata < 2.0 or n <= 0.0:
+    if n <= 0.0:
         return math.nan
-    squares = 0.0
+    rare = off = 0.0
     for stratum in range(predicted * bins):
         before = _before(model, expired, stratum, labels)
         if before > 0.0 or whole[block + stratum]:
             here = n * (before + 0.5) / past
-            squares += (whole[block + stratum] - here) * (whole[block + stratum] - here) / here
+            if here < _FEW:
+                rare += here
+                off += whole[block + stratum] - here
+            else:
+                strata += 1.0
+                squares += (whole[block + stratum] - here) * (whole[block + stratum] - here) / here
+    if rare > 0.0:
+        strata += 1.0
+        squares += off * off / max(rare, _FEW)
+    if strata < 2.0:
+        return math.nan
     return math.sqrt(2.0 * squares) - math.sqrt(2.0 * strata - 3.0)
 
 

@@ -60,7 +60,7 @@ def expect_sampled(
         each = of_class / total if total > 0.0 else 0.0
         for k in range(labels):
             level = model.levels + (j * labels + k) * LEVEL
-            calibrated = delta = doubt = least = chance = labelled_here = 0.0
+            calibrated = delta = doubt = chance = labelled_here = 0.0
             for b in range(bins):
                 m, here = scratch.shares[j, b, k], result.coming[i, j, b]
                 for y in range(labels):
@@ -69,15 +69,13 @@ def expect_sampled(
                     off = (1.0 if y == k else 0.0) - m
                     delta += periods.weights[weighted + place] * scratch.weights[j, y, 0] * each * off
                     squares = periods.weights[weighted + predicted * bins * labels + place]
-                    squared = squares * scratch.weights[j, y, 1] * each * each
-                    doubt += squared * off * off
-                    least += squared * m * (1.0 - m)
+                    # Not off²: periods with fewer errors than usual would seem the surer ones.
+                    doubt += squares * scratch.weights[j, y, 1] * each * each * m * (1.0 - m)
                 labelled_here += whole[met + (j * bins + b) * labels + k]
                 calibrated += here * m
                 chance += here * m * (1.0 - m)
             calibrated, delta, chance = calibrated / n, delta / n, chance / (n * n)
-            # Few labels that are all right don't say that there is no doubt.
-            doubt = max(doubt, least) / (n * n) * (coming / of_class if of_class > 0.0 else 0.0)
+            doubt = doubt / (n * n) * (coming / of_class if of_class > 0.0 else 0.0)
             known = labelled >= FEW and total > 0.0
             if not known:
                 delta, doubt = 0.0, 1.0
