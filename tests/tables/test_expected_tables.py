@@ -309,8 +309,8 @@ class Plain:
         squares = sum((now[one] - wanted[one]) ** 2 / wanted[one] for one in common)
         if len(common) < len(wanted):
             rare = sum(count for one, count in wanted.items() if count < 5)
-            off = sum(now[one] - count for one, count in wanted.items() if count < 5)
-            squares += off**2 / max(5, rare)
+            beyond = sum(now[one] - count for one, count in wanted.items() if count < 5)
+            squares += beyond**2 / max(5, rare)
         cells = len(common) + (len(common) < len(wanted))
         return (
             off / math.sqrt(variance) if variance > 1e-9 else math.nan,
