@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 from confluent_kafka import Consumer, Message, TopicPartition
+from prequential.settings.model import StreamConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import COMPARISONS, JOURNAL, METRICS
 from prequential.worker.journal import decode_entry
@@ -19,8 +20,12 @@ from prequential.worker.journal import decode_entry
 _WAIT = 0.05
 
 
+#: Messages are due after so many outcomes of a model, and at multiples of so many ms.
+_OUTCOMES, _EVERY = StreamConfig.emit_outcomes or 0, StreamConfig.emit_every or 0
+
+
 class Delay(NamedTuple):
-    """Of one label until the first metrics message that counts it (ms)."""
+    """Of a metrics message since it was due (ms)."""
 
     published: int  # … has a time: the producer's, or Kafka's where the topic has LogAppendTime
     seen: int  # … has come to a reader of committed messages
@@ -44,7 +49,8 @@ class Observer(threading.Thread):
 
     Delays are measured of the streams with the names `streams`, at the messages of the model `m-0`, stage
     `final`, estimator `all`: the n-th label of a stream is its n-th outcome, provided that all labels find
-    their predictions. `bytes` are those of keys and values.
+    their predictions. A message is due when the label has come that makes a thousand outcomes, or else at the
+    first multiple of ten seconds after the last label that it counts. `bytes` are those of keys and values.
     """
 
     def __init__(self, kafka: KafkaConfig, streams: set[str]) -> None:
@@ -115,7 +121,10 @@ class Observer(threading.Thread):
         count = said.outcomes - self._told[key]
         while len(self._labels[key]) < count and not self._end:
             self._read(labels, _WAIT)  # the message was faster
-        self._delays += (Delay(at - label, round(now - label)) for label in self._labels[key][:count])
+        if count > 0 and len(self._labels[key]) >= count:
+            last = self._labels[key][count - 1]
+            due = last if said.outcomes % _OUTCOMES == 0 else (last // _EVERY + 1) * _EVERY
+            self._delays.append(Delay(at - due, round(now - due)))
         del self._labels[key][:count]
         self._told[key] = said.outcomes
 

@@ -54,7 +54,7 @@ class Sample(NamedTuple):
     broker_cpu: float
     feeder_cpu: float
     messages: int  # so far: metrics and comparisons, as readers have seen them
-    labels: int  # whose delays became known in this second
+    told: int  # metrics messages whose delays became known in this second
     published_p50: float  # ms, NaN if there are none
     published_p99: float
     seen_p99: float

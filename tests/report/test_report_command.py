@@ -11,7 +11,7 @@ import pytest
 from boards import a_drift, alarm, comparison, incident, metrics
 from prequential.cli.main import main
 from prequential.dashboard.history import History
-from prequential.report import markdown, parse_condition
+from prequential.report import Promotion, markdown, parse_condition
 from prequential.settings.model import Config, Objective, StreamConfig
 from prequential.topics.errors import UsageError
 from prequential.watching.tail import Record
@@ -125,6 +125,74 @@ class TestConditions:
         assert said in str(raised.value)
 
 
+class TestPromotion:
+    def said(self, *records: Record, champion: str | None = None, config: Config | None = None) -> list[str]:
+        """Sentences, those against it first."""
+        answers = Promotion("tree", champion).check(history_of(*records, config=config))
+        marked = [("-" if one.failed else "+") + one.sentence for one in answers]
+        return sorted(marked, key=lambda one: one.startswith("+"))
+
+    def pair(self, lately: str, **more: Any) -> Record:
+        recent = {"verdict": lately, "since": None if lately == "undecided" else 1_300}
+        return comparison(**{"model": "nb", "against": "tree", "recent": recent, **more})
+
+    def test_a_challenger_that_is_better_now(self) -> None:
+        assert self.said(metrics(model="tree"), self.pair("b_better")) == [
+            "+elec2 / tree against nb, error: tree is better since about outcome 1,300 "
+            "(whole run -0.031 [-0.050, -0.012], 4,000 joint outcomes)"
+        ]
+
+    def test_undecided_or_worse(self) -> None:
+        for verdict, who in (("undecided", "nobody is better lately"), ("a_better", "nb is better since")):
+            (said,) = self.said(metrics(model="tree"), self.pair(verdict))
+            assert said.startswith(f"-elec2 / tree against nb, error: {who}")
+
+    def test_a_segment_or_another_loss_in_which_the_champion_is_better(self) -> None:
+        for more, where in (
+            ({"segment": "region=eu"}, "elec2 region=eu / tree against nb, error"),
+            ({"loss": "brier"}, "elec2 / tree against nb, brier"),
+        ):
+            worse = self.pair("a_better", **more)
+            said = self.said(metrics(model="tree"), self.pair("b_better"), worse)
+            assert said[0] == f"-{where}: nb is better"
+            assert len(said) == 2
+            undecided = self.pair("undecided", verdict="undecided", since=None, **more)
+            said = self.said(metrics(model="tree"), self.pair("b_better"), undecided)
+            assert [one[0] for one in said] == ["+"]
+
+    def test_only_the_champion_counts(self) -> None:
+        some = metrics(model="tree"), self.pair("b_better"), self.pair("a_better", model="old")
+        assert [one[0] for one in self.said(*some)] == ["-", "+"]
+        assert [one[0] for one in self.said(*some, champion="nb")] == ["+"]
+        config = Config(defaults=StreamConfig(champion="nb", compare="champion"))
+        assert [one[0] for one in self.said(*some, config=config)] == ["+"]
+        assert self.said(*some, champion="x") == [
+            "-elec2: tree and 'x' aren't compared by their final error"
+        ]
+
+    def test_a_baseline_is_no_champion_unless_it_is_named(self) -> None:
+        some = metrics(model="tree"), self.pair("b_better", model="@persistent")
+        assert self.said(*some) == ["-elec2: tree and another model aren't compared by their final error"]
+        assert [one[0] for one in self.said(*some, champion="@persistent")] == ["+"]
+
+    def test_a_model_that_is_not_there(self) -> None:
+        assert self.said(metrics(model="nb")) == ["-no message is about a model 'tree'"]
+
+    def test_exit_status_and_sentences(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        read = ["report", str(files / "metrics.jsonl"), "--comparisons", str(files / "comparisons.jsonl")]
+        assert main([*read, "--promote", "tree"]) == 1
+        said = capsys.readouterr().err
+        assert said.startswith("promote tree: no\n  no: elec2 / tree against nb, error: nobody is better")
+        better = self.pair("b_better").value or b""
+        (files / "comparisons.jsonl").write_bytes(better + b"\n")
+        assert main([*read, "--promote", "tree", "--champion", "nb"]) == 0
+        assert capsys.readouterr().err.startswith("promote tree: yes\n  elec2 / tree against nb, error: tree")
+        assert main([*read[:2], "--promote", "tree"]) == 2
+        assert "--promote 'tree': expected --comparisons FILE" in capsys.readouterr().err
+        assert main([*read, "--markdown", "-", "--champion", "nb"]) == 2
+        assert "--champion 'nb': expected --promote MODEL" in capsys.readouterr().err
+
+
 class TestMarkdown:
     def test_conditions_models_pairs_alarms_and_incidents(self) -> None:
         config = Config(defaults=StreamConfig(objective=Objective({"accuracy": 0.9})))
@@ -201,7 +269,7 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("words", "status", "said"),
         [
-            (["metrics.jsonl"], 2, "expected --out, --markdown or --fail-if"),
+            (["metrics.jsonl"], 2, "expected --out, --markdown, --fail-if or --promote"),
             (["none.jsonl", "--out", "x.html"], 2, "can't read 'none.jsonl': No such file or directory"),
             (["alarms.jsonl.gz", "--out", "x.html"], 1, "no metrics message in alarms.jsonl.gz"),
             (["wrong.jsonl", "--out", "x.html"], 1, "wrong.jsonl, line 2: "),

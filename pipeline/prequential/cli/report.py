@@ -11,7 +11,7 @@ from prequential.cli.common import add_kafka_options, load, open_input, open_out
 from prequential.dashboard.history import History
 from prequential.dashboard.sources import records_of
 from prequential.replay.sources import lines_of
-from prequential.report import Challenge, Condition, Report, markdown, parse_condition
+from prequential.report import Challenge, Condition, Promotion, Report, markdown, parse_condition
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.reasons import printable
 
@@ -24,7 +24,8 @@ def add_parser(subparsers: Any) -> None:
         description="Write the dashboard's pages over the messages of a replay as one HTML file below 2 MB, "
         "which needs no server and no network; and tables as Markdown. With --fail-if the exit status is 1 "
         "if a condition holds, or can't be told: MEASURE [SELECTORS] SIGN NUMBER. Without selectors it is "
-        "about each model (but baselines) as a whole, its stage `final`, over all history.",
+        "about each model (but baselines) as a whole, its stage `final`, over all history. With --promote it "
+        "is 1 if the model may not replace the champion.",
     )
     add_kafka_options(parser)
     parser.add_argument("metrics", nargs="+", metavar="METRICS", help="metrics messages (JSON lines, .gz, -)")
@@ -40,6 +41,16 @@ def add_parser(subparsers: Any) -> None:
         metavar="CONDITION",
         help='e.g. "accuracy < 0.9", "kappa[model=nb,stage=initial,estimator=window:1000] < 0.5", '
         '"error[segment=country=*] > 0.2", "alarms > 0", "tree not better"; several may be given',
+    )
+    parser.add_argument(
+        "--promote",
+        metavar="MODEL",
+        help="say whether this model may replace the champion, and why: exit status 1 if it may not",
+    )
+    parser.add_argument(
+        "--champion",
+        metavar="MODEL",
+        help="what it would replace (default: the stream's champion, or each other model without one)",
     )
     parser.add_argument("--title", default="", help="what it is about (default: the names of the files)")
     parser.set_defaults(run=run)
@@ -64,8 +75,12 @@ def _check_counted(
 def run(args: argparse.Namespace) -> int:
     """Write what was asked for; 1 if a condition holds."""
     conditions = [parse_condition(text) for text in args.fail_if]
-    if args.out is None and args.markdown is None and not conditions:
-        raise UsageError("expected --out, --markdown or --fail-if")
+    if args.out is None and args.markdown is None and args.promote is None and not conditions:
+        raise UsageError("expected --out, --markdown, --fail-if or --promote")
+    if args.promote is not None and args.comparisons is None:
+        raise UsageError(f"--promote {args.promote!r}: expected --comparisons FILE, which say who is better")
+    if args.champion is not None and args.promote is None:
+        raise UsageError(f"--champion {args.champion!r}: expected --promote MODEL with it")
     paths = [*args.metrics, *(path for path in (args.comparisons, args.alarms, args.incidents) if path)]
     if paths.count("-") > 1:
         raise UsageError("standard input (-) can be only one of the files")
@@ -95,4 +110,16 @@ def run(args: argparse.Namespace) -> int:
             if answer.failed:
                 failed = True
                 print(f"prequential: {printable(answer.sentence)}: fails {condition.text}", file=sys.stderr)
+    if args.promote is not None:
+        failed |= _promotion(Promotion(args.promote, args.champion), history)
     return int(failed)
+
+
+def _promotion(promotion: Promotion, history: History) -> bool:
+    """Print what is said of it; returns whether it fails."""
+    answers = promotion.check(history)
+    failed = any(answer.failed for answer in answers)
+    print(f"promote {printable(promotion.model)}: {'no' if failed else 'yes'}", file=sys.stderr)
+    for answer in sorted(answers, key=lambda answer: not answer.failed):
+        print(f"  {'no: ' if answer.failed else ''}{printable(answer.sentence)}", file=sys.stderr)
+    return failed

@@ -19,6 +19,11 @@ from prequential.settings.model import Config
 
 _NOTICE = "compiling the engine's loops, once for this machine and version: half a minute on two cores"
 
+_NOT_KEPT = (
+    "compiling the engine's loops, which takes a minute of each start: there is no place to keep them "
+    "(NUMBA_CACHE_DIR can name one)"
+)
+
 #: Detectors whose loops this process has, with all others; None before it has any.
 _present: set[str] | None = None
 
@@ -51,6 +56,7 @@ def compile_loops(
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return
     from numba.core import event  # slow to import: only where loops are used
+    from prequential.core.compiled.loopcache import LoopCache
     from prequential.core.warmup import detectors_of, warm_up
 
     global _present
@@ -66,6 +72,9 @@ def compile_loops(
         def on_start(self, event: Any) -> None:
             if not self.came:
                 self.came = True
+                if LoopCache.warned:
+                    tell(_NOT_KEPT)
+                    return
                 tell(_NOTICE)
                 with meanwhile():
                     _compile_elsewhere(needed)

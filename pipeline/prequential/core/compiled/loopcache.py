@@ -100,8 +100,22 @@ class OfUser(_Stamped, caching.UserWideCacheLocator):
     """In the user's cache directory."""
 
 
+class Nowhere(BesideSources):
+    """Where nothing can be written, and loops came with the package: what isn't among these isn't kept."""
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> Any:
+        """A locator, if there are such loops."""
+        return None if shipped_target() is None else cls(py_func, py_file)  # type: ignore[no-untyped-call]
+
+    def ensure_cache_path(self) -> None:
+        """There is no folder to make."""
+
+
 #: As numba's setting has them.
-LOCATORS = ",".join(f"{one.__module__}.{one.__name__}" for one in (GivenFolder, BesideSources, OfUser))
+LOCATORS = ",".join(
+    f"{one.__module__}.{one.__name__}" for one in (GivenFolder, BesideSources, OfUser, Nowhere)
+)
 
 
 class _Files(caching.IndexDataCacheFile):

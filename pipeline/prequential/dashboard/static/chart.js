@@ -223,7 +223,7 @@ function spread(plot, state) {
     }
   }
   const air = 0.08 * (high - low) || 0.05 * Math.abs(high) || 0.5;
-  return [low - air, high + air];
+  return [low >= 0 ? Math.max(0, low - air) : low - air, high + air]; // nothing is below 0 where no value is
 }
 
 // Lines of reference, marks, and the names of lines at their ends.

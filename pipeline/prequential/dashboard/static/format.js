@@ -20,7 +20,7 @@ function trimmed(value) {
 
 export function count(value) {
   if (value === null || value === undefined) return "–";
-  return value < 1e6 ? Math.round(value).toLocaleString("en") : number(value);
+  return value < 1e6 ? (Math.round(value) || 0).toLocaleString("en") : number(value); // no "-0"
 }
 
 export function counted(value, what) {
