@@ -251,8 +251,8 @@ class Expectations:
         learned = models.since[model] + models.horizon[model]
         for signal, name in enumerate(usual.SIGNALS):
             value, found[name] = float(about[CONCEPT + signal]), None
+            row = self._usual(model, signal)
             if isfinite(value) and self._tables.pool.key[period] * models.width[model] >= learned:
-                row = self._usual(model, signal)
                 found[name] = usual.see(self._tables.usual, row, maturity, value)
         return found
 
