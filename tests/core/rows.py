@@ -167,6 +167,9 @@ class _Names:
     def _expected_record(self, _: Table) -> Rows:
         return self._owned(self._state.accounts.expected.record_pool, self._entities)
 
+    def _expected_usual(self, _: Table) -> Rows:
+        return self._owned(self._state.accounts.expected.usual_pool, self._entities)
+
     def _expected_of_model(self, _: Table) -> Iterator[tuple[tuple[Any, ...], int]]:
         models = self._state.accounts.expected.models
         for name, row in self._entities.items():

@@ -8,14 +8,18 @@ from typing import Any
 import msgspec
 import pytest
 from helpers import metrics_of
-from oracle_cases import lab, pred
+from oracle_cases import inst, lab, pred
 from prequential.core.compiled.pool import find
+from prequential.core.delay.calibrating import EXPECTED, SCALE, WAITING
 from prequential.core.delay.expected import open_rows
-from prequential.core.delay.expecting import EXPECTED, SCALE, WAITING, look
+from prequential.core.delay.expecting import look
 from prequential.core.delay.records import graded, maturity_of
-from prequential.core.measures.registry import INDEX
+from prequential.core.measures.registry import INDEX, MEASURES
+from prequential.core.output.missing import miss
 from prequential.replay.summary import Account
 from prequential.replay.text import expected_lines
+from prequential.settings.model import Objective
+from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Metrics
 from prequential.wording.expected import period_in_words
 from prequential.worker import expecting
@@ -72,13 +76,83 @@ def test_provisional_messages_say_what_is_expected_and_final_ones_do_not() -> No
     assert len({one.id for one in found}) == len(found)
 
 
+def sampled(start: int, stop: int) -> list[Any]:
+    """As `records`, but one in four instances gets no label, and all say how probable one is."""
+    found = [one for one in records(start, stop) if one[0] != "labels" or int(one[1]["instance_id"]) % 4]
+    instances = [inst(i, 1_000 + 100 * i, label_propensity=0.75) for i in range(start, stop)]
+    return sorted(found + instances, key=lambda one: (one[2], KINDS.index(one[0])))
+
+
+WEIGHTED = PERIOD | {"measures": ("accuracy", "ipw_accuracy", "log_loss")}
+
+
+def test_of_a_sample_also_the_final_message_says_what_is_expected_of_all() -> None:
+    found = periods_of(Lives(**WEIGHTED).go(*sampled(0, 400)))
+    finals = {one.period["start"]: one for one in found if one.period["status"] == "final"}  # type: ignore[index]
+    assert len(finals) > 25
+    intervals = 0
+    for one in finals.values():
+        # Only the horizon says that no more labels come.
+        assert one.period["labelled"] < 9  # type: ignore[index]
+        said: Any = one.expected
+        assert said["predictions"] == 10
+        assert set(said["measures"]) == {"accuracy"}
+        assert said["undefined"] == {"ipw_accuracy": "not_estimated", "log_loss": "not_estimated"}
+        assert "ipw_accuracy" in one.measures
+        intervals += "interval" in said["measures"]["accuracy"]
+    assert intervals >= 3
+
+
+def test_a_whole_period_has_signals_once_at_each_maturity() -> None:
+    for records_of, settings in ((records, PERIOD), (sampled, WEIGHTED)):
+        found = periods_of(Lives(**settings).go(*records_of(0, 500)))
+        said: list[Any] = [one.expected for one in found if one.expected is not msgspec.UNSET]
+        signals = [one["signals"] for one in said if "signals" in one]
+        assert 80 < len(signals) < len(said)
+        assert all(list(one) == ["concept", "delays", "inputs"] for one in signals)
+        for name in ("delays", "inputs"):
+            values = [one[name] for one in signals]
+            assert values[0] is None
+            assert sum(value is not None for value in values) >= 10
+
+
+def test_an_objective_is_missed_with_a_probability() -> None:
+    objective = Objective({"accuracy": 0.8, "kappa": 0.9}, tolerance=0.05)
+    found = periods_of(Lives(**PERIOD, objective=objective).go(*records(0, 400)))
+    chances = []
+    for one in found:
+        for name, own in one.expected["measures"].items() if one.expected is not msgspec.UNSET else ():
+            assert ("miss" in own) == (name in objective.bounds and "interval" in own)
+            if "miss" in own:
+                low = own["interval"][0]
+                assert 0 <= own["miss"] <= 1
+                # Half of the interval's misses are on the bad side.
+                assert (own["miss"] < 0.051) == (low >= objective.bounds[name] - 0.05) or low < 0.001
+                chances.append(own["miss"])
+    assert min(chances) < 0.5 < max(chances)
+
+
+@pytest.mark.parametrize(("measure", "value", "wanted"), [
+    ("accuracy", 0.8, 0.5), ("accuracy", 0.85, 0.05), ("error", 0.8, 0.5), ("error", 0.85, 0.95),
+    ("bias", 0.85, 0.95), ("bias", -0.85, 0.95), ("bias", 0.0, 0.0),
+])  # fmt: skip
+def test_the_probability_is_a_normal_tail(measure: str, value: float, wanted: float) -> None:
+    bound, tolerance = (0.85, 0.05) if measure == "accuracy" else (0.75, 0.05)
+    assert miss(MEASURES[measure], bound, tolerance, value, 0.05) == pytest.approx(wanted, abs=1e-6)
+    exact = float(value < 0.8) if measure == "accuracy" else float(abs(value) > bound + tolerance)
+    assert miss(MEASURES[measure], bound, tolerance, value, 0.0) == exact or wanted == 0.5
+
+
 def test_series_are_those_of_the_newest_whole_period() -> None:
-    lives = Lives(**PERIOD)
-    lives.go(*records(0, 300))
+    lives = Lives(**PERIOD, objective=Objective({"accuracy": 0.5}))
+    lives.go(*records(0, 400)[:-8])
     families = {name: _Kept() for name, _, _ in expecting.FAMILIES}
     shard = lives.shard
     expecting.add(families, shard.catalog, shard.emission.reporter, [0])  # type: ignore[arg-type]
     assert any('measure="accuracy"' in one for one in families["expected"].labels)
+    assert len(families["expected_miss"].labels) == 1
+    signals = families["expected_signal"].labels
+    assert [one.rpartition("signal=")[2] for one in signals] == ['"concept"', '"delays"', '"inputs"']
     assert len(families["expected_low"].labels) == len(families["expected_coverage"].labels)
 
 
@@ -159,7 +233,9 @@ def test_it_can_be_left_out() -> None:
     assert all(one.expected is msgspec.UNSET for one in found)
 
 
-@pytest.mark.parametrize("changed", [{"label_horizon": 5_000}, {"measures": ("accuracy",)}])
+@pytest.mark.parametrize("changed", [
+    {"label_horizon": 5_000}, {"measures": ("accuracy",)}, {"measures": ("accuracy", "log_loss", "ipw_n")}
+])  # fmt: skip
 def test_counters_that_do_not_fit_begin_with_the_next_period(changed: dict[str, Any]) -> None:
     lives = Lives(**PERIOD)
     lives.go(*records(0, 100))
@@ -169,10 +245,11 @@ def test_counters_that_do_not_fit_begin_with_the_next_period(changed: dict[str, 
     assert min(one.period["start"] for one in said) == 12_000  # type: ignore[index]
 
 
-def test_the_same_configuration_goes_on() -> None:
-    whole, cut = Lives(**PERIOD), Lives(**PERIOD)
-    wanted = periods_of(whole.go(*records(0, 100))) + periods_of(whole.go(*records(100, 200)))
-    found = periods_of(cut.go(*records(0, 100)))
-    cut.next(**PERIOD)
+@pytest.mark.parametrize(("records_of", "settings"), [(records, PERIOD), (sampled, WEIGHTED)])
+def test_the_same_configuration_goes_on(records_of: Any, settings: dict[str, Any]) -> None:
+    whole, cut = Lives(**settings), Lives(**settings)
+    wanted = periods_of(whole.go(*records_of(0, 300))) + periods_of(whole.go(*records_of(300, 400)))
+    found = periods_of(cut.go(*records_of(0, 300)))
+    cut.next(**settings)
     assert cut.missing == []
-    assert found + periods_of(cut.go(*records(100, 200))) == wanted
+    assert found + periods_of(cut.go(*records_of(300, 400))) == wanted

@@ -115,6 +115,9 @@ OWN: dict[str, tuple[str, ...]] = {
     "prequential_ingest_records_total": ("topic",),
     "prequential_ingest_unlabelled_total": ("topic",),
     "ALERTS": ("alertname", "alertstate"),
+    # Of periods, when enough of them are final (`tests/core/test_expected_messages.py`).
+    "prequential_expected_miss": (*_MODEL, "measure"),
+    "prequential_expected_signal": (*_MODEL, "signal"),
 }
 
 #: A label of every kind, as in the dashboard's default choice.

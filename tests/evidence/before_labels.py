@@ -20,7 +20,7 @@ from prequential.core.input.merge import Batch
 from prequential.core.shard import Shard
 from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import Decoded
-from prequential.topics.messages import Label, Prediction
+from prequential.topics.messages import Instance, Label, Prediction
 from prequential.topics.outputs import Metrics, decoded
 
 HOUR, DAY = 3_600_000, 86_400_000
@@ -89,20 +89,32 @@ def world(kind: str, days: int, each: int, seed: int) -> World:
 
 def run(kind: str, seed: int, days: int = 120, each: int = EACH, *, given: bool = True) -> list[Said]:
     """What is said of each day in a world; `given`: whether predictions come with probabilities."""
+    return _graded(messages_of(world(kind, days, each, seed), days, given=given))
+
+
+def messages_of(
+    of: World, days: int, *, measures: tuple[str, ...] = ("accuracy",), given: bool = True, period: int = DAY,
+    propensity: Any = None,
+) -> list[tuple[int, Metrics]]:  # fmt: skip
+    """All messages about a world's model, with the clock of which they know; `propensity`: of labels."""
     messages: list[tuple[int, Metrics]] = []
-    for end, shard in hours(world(kind, days, each, seed), days, given=given):
+    each_hour = hours(of, days, measures=measures, given=given, period=period, propensity=propensity)
+    for end, shard in each_hour:
         # They are due at the first record of the hour, and know of those before.
         outputs, _ = shard.flush()
         messages += [(end - HOUR - 1, one) for one in map(decoded, outputs) if isinstance(one, Metrics)]
-    return _graded(messages)
+    return messages
 
 
-def hours(lived: World, days: int, *, given: bool) -> Iterator[tuple[int, Shard]]:
+def hours(
+    of: World, days: int, *, measures: tuple[str, ...] = ("accuracy",), given: bool = True, period: int = DAY,
+    propensity: Any = None,
+) -> Iterator[tuple[int, Shard]]:  # fmt: skip
     """A shard behind each hour of a world, with the hour's end; it isn't flushed."""
-    ts, score, label, delay = lived
+    ts, score, label, delay = of
     stream = StreamConfig(
-        estimators=("all",), measures=("accuracy",), stages=("final",), detectors=(), compare="off",
-        period=DAY, label_horizon=HORIZON * DAY, emit_outcomes=None, emit_every=HOUR,
+        estimators=("all",), measures=measures, stages=("final",), detectors=(), compare="off",
+        period=period, label_horizon=HORIZON * DAY, emit_outcomes=None, emit_every=HOUR,
     )  # fmt: skip
     shard = Shard(Config(defaults=stream))
     made, came = (ts * DAY).astype(np.int64), ((ts + delay) * DAY)
@@ -117,11 +129,17 @@ def hours(lived: World, days: int, *, given: bool) -> Iterator[tuple[int, Shard]
             labels.append(order[label_at])
             label_at += 1
         own = range(first, until)
+        if propensity is not None:
+            _add(shard, 0, [(int(made[i]), _instance(i, int(made[i]), propensity[i])) for i in own])
         _add(shard, 1, [(int(made[i]), _prediction(i, score[i], int(made[i]), given)) for i in own])
         _add(shard, 2, [(int(came[i]), Label("s", str(i), int(label[i]), int(came[i]))) for i in labels])
         first = until
         shard.advance([end] * 3, 10**9)
         yield end, shard
+
+
+def _instance(i: int, ts: int, propensity: float) -> Instance:
+    return Instance("s", str(i), ts, label_propensity=float(propensity))
 
 
 def _prediction(i: int, p: float, ts: int, given: bool) -> Prediction:

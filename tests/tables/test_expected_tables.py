@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -57,10 +58,11 @@ def events_of(seed: int, rows: int, classes: int) -> tuple[Events, list[int]]:
     return events, clocks
 
 
-def begun(classes: int) -> Expected:
+def begun(classes: int, *, sampled: bool = False) -> Expected:
     tables, _ = with_model(
-        new_expected(), 0, WIDTH, horizon=HORIZON, settle=0, numbers=not classes, binned=True, scored=True
-    )
+        new_expected(), 0, WIDTH, horizon=HORIZON, settle=0, numbers=not classes, binned=True, scored=True,
+        sampled=sampled,
+    )  # fmt: skip
     return tables
 
 
@@ -150,35 +152,13 @@ class Plain:
         return below, sum(counts.values())
 
     def expect(self, numbers: list[int], clock: int, closing: bool = False) -> dict[int, Any]:
-        """By period the expected matrix, the weight, and the scale."""
+        """By period the expected matrix, the weight, the scale, and deviations."""
         rows, size, strata = range(self.rows), range(self.size), range(11)
-        m, e = {}, {}
-        self.d_all: Counter[int] = Counter()
-        for (_, _, a), count in self.d.items():
-            self.d_all[a] += count
-        for j in rows:
-            by_label = [sum(self.c[j, b, k] for b in strata) for k in size]
-            gone, every = sum(self.x[j, b] for b in strata), sum(by_label)
-            for b in strata:
-                n = sum(self.c[j, b, k] for k in size)
-                e[j, b] = (self.x[j, b] + gone / (gone + every + 1)) / (self.x[j, b] + n + 1)
-                for k in size:
-                    of_class = (by_label[k] + 1 / self.size) / (every + 1)
-                    m[j, b, k] = (self.c[j, b, k] + of_class) / (n + 1)
+        m, e = self.calibrated()
         levels = {cell: list(level) for cell, level in self.levels.items()}
         found = {}
         for number in numbers:
-            own = self.periods[number]
-            f = {}
-            for slot in range(8):
-                start = number * WIDTH
-                old = max(0, clock - start - WIDTH * slot // 8)
-                new = max(0, clock - start - WIDTH * (slot + 1) // 8)
-                # `WIDTH * (slot + 1) // 8` is rounded down.
-                ages = [(new + (old - new) * (part + 0.5) / 4) / HORIZON for part in range(4)]
-                for j in rows:
-                    for k in size:
-                        f[slot, j, k] = sum(self.arrived(j, k, age) for age in ages) / 4
+            own, f = self.periods[number], self.arrived_by_slot(number, clock)
             met = {
                 (j, b, k): sum(own["met", j, b, slot, k] for slot in range(8))
                 for j in rows for b in strata for k in size
@@ -207,7 +187,7 @@ class Plain:
             n = labelled + sum(coming.values())
             if n <= 0:
                 continue
-            matrix, weight, variance = {}, 0.0, 0.0
+            matrix, weight, variance, gap, chance = {}, 0.0, 0.0, 0.0, 0.0
             for j in rows:
                 inverse, doubted = {}, {}
                 for y in size:
@@ -233,6 +213,8 @@ class Plain:
                         delta, s2 = 0.0, 1.0
                     else:
                         s2 += v / labelled
+                    if labelled >= 5 and k == self.right(j):
+                        gap, chance = gap + delta, chance + s2 + v
                     mean, p, noise, last = levels[j, k]
                     off = delta - mean
                     p += noise
@@ -249,10 +231,92 @@ class Plain:
                         noise = 0.95 * noise + 0.05 * max((delta - last) ** 2 / 2 - v, 1e-7)
                     levels[j, k] = [mean + gain * off, p * (1 - gain), noise, delta if closing else last]
                 matrix |= self._beyond(j, matrix, met, coming, m, n, here)
-            found[number] = matrix, weight, math.sqrt(variance + 1e-7)
+            concept = gap / math.sqrt(chance) if chance else math.nan
+            found[number] = (
+                matrix, weight, math.sqrt(variance + 1e-7), (concept, *self.deviations(number, m, e, f))
+            )  # fmt: skip
         if closing:
             self.levels = levels
         return found
+
+    def right(self, j: int) -> int:
+        """The label that is right where j is predicted."""
+        return j if self.rows == self.size else 1
+
+    def calibrated(self) -> tuple[Any, Any]:
+        """m(j, b, k) and e(j, b)."""
+        rows, size, strata = range(self.rows), range(self.size), range(11)
+        m, e = {}, {}
+        self.d_all: Counter[int] = Counter()
+        for (_, _, a), count in self.d.items():
+            self.d_all[a] += count
+        for j in rows:
+            by_label = [sum(self.c[j, b, k] for b in strata) for k in size]
+            gone = sum(self.x[j, b] for b in strata)
+            by_label = [count * self.worth(j, strata) for count in by_label]
+            every = sum(by_label)
+            for b in strata:
+                worth = self.worth(j, [b])
+                n = sum(self.c[j, b, k] for k in size) * worth
+                e[j, b] = (self.x[j, b] + gone / (gone + every + 1)) / (self.x[j, b] + n + 1)
+                for k in size:
+                    of_class = (by_label[k] + 1 / self.size) / (every + 1)
+                    m[j, b, k] = (self.c[j, b, k] * worth + of_class) / (n + 1)
+        return m, e
+
+    def worth(self, j: int, strata: Iterable[int]) -> float:
+        """How many labels a weight of 1 is worth in these strata."""
+        return 1.0
+
+    def arrived_by_slot(self, number: int, clock: int) -> Any:
+        """F(slot, j, k): means over ages of a period's slots."""
+        f = {}
+        for slot in range(8):
+            start = number * WIDTH
+            old = max(0, clock - start - WIDTH * slot // 8)
+            new = max(0, clock - start - WIDTH * (slot + 1) // 8)
+            # `WIDTH * (slot + 1) // 8` is rounded down.
+            ages = [(new + (old - new) * (part + 0.5) / 4) / HORIZON for part in range(4)]
+            for j in range(self.rows):
+                for k in range(self.size):
+                    f[slot, j, k] = sum(self.arrived(j, k, age) for age in ages) / 4
+        return f
+
+    def past(self, j: int, b: int) -> float:
+        """Predictions of a stratum before."""
+        return sum(self.c[j, b, k] for k in range(self.size)) + self.x[j, b]
+
+    def deviations(self, number: int, m: Any, e: Any, f: Any) -> tuple[float, float]:
+        """Delays and inputs."""
+        own, strata, size = self.periods[number], range(11), range(self.size)
+        every = [(j, b, slot) for j in range(self.rows) for b in strata for slot in range(8)]
+        off = sum(own["met", j, b, slot, k] for j, b, slot in every for k in size)
+        variance = 0.0
+        for j in range(self.rows):
+            made = {b: sum(own["made", j, b, slot] for slot in range(8)) for b in strata}
+            for slot in range(8):
+                here = sum(own["made", j, b, slot] for b in strata)
+                p = sum(
+                    made[b] * (1 - e[j, b]) * m[j, b, k] * min(1, f[slot, j, k]) for b in strata for k in size
+                ) / (sum(made.values()) or 1)
+                off -= here * p
+                variance += here * p * (1 - p)
+        strata_of = {(j, b) for j, b, _ in every}
+        now = {one: sum(own[("made", *one, slot)] for slot in range(8)) for one in strata_of}
+        before = {one: self.past(*one) for one in strata_of if now[one] or self.past(*one)}
+        total = sum(count + 0.5 for count in before.values())
+        wanted = {one: sum(now.values()) * (count + 0.5) / total for one, count in before.items()}
+        common = [one for one, count in wanted.items() if count >= 5]
+        squares = sum((now[one] - wanted[one]) ** 2 / wanted[one] for one in common)
+        if len(common) < len(wanted):
+            rare = sum(count for one, count in wanted.items() if count < 5)
+            beyond = sum(now[one] - count for one, count in wanted.items() if count < 5)
+            squares += beyond**2 / max(5, rare)
+        cells = len(common) + (len(common) < len(wanted))
+        return (
+            off / math.sqrt(variance) if variance > 1e-9 else math.nan,
+            math.sqrt(2 * squares) - math.sqrt(2 * cells - 3) if cells > 1 else math.nan,
+        )
 
     def _beyond(self, j: int, matrix: Any, met: Any, coming: Any, m: Any, n: float, here: Any) -> Any:
         """The outcomes, and what is expected beyond them, as much as will come."""
@@ -277,12 +341,13 @@ def assert_expects(plain: Plain, tables: Expected, clock: int) -> int:
         if number not in wanted:
             assert not found.cells[place].any()
             continue
-        matrix, weight, scale = wanted[number]
+        matrix, weight, scale, deviations = wanted[number]
         for (j, k), cell in matrix.items():
             assert found.cells[place, j, k] == pytest.approx(cell, rel=1e-9, abs=1e-9)
         assert found.about[place, 3] == pytest.approx(weight, rel=1e-9)
         assert found.about[place, 4] == pytest.approx(scale, rel=1e-9)
-    assert_waits(plain, tables, clock, {number: matrix for number, (matrix, _, _) in wanted.items()})
+        assert found.about[place, 5:].tolist() == pytest.approx(deviations, rel=1e-7, abs=1e-7, nan_ok=True)
+    assert_waits(plain, tables, clock, {number: one[0] for number, one in wanted.items()})
     return len(wanted)
 
 
@@ -375,7 +440,7 @@ def test_a_record_is_that_of_the_last_fifty() -> None:
         if record is not None and i <= 50:
             assert record.mean_error == pytest.approx(np.mean(errors), rel=1e-6)
         said.what[0] = np.nan
-        records.say(said, 0, 0, estimate, scale, half, math.nan, math.nan)
+        records.say(said, 0, 0, estimate, scale, half, math.nan, math.nan, 0.5)
         records.grade(table, 0, said.what[0], final)
         errors.append(abs(estimate - final))
         ratios.append(errors[-1] / scale)
@@ -390,8 +455,8 @@ def test_what_four_bytes_dont_hold_is_not_graded_and_scores_stay_finite() -> Non
     said.what[:] = np.nan
     records.begin(table, 0)
     with np.errstate(over="raise", invalid="raise"):
-        records.say(said, 0, 0, 1e300, 1e299, 1e299, 1.0, 2.0)
-        records.say(said, 0, 1, 1.0, 1.0, 1.0, 1e300, 2.0)
+        records.say(said, 0, 0, 1e300, 1e299, 1e299, 1.0, 2.0, 0.5)
+        records.say(said, 0, 1, 1.0, 1.0, 1.0, 1e300, 2.0, 0.5)
         for _ in range(records.LEAST):
             records.grade(table, 0, said.what[0], -1e300)
     assert table.finals[0].tolist() == [0, records.LEAST, 0, 0, 0]

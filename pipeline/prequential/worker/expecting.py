@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from prequential.core.catalog.catalog import Catalog
+from prequential.core.delay.usual import SIGNALS
 from prequential.core.output.messages import Reporter
 from prequential.http.exposition import GAUGE, Family, labels
 
@@ -24,12 +25,19 @@ FAMILIES = (
     ("waiting_expected_right", GAUGE, "Of these, so many are expected to be right"),
     ("waiting_expected_right_low", GAUGE, "Lower end of its interval"),
     ("waiting_expected_right_high", GAUGE, "Its upper end"),
+    ("expected_miss", GAUGE, "Probability that it will miss its bound in the objective"),
+    (
+        "expected_signal",
+        GAUGE,
+        "How unusual whole periods are, in standard deviations: the largest that was said last of a maturity",
+    ),
 )  # fmt: skip
 
 
 def add(families: dict[str, Family], catalog: Catalog, reporter: Reporter, streams: Iterable[int]) -> None:
     """Add the samples of these streams' models."""
-    newest, waiting = reporter.expectations.newest, reporter.expectations.waiting
+    expectations = reporter.expectations
+    newest, waiting, signals = expectations.newest, expectations.waiting, expectations.signals
     for stream in map(catalog.streams.__getitem__, streams):
         for model, row in stream.models.items():
             if row not in newest and row not in waiting:
@@ -51,3 +59,9 @@ def add(families: dict[str, Family], catalog: Catalog, reporter: Reporter, strea
                     families["expected_low"].add(with_measure, expected["interval"][0])
                     families["expected_high"].add(with_measure, expected["interval"][1])
                     families["expected_coverage"].add(with_measure, expected["record"]["coverage"])
+                if "miss" in expected:
+                    families["expected_miss"].add(with_measure, expected["miss"])
+            for name in SIGNALS:
+                values = [value for one in signals.get(row, {}).values() if (value := one[name]) is not None]
+                if values:
+                    families["expected_signal"].add(f'{where},signal="{name}"', max(values, key=abs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ _PARTS = {
     "coverage": coverage, "selection": selection, "periods": periods, "latencies": latency,
     "expected": expected,
 }  # fmt: skip
+
+#: Measures by which labels are known to be a sample.
+_WEIGHTED = frozenset({"ipw_accuracy", "ipw_n"})
 
 
 class Accounts:
@@ -44,9 +48,12 @@ class Accounts:
     def add(self, row: int, config: StreamConfig) -> None:
         """Begin the accounts of an entity (its row), of a stream with this configuration."""
         self.coverage = coverage.with_model(self.coverage, row, config.label_horizon)
+        sampled = config.task != "regression" and not _WEIGHTED.isdisjoint(config.measures)
         if config.period is not None:
+            # How many labels of a sample will come isn't known: only the horizon says that all have.
+            final_at = inf if sampled and config.expected else config.period_final_at
             self.periods, _ = periods.with_model(
-                self.periods, row, config.period, config.period_final_at,
+                self.periods, row, config.period, final_at,
                 horizon=config.label_horizon, settle=config.settle, numbers=config.task == "regression",
             )  # fmt: skip
             if config.expected:
@@ -54,6 +61,7 @@ class Accounts:
                     self.expected, row, config.period, horizon=config.label_horizon, settle=config.settle,
                     numbers=config.task == "regression", binned=True,
                     scored=not {"log_loss", "brier"}.isdisjoint(config.measures),
+                    sampled=sampled,
                 )  # fmt: skip
 
     def forget(self, entities: Sequence[int], segments: Ints) -> None:

@@ -6,8 +6,12 @@ labels came; losses by stratum (j, b). By open period: what was predicted, has m
 expired, by stratum, and again by class and slot (an eighth of the period), from which ages follow. What is
 made of them stands in `expecting`, what became of it in `records`; `following` fills them.
 
-Counters of a model lie in one block of floats, those of a period in one of whole numbers; their sizes depend
-on how many classes there are. A model with more than eight is looked at by right and wrong alone.
+Where labels are sampled with known propensities π, `classes` are sums of 1/π, `squares[j, b]` of 1/π² (so
+that a stratum counts as many labels as its weights are worth), and a period has both by (j, b, k), too.
+
+Counters of a model lie in one block of floats, those of a period in one of whole numbers (its sums of
+weights are floats of four bytes there); their sizes depend on how many classes there are. A model with more
+than eight is looked at by right and wrong alone.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import numpy as np
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, kernel
 from prequential.core.compiled.pool import Pool, insert, new_pool, remove, remove_all, with_free_row
 from prequential.core.delay.records import NEVER, Records, Said, new_records, new_said, record_tables
+from prequential.core.delay.usual import Usual, new_usual, usual_tables
 from prequential.core.tables.keys import Key, Table, of_pool
 from prequential.core.tables.scores import CONFIDENCE_BINS
 
@@ -47,11 +52,11 @@ LEVEL = 4
 #: The level's variance and its noise by period at first.
 _VARIANCE, _NOISE = 1e-4, 1e-5
 
-#: Sizes of blocks, by layout, whether there are bins, and losses.
-_SIZES = 20
+#: Sizes of blocks, by layout, whether there are bins, and losses or weights.
+_SIZES = 30
 
 #: Columns of a model by which its counters lie, beside the width of its periods.
-FIXED = ("horizon", "bins", "losses")
+FIXED = ("horizon", "bins", "losses", "sampled")
 
 
 def _edges() -> Floats:
@@ -74,6 +79,7 @@ class Models(NamedTuple):
     settle: Ints  # how long revisions are recognised, ms
     bins: Ints32  # of confidence
     losses: Ints32  # that are added up by stratum
+    sampled: Ints32  # 1: labels are weighted with the inverse of their propensity
     layout: Ints32
     size: Ints32  # of its blocks: which of the sizes
     block: Ints  # first place of its counters; 0: it has none yet
@@ -86,6 +92,7 @@ class Models(NamedTuple):
     begin: Ints  # number of the first period that is followed
     next: Ints  # the clock from which on time makes a look at its periods necessary
     first_record: Ints32  # see `prequential.core.delay.records`
+    first_usual: Ints32  # see `prequential.core.delay.usual`
 
 
 class Periods(NamedTuple):
@@ -123,6 +130,8 @@ class Expected(NamedTuple):
     said: Said
     record_pool: Pool
     records: Records
+    usual_pool: Pool
+    usual: Usual
 
 
 class Shape(NamedTuple):
@@ -132,25 +141,29 @@ class Shape(NamedTuple):
     labels: int
     bins: int
     losses: int
+    sampled: int
 
     @property
     def of_model(self) -> int:
         """Places of a model's block."""
         j, k, b = self.predicted, self.labels, self.bins
-        return j * b * (k + 1) + j * k * (BUCKETS + LEVEL) + (j * b * (1 + self.losses) if self.losses else 0)
+        more = j * b * (1 + self.losses) if self.losses else j * b * self.sampled
+        return j * b * (k + 1) + j * k * (BUCKETS + LEVEL) + more
 
     @property
     def of_period(self) -> int:
         """Places of a period's block."""
-        return self.predicted * (self.bins + SLOTS) * (self.labels + 2)
+        j, k = self.predicted, self.labels
+        return j * (self.bins + SLOTS) * (k + 2) + 2 * j * self.bins * k * self.sampled
 
 
 def new_expected() -> Expected:
     """Empty tables."""
     pool = new_pool()
     types: dict[str, Any] = dict.fromkeys(
-        ("bins", "losses", "layout", "size", "codes", "classes", "first", "periods", "first_record"), np.int32
-    )
+        ("bins", "losses", "sampled", "layout", "size", "codes", "classes", "first", "periods",
+         "first_record", "first_usual"), np.int32,
+    )  # fmt: skip
     models = {name: np.zeros(0, dtype=types.get(name, np.int64)) for name in Models._fields}
     models["codes"] = np.zeros((0, MOST_CLASSES), dtype=np.int32)
     rows = len(pool.owner)
@@ -158,14 +171,15 @@ def new_expected() -> Expected:
     return Expected(
         Models(**models), pool, periods, Floating(np.zeros(16)), Whole(np.zeros(16, dtype=np.int32)),
         np.ones(2, dtype=np.int64), np.zeros((2, _SIZES), dtype=np.int64), np.zeros(1, dtype=np.int64),
-        new_pool(), new_said(0), new_pool(), new_records(0),
+        new_pool(), new_said(0), new_pool(), new_records(0), new_pool(), new_usual(0),
     )  # fmt: skip
 
 
 def tables(expected: Expected) -> Iterator[Table]:
     """What their rows stand for."""
     links = {
-        "first": Key.EXPECTED_PERIOD, "first_record": Key.EXPECTED_RECORD, "block": Key.EXPECTED_OF_MODEL
+        "first": Key.EXPECTED_PERIOD, "first_record": Key.EXPECTED_RECORD,
+        "first_usual": Key.EXPECTED_USUAL, "block": Key.EXPECTED_OF_MODEL,
     }  # fmt: skip
     yield Table("expected|models.", Key.ENTITY, expected.models, links=links)
     yield from of_pool("expected|pool", Key.EXPECTED_PERIOD, Key.ENTITY, expected.pool)
@@ -176,6 +190,7 @@ def tables(expected: Expected) -> Iterator[Table]:
     counters = {"used": expected.used, "free": expected.free, "wants": expected.wants}
     yield Table("expected|", Key.NONE, counters)
     yield from record_tables(expected.said_pool, expected.said, expected.record_pool, expected.records)
+    yield from usual_tables(expected.usual_pool, expected.usual)
 
 
 # ---- models
@@ -188,18 +203,20 @@ def with_models(expected: Expected, models: int) -> Expected:
 
 def with_model(
     expected: Expected, model: int, width: int, *, horizon: int, settle: int, numbers: bool, binned: bool,
-    scored: bool,
+    scored: bool, sampled: bool = False,
 ) -> tuple[Expected, bool]:  # fmt: skip
     """The tables with a model (row) that has periods of `width` ms; and whether what it had was kept.
 
-    They are unless they had another width, horizon, bins or losses.
+    They are unless they had another width, horizon, bins or losses. `sampled`: whether labels are, with
+    propensities; losses aren't added up then.
     """
     expected = with_models(expected, model + 1)
     models = expected.models
     bins = 1 + CONFIDENCE_BINS if binned and not numbers else 1
-    losses = _LOSSES_OF_NUMBERS if numbers else _LOSSES_OF_CLASSES if scored else 0
-    same = (width, horizon, bins, losses) == (
-        models.width[model], models.horizon[model], models.bins[model], models.losses[model]
+    losses = _LOSSES_OF_NUMBERS if numbers else _LOSSES_OF_CLASSES if scored and not sampled else 0
+    same = (width, horizon, bins, losses, int(sampled)) == (
+        models.width[model], models.horizon[model], models.bins[model], models.losses[model],
+        models.sampled[model],
     )  # fmt: skip
     if not same:
         _forget_all(expected, model)
@@ -208,14 +225,16 @@ def with_model(
         models.layout[model] = NUMBERS if numbers else _TWO
         models.begin[model], same = -NEVER, False
     models.width[model], models.horizon[model], models.settle[model] = width, horizon, settle
-    models.bins[model], models.losses[model], models.next[model] = bins, losses, -NEVER
+    models.bins[model], models.losses[model], models.sampled[model] = bins, losses, sampled
+    models.next[model] = -NEVER
     return expected, same
 
 
 def shape_of(models: Models, model: int, layout: int | None = None) -> Shape:
     """How its counters lie."""
     layout = int(models.layout[model]) if layout is None else layout
-    return Shape(PREDICTED[layout], LABELS[layout], int(models.bins[model]), int(models.losses[model]))
+    own = (int(column[model]) for column in (models.bins, models.losses, models.sampled))
+    return Shape(PREDICTED[layout], LABELS[layout], *own)
 
 
 def without(expected: Expected, models: Ints) -> Expected:
@@ -235,7 +254,8 @@ def _forget_all(expected: Expected, model: int) -> None:
         close(expected, model, row)
     remove_all(expected.pool, int(models.first[model]))
     remove_all(expected.record_pool, int(models.first_record[model]))
-    models.first[model] = models.first_record[model] = 0
+    remove_all(expected.usual_pool, int(models.first_usual[model]))
+    models.first[model] = models.first_record[model] = models.first_usual[model] = 0
     if models.block[model]:
         give_block(expected, 0, int(models.size[model]), int(models.block[model]))
         models.block[model] = 0
@@ -270,8 +290,8 @@ def give_block(expected: Expected, which: int, size: int, at: int) -> None:
 
 
 def _size_of(models: Models, model: int) -> int:
-    many = int(models.bins[model] > 1) + 2 * int(models.losses[model] > 0)
-    return 4 * int(models.layout[model]) + many
+    more = 2 if models.sampled[model] else int(models.losses[model] > 0)
+    return 6 * int(models.layout[model]) + 2 * more + int(models.bins[model] > 1)
 
 
 def begin(expected: Expected, model: int) -> Expected:
@@ -292,15 +312,16 @@ class Counters(NamedTuple):
     delays: Floats  # (J, K, BUCKETS)
     levels: Floats  # (J, K, LEVEL)
     losses: Floats  # (J, B, 1 + losses): how many, and sums; without losses (0,)
+    squares: Floats  # (J, B): of weights; where labels aren't sampled (0,)
 
 
 def counters_of(expected: Expected, model: int) -> Counters:
     """What is known of a model that has a block."""
     shape, at = shape_of(expected.models, model), int(expected.models.block[model])
-    j, k, b, losses = shape
+    j, k, b, losses, sampled = shape
     counters, count = [], expected.of_models.counts
-    last = (j, b, 1 + losses) if losses else (0,)
-    for dimensions in ((j, b, k), (j, b), (j, k, BUCKETS), (j, k, LEVEL), last):
+    of_losses, of_weights = (j, b, 1 + losses) if losses else (0,), (j, b) if sampled else (0,)
+    for dimensions in ((j, b, k), (j, b), (j, k, BUCKETS), (j, k, LEVEL), of_losses, of_weights):
         end = at + int(np.prod(dimensions))
         counters.append(count[at:end].reshape(dimensions))
         at = end
@@ -313,7 +334,10 @@ def levels_of(expected: Expected, model: int) -> Floats:
 
 
 def parts_of(shape: Shape, count: Any, at: int) -> list[Any]:
-    """A period's counters as views: by stratum, then by slot, predicted, labelled and expired."""
+    """A period's counters as views: by stratum, then by slot, predicted, labelled and expired.
+
+    Of sampled labels then weights and their squares by stratum and label.
+    """
     j, k = shape.predicted, shape.labels
     parts = []
     for by in (shape.bins, SLOTS):
@@ -321,6 +345,10 @@ def parts_of(shape: Shape, count: Any, at: int) -> list[Any]:
             end = at + int(np.prod(dimensions))
             parts.append(count[at:end].reshape(dimensions))
             at = end
+    for _ in range(2 * shape.sampled):
+        end = at + j * shape.bins * k
+        parts.append(count[at:end].view(np.float32).reshape(j, shape.bins, k))
+        at = end
     return parts
 
 

@@ -30,6 +30,7 @@ from prequential.core.delay.expected import (
 )
 from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events
 from prequential.core.tables.outcomes import SCORED as HAS_SCORE
+from prequential.core.tables.outcomes import WEIGHTED as HAS_WEIGHT
 
 #: What the update of tables waits for: a model's block, more classes, a period.
 _BLOCK, _CLASSES, _PERIOD = range(1, 4)
@@ -113,6 +114,7 @@ def _update(expected: Expected, edges: Floats, events: Events, start: int, stop:
     """Follow the log; returns the row before which something is wanted, or `stop`."""
     models, pool, periods, wants = expected.models, expected.pool, expected.periods, expected.wants
     faded, whole = expected.of_models.counts, expected.of_periods.counts
+    weights = whole.view(np.float32)
     for i in range(start, stop):
         model, kind = np.int64(events.model[i]), np.int64(events.kind[i])
         width = models.width[model]
@@ -124,6 +126,7 @@ def _update(expected: Expected, edges: Floats, events: Events, start: int, stop:
             return i
         layout = np.int64(models.layout[model])
         bins, losses = np.int64(models.bins[model]), np.int64(models.losses[model])
+        sampled = np.int64(models.sampled[model])
         judged = kind in (MET, REVISED)
         predicted, labels = PREDICTED[layout], LABELS[layout]
         j = k = revised = 0
@@ -142,8 +145,11 @@ def _update(expected: Expected, edges: Floats, events: Events, start: int, stop:
         b = np.int64(events.bin[i]) if bins > 1 else 0
         stratum = j * bins + b
         expired = at + predicted * bins * labels
+        weight = 1.0
+        if sampled and judged and events.scored[i] & HAS_WEIGHT:
+            weight = events.weight[i]
         if kind == MET:
-            faded[at + stratum * labels + k] += 1.0
+            faded[at + stratum * labels + k] += weight
             delays = expired + predicted * bins
             delay = float(events.t1[i] - events.ts[i]) / float(models.horizon[model])
             faded[delays + (j * labels + k) * BUCKETS + bucket_of(edges, delay)] += 1.0
@@ -157,13 +163,15 @@ def _update(expected: Expected, edges: Floats, events: Events, start: int, stop:
                 else:
                     faded[sums + 1] += events.log_loss[i]
                     faded[sums + 2] += events.brier[i]
+            if sampled:
+                faded[delays + predicted * labels * (BUCKETS + LEVEL) + stratum] += weight * weight
             models.outcomes[model] += 1
             if models.outcomes[model] % FADE_EVERY == 0:
-                _fade(faded, at, predicted, labels, bins, losses)
+                _fade(faded, at, predicted, labels, bins, 1 + losses if losses else sampled)
         elif kind == EXPIRED:
             faded[expired + stratum] += 1.0
         elif kind == REVISED:
-            moved = min(1.0, faded[at + stratum * labels + k])
+            moved = min(weight, faded[at + stratum * labels + k])
             faded[at + stratum * labels + k] -= moved
             faded[at + stratum * labels + revised] += moved
         number = events.ts[i] // width
@@ -197,19 +205,30 @@ def _update(expected: Expected, edges: Floats, events: Events, start: int, stop:
                     whole[cell + k] -= 1
                     whole[cell + revised] += 1
             first += predicted * by * (labels + 2)
+        if sampled and judged:
+            cell, squares = first + stratum * labels, predicted * bins * labels
+            if kind == MET:
+                weights[cell + k] += weight
+                weights[cell + squares + k] += weight * weight
+            elif weights[cell + k] > 0.0:
+                moved = min(weight, float(weights[cell + k]))
+                weights[cell + k] -= moved
+                weights[cell + revised] += moved
+                moved = min(weight * weight, float(weights[cell + squares + k]))
+                weights[cell + squares + k] -= moved
+                weights[cell + squares + revised] += moved
     return stop
 
 
 @inner
-def _fade(faded: Floats, at: int, predicted: int, labels: int, bins: int, losses: int) -> None:
-    """All of a model's counts become less; the levels between them stay."""
+def _fade(faded: Floats, at: int, predicted: int, labels: int, bins: int, beyond: int) -> None:
+    """All of a model's counts become less, also those `beyond` its levels (by stratum); the levels stay."""
     levels = at + predicted * bins * (labels + 1) + predicted * labels * BUCKETS
     for place in range(at, levels):
         faded[place] *= FADING
-    if losses:
-        first = levels + predicted * labels * LEVEL
-        for place in range(first, first + predicted * bins * (1 + losses)):
-            faded[place] *= FADING
+    first = levels + predicted * labels * LEVEL
+    for place in range(first, first + predicted * bins * beyond):
+        faded[place] *= FADING
 
 
 # ---- more classes
@@ -232,6 +251,8 @@ def _widen(expected: Expected, model: int) -> Expected:
         wider.levels[: before.predicted, : before.labels] = counters[3]
     if shape.losses:
         _move(wider.losses, counters[4], None, merged)
+    if shape.sampled:
+        _move(wider.squares, counters[5], None, merged)
     size = int(models.size[model])
     for row in rows_of(expected, model).tolist():
         at = int(expected.periods.block[row])
@@ -242,7 +263,7 @@ def _widen(expected: Expected, model: int) -> Expected:
         expected, at = take_block(expected, 1, size, shape.of_period)
         expected.periods.block[row] = at
         for place, (to, part) in enumerate(zip(parts_of(shape, expected.of_periods.counts, at), parts)):
-            _move(to, part, 2 if place % 3 == 1 else None, merged)
+            _move(to, part, 2 if place % 3 == 1 or place > 5 else None, merged)
     if merged:
         models.classes[model] = 0
     return expected

@@ -21,8 +21,10 @@ from prequential.core.tables.keys import Key, Table, of_pool
 MATURITIES = (0, 1, 2, 6, 14)
 _PARTS = 28
 
-#: What is kept of a value that was said: it, its scale, half its interval's width, and the naive answers.
-_ESTIMATE, _SCALE, _HALF, _LABELLED_SO_FAR, _LAST_FINAL = range(5)
+#: What is kept of a value that was said: it, its scale, half its interval's width, the naive answers, and how
+#: much of the labels' correction it believed.
+_ESTIMATE, _SCALE, _HALF, _LABELLED_SO_FAR, _LAST_FINAL, _WEIGHT = range(6)
+_COLUMNS = 6
 
 #: Finals that intervals are made of, and the fewest that give one.
 FINALS, LEAST = 50, 20
@@ -30,6 +32,9 @@ FINALS, LEAST = 50, 20
 #: Coverage of intervals, the step by which their level follows, and the level's bounds.
 LEVEL = 0.9
 _STEP, _LOWEST, _HIGHEST = 0.05, 0.5, 1.0
+
+#: What is said and a final that is an estimate differ by at least this share of the variance.
+_LEAST_APART = 0.01
 
 #: The largest number of four bytes.
 _LARGEST = float(np.finfo(np.float32).max)
@@ -45,7 +50,7 @@ _FIRST_HALF = 1.645 * 1.3
 class Said(NamedTuple):
     """By period and measure: rows of a pool, whose owners are periods and whose keys are measures."""
 
-    what: Any  # (rows, maturities, 5), of four bytes; NaN: nothing was said
+    what: Any  # (rows, maturities, 6), of four bytes; NaN: nothing was said
 
 
 class Records(NamedTuple):
@@ -77,12 +82,12 @@ class Grade(NamedTuple):
 
 
 #: Nothing was said of a value at any maturity.
-NO_GRADES: Any = np.full((len(MATURITIES), 5), np.nan, dtype=np.float32)
+NO_GRADES: Any = np.full((len(MATURITIES), _COLUMNS), np.nan, dtype=np.float32)
 
 
 def new_said(rows: int) -> Said:
     """Nothing was said."""
-    return Said(np.zeros((rows, len(MATURITIES), 5), dtype=np.float32))
+    return Said(np.zeros((rows, len(MATURITIES), _COLUMNS), dtype=np.float32))
 
 
 def new_records(rows: int) -> Records:
@@ -157,7 +162,7 @@ def graded(records: Records, row: int, maturity: int, scale: float) -> Grade:
 
 def say(
     said: Said, row: int, maturity: int, estimate: float, scale: float, half: float, labelled_so_far: float,
-    last_final: float,
+    last_final: float, weight: float,
 ) -> None:  # fmt: skip
     """Keep what is said of a period at a maturity for the first time.
 
@@ -166,15 +171,23 @@ def say(
     if max(abs(estimate), scale, half) > _LARGEST:
         return
     naive = (value if abs(value) <= _LARGEST else np.nan for value in (labelled_so_far, last_final))
-    said.what[row, maturity] = (estimate, scale, half, *naive)
+    said.what[row, maturity] = (estimate, scale, half, *naive, weight)
 
 
-def grade(records: Records, row: int, said: Any, final: float) -> None:
-    """A period's value is final: what was `said` (maturities, 5) at each maturity is graded by it."""
+def grade(records: Records, row: int, said: Any, final: float, variance: float = 0.0) -> None:
+    """A period's value is final: what was `said` (maturities, 6) at each maturity is graded by it.
+
+    `variance` is that of a final value which is itself an estimate. What was said shares its chance as far
+    as it believed the labels, λ: the difference has the variance scale² + (1 - 2λ)·variance.
+    """
     for maturity, one in enumerate(said.tolist()):
         estimate, scale, half = one[:_LABELLED_SO_FAR]
         if estimate != estimate:
             continue
+        if variance > 0.0:
+            apart = scale * scale + (1.0 - 2.0 * one[_WEIGHT]) * variance
+            wider = max(apart, _LEAST_APART * scale * scale) ** 0.5 / scale
+            scale, half = scale * wider, half * wider
         error = abs(estimate - final)
         covered = error <= half
         finals = int(records.finals[row, maturity])
@@ -183,7 +196,7 @@ def grade(records: Records, row: int, said: Any, final: float) -> None:
         records.finals[row, maturity] = finals + 1
         level = float(records.level[row, maturity]) + _STEP * (LEVEL - covered)
         records.level[row, maturity] = min(_HIGHEST, max(_LOWEST, level))
-        for place, value in enumerate((estimate, *one[_LABELLED_SO_FAR:])):
+        for place, value in enumerate((estimate, one[_LABELLED_SO_FAR], one[_LAST_FINAL])):
             if value == value:
                 count = int(records.counts[row, maturity, place]) + 1
                 records.counts[row, maturity, place] = count

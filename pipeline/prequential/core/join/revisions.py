@@ -24,6 +24,7 @@ from prequential.core.join.completing import (
     segment_row,
     write_outcomes,
 )
+from prequential.core.join.scoring import weigh
 from prequential.core.tables.events import REVISED
 from prequential.core.tables.logs import Logs, add_event
 from prequential.core.tables.outcomes import REVISION
@@ -70,6 +71,7 @@ def revise(
             logs.events.label[event] = old
             logs.events.revised[event] = store.labels.label[label]
             logs.events.bits[event] = bits_of(predictions, row, judged)
+            weigh(logs.events, event, registry, store, stream, place.slot)
         row = predictions.next[row]
     row = first
     while row:

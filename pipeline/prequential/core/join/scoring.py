@@ -64,6 +64,12 @@ def score(
         columns.confidence[row] = p_prediction
         columns.positive[row] = p_positive
         columns.is_positive[row] = truth == positive
-    if streams.weights[stream] and store.marks.propensity[slot, 0] > 0:
+    weigh(columns, row, registry, store, stream, slot)
+
+
+@inner
+def weigh(columns: Any, row: int, registry: Registry, store: Store, stream: int, slot: int) -> None:
+    """Fill in the weight of a row's label, if its propensity is given and of use."""
+    if registry.streams.weights[stream] and store.marks.propensity[slot, 0] > 0:
         columns.scored[row] |= WEIGHTED
         columns.weight[row] = 1.0 / store.marks.propensity[slot, 0]

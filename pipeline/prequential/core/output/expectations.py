@@ -11,16 +11,19 @@ from prequential.core.catalog.catalog import Catalog, Stream
 from prequential.core.compiled.kernel import Floats, grown
 from prequential.core.compiled.pool import find, insert, with_free_row
 from prequential.core.delay import expected as counters
-from prequential.core.delay import periods, records
+from prequential.core.delay import periods, records, usual
 from prequential.core.delay.accounts import Accounts
+from prequential.core.delay.calibrating import CONCEPT, EXPECTED, LABELLED, SCALE, WEIGHT, Look
+from prequential.core.delay.correcting import FEW
 from prequential.core.delay.expected import NUMBERS, RIGHT_WRONG, Expected, counters_of
-from prequential.core.delay.expecting import EXPECTED, LABELLED, SCALE, WEIGHT, Look, look
+from prequential.core.delay.expecting import look
 from prequential.core.delay.periods import PeriodState
 from prequential.core.measures.declaration import CLASSES, MATRIX, POSITIVE, PROBABILITIES, REASONS
 from prequential.core.measures.declaration import NUMBERS as OF_NUMBERS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.registry import INDEX, MEASURES, NAMES
 from prequential.core.measures.table import InMemory, measure_cells, measure_numbers
+from prequential.core.output.missing import miss
 from prequential.core.output.waiting import Waiting, waiting_of
 from prequential.core.tables.outcomes import cell_of
 from prequential.core.tables.scores import (
@@ -87,11 +90,14 @@ class Expectations:
         self.newest: dict[int, Newest] = {}
         #: … and of what waits.
         self.waiting: dict[int, Waiting] = {}
+        #: By model and maturity the signals that were said last.
+        self.signals: dict[int, dict[int, dict[str, float | None]]] = {}
 
     def forget(self, model: int) -> None:
         """Drop what is remembered of a model's messages."""
         self.newest.pop(model, None)
         self.waiting.pop(model, None)
+        self.signals.pop(model, None)
 
     def provisional(self, model: int) -> Newest | None:
         """What was said last of the newest whole period; None where there is none, or it is final by now."""
@@ -129,6 +135,7 @@ class Expectations:
         width, horizon = int(models.width[model]), int(models.horizon[model])
         self._drop_some(model, clock)
         final = {state.start // width: state for state in due if state.status == "final"}
+        said = self._of_finals(stream, model, final, clock, measured) if models.sampled[model] else {}
         self._close(stream, model, final, clock, measured)
         provisional = {state.start // width: state for state in due if state.status == "provisional"}
         rows = counters.open_rows(self._tables, model)
@@ -143,8 +150,8 @@ class Expectations:
             if number in provisional or self._tables.periods.asked[rows[place]] < 2 + maturities[place]
         ]  # fmt: skip
         if not wanted:
-            return due, {}
-        expected, said = look(self._tables, model, rows, clock), {}
+            return due, said
+        expected = look(self._tables, model, rows, clock)
         for place in wanted:
             if not expected.about[place, EXPECTED] > 0:
                 continue
@@ -172,6 +179,24 @@ class Expectations:
 
     # ---- finals
 
+    def _of_finals(
+        self, stream: Stream, model: int, final: dict[int, PeriodState], clock: int, measured: Measured
+    ) -> dict[int, Saying]:
+        """What is said of periods that are final now, of labels that are a sample: it stays an estimate."""
+        rows = counters.open_rows(self._tables, model)
+        numbers = self._tables.pool.key[rows].tolist()
+        if final.keys().isdisjoint(numbers):
+            return {}
+        expected, said = look(self._tables, model, rows, clock), {}
+        width, horizon = int(self._tables.models.width[model]), int(self._tables.models.horizon[model])
+        for place, number in enumerate(numbers):
+            if number in final and expected.about[place, EXPECTED] > 0:
+                maturity = max(0, records.maturity_of(clock, (number + 1) * width, horizon))
+                said[final[number].row] = self._say(
+                    stream, model, int(rows[place]), maturity, final[number], expected, place, measured
+                )
+        return said
+
     def _close(
         self, stream: Stream, model: int, final: dict[int, PeriodState], clock: int, measured: Measured
     ) -> None:
@@ -181,16 +206,21 @@ class Expectations:
         rows = [row for row in by_number.values() if row and expected.periods.block[row]]
         if not rows:
             return
-        look(expected, model, np.array(rows, dtype=np.int32), clock, closing=True)
-        for row in rows:
-            state = final[int(expected.pool.key[row])]
+        own = look(expected, model, np.array(rows, dtype=np.int32), clock, closing=True)
+        for place, row in enumerate(rows):
+            state, variance = final[int(expected.pool.key[row])], 0.0
             values, _ = measured(state.row)
+            if expected.models.sampled[model]:
+                values, _ = self._values(stream, model, state.row, own, place)
+                variance = float(own.about[place, SCALE]) ** 2
+                if own.about[place, LABELLED] < FEW:
+                    values = {}
             for name in stream.config.measures:
                 if name in values and name in _OF_MATRIX | _OF_LOSSES:
                     said = find(self._tables.said_pool, row, INDEX[name])
                     kept = self._tables.said.what[said] if said else records.NO_GRADES
                     record = self._record(model, INDEX[name])
-                    records.grade(self._tables.records, record, kept, values[name])
+                    records.grade(self._tables.records, record, kept, values[name], variance)
             counters.close(self._tables, model, row)
 
     def _record(self, model: int, measure: int) -> int:
@@ -225,21 +255,50 @@ class Expectations:
                 unknown = 1.0 - float(about[LABELLED]) / float(about[EXPECTED])
                 scale = abs(value) * (_LEAST_SCALE + max(0.0, unknown)) + _LEAST_SCALE**4
             said[name] = self._graded(
-                model, row, INDEX[name], maturity, first, value, scale,
-                so_far.get(name, np.nan),
+                stream, model, row, INDEX[name], maturity, first, value, scale,
+                so_far.get(name, np.nan), float(about[WEIGHT]),
             )  # fmt: skip
+        signals = self._signals(model, row, maturity, about) if first and maturity >= 0 else None
         predictions = state.predictions
         if maturity >= 0 and (model not in self.newest or state.start >= self.newest[model].state.start):
             self.newest[model] = Newest(state, said, so_far)
-        return Saying(maturity, {
+        message: dict[str, Any] = {
             "labelled_share": state.labelled / predictions if predictions else 0.0,
             "predictions": predictions, "maturity": records.share_of(maturity),
             "measures": said, "undefined": undefined, "correction": float(about[WEIGHT]),
-        })  # fmt: skip
+        }  # fmt: skip
+        if signals is not None:
+            message["signals"] = signals
+            self.signals.setdefault(model, {})[maturity] = signals
+        return Saying(maturity, message)
+
+    def _signals(self, model: int, period: int, maturity: int, about: Any) -> dict[str, float | None]:
+        """How unusual a period is that has this maturity for the first time: it counts as one from now on."""
+        models, found = self._tables.models, dict[str, float | None]()
+        learned = models.since[model] + models.horizon[model]
+        for signal, name in enumerate(usual.SIGNALS):
+            value, found[name] = float(about[CONCEPT + signal]), None
+            row = self._usual(model, signal)
+            if isfinite(value) and self._tables.pool.key[period] * models.width[model] >= learned:
+                found[name] = usual.see(self._tables.usual, row, maturity, value)
+        return found
+
+    def _usual(self, model: int, signal: int) -> int:
+        """The row of what a signal usually is, which begins if there is none."""
+        expected = self._tables
+        row = find(expected.usual_pool, model, signal)
+        if not row:
+            pool = with_free_row(expected.usual_pool)
+            self._accounts.expected = expected = expected._replace(
+                usual_pool=pool, usual=grown(expected.usual, len(pool.owner))
+            )
+            row = insert(pool, expected.models.first_usual, model, signal)
+            usual.begin(expected.usual, row)
+        return row
 
     def _graded(
-        self, model: int, row: int, measure: int, maturity: int, first: bool, value: float, scale: float,
-        so_far: float,
+        self, stream: Stream, model: int, row: int, measure: int, maturity: int, first: bool, value: float,
+        scale: float, so_far: float, weight: float,
     ) -> dict[str, Any]:  # fmt: skip
         """A value with its interval and record, if there are enough finals at this maturity."""
         if maturity < 0:
@@ -250,15 +309,19 @@ class Expectations:
         said = self._said(row, measure)
         if first and self._tables.pool.key[row] * self._tables.models.width[model] >= learned:
             last = float(self._tables.records.last[record])
-            records.say(self._tables.said, said, maturity, value, scale, half, so_far, last)
+            records.say(self._tables.said, said, maturity, value, scale, half, so_far, last, weight)
         if grade is None or not isfinite(abs(value) + half):  # too few finals, or too large numbers
             return {"value": value, "record": None}
         one = MEASURES[NAMES[measure]]
         errors = {name: None if error != error else error for name, error in grade._asdict().items()}
-        return {
+        found: dict[str, Any] = {
             "value": value, "interval": [max(one.low, value - half), min(one.high, value + half)],
             "level": records.LEVEL, "record": errors,
         }  # fmt: skip
+        objective = stream.config.objective
+        if objective is not None and one.name in objective.bounds:
+            found["miss"] = miss(one, objective.bounds[one.name], objective.tolerance, value, half)
+        return found
 
     def _said(self, period: int, measure: int) -> int:
         """The row of what was said of a period's measure."""

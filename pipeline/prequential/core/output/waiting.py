@@ -8,8 +8,9 @@ import numpy as np
 from prequential.core.compiled.kernel import Floats
 from prequential.core.compiled.pool import find
 from prequential.core.delay import records
+from prequential.core.delay.calibrating import EXPECTED, SCALE, WAITING
 from prequential.core.delay.expected import NUMBERS, RIGHT_WRONG, Expected, open_rows, outcomes_of, shape_of
-from prequential.core.delay.expecting import EXPECTED, SCALE, WAITING, look
+from prequential.core.delay.expecting import look
 from prequential.core.measures.registry import INDEX
 
 #: Measures whose records say how far off shares of right predictions were: either does.

@@ -37,6 +37,7 @@ class Key(Enum):
     EXPECTED_OF_PERIOD = "period and counter"
     EXPECTED_SAID = "period and measure"
     EXPECTED_RECORD = "model and measure"
+    EXPECTED_USUAL = "model and signal"
     BLOCK = "entity and block of its outcomes, or predictions"
     BLOCK_CELL = "block and cell"
     SLOT = "stream and id of an instance"

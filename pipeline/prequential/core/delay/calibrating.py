@@ -1,0 +1,151 @@
+"""What is known of a model, as estimates of its periods need it: shares of labels by stratum, and by age."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from prequential.core.compiled.kernel import Floats, Ints, Ints32, inner
+from prequential.core.delay.expected import BUCKETS
+from prequential.core.delay.following import bucket_of
+
+#: Ages within a slot at which shares of labels are looked at.
+_AGES = 4
+
+#: The least share of labels that one is weighted with the inverse of.
+LEAST_SHARE = 0.02
+
+#: Columns of what is said of a period beside its matrix; of the last three see `deviating`.
+LABELLED, EXPECTED, WAITING, WEIGHT, SCALE, CONCEPT, DELAYS, INPUTS = range(8)
+COLUMNS = 8
+
+
+class Look(NamedTuple):
+    """What is expected of periods (n of them, in order of time)."""
+
+    cells: Floats  # (n, J, K): predictions of class j that have, or will have, the label k
+    #: (n, 8): labelled, those that have or will have a label, waiting, weight, scale, and deviations.
+    about: Floats
+    coming: Floats  # (n, J, B): those of a stratum that wait and will have a label
+
+
+class Model(NamedTuple):
+    """What is known of the model: its counters and the sizes by which they are found; times in ms."""
+
+    faded: Floats  # counters of all models, of which its own begin …
+    at: int  # … here
+    levels: int  # where its levels begin
+    squares: int  # where squares of weights begin; 0: labels aren't sampled
+    predicted: int  # J
+    labels: int  # K
+    bins: int  # B
+    width: int  # of a period
+    horizon: int  # of labels
+    clock: int
+    closing: bool  # whether periods are final, and the levels learn from them
+
+
+class OpenPeriods(NamedTuple):
+    """The periods that are looked at."""
+
+    counts: Ints32  # of all periods, of which those of one begin …
+    weights: Any  # … the same as floats of four bytes
+    block: Ints  # … here, by period
+    number: Ints  # ts // width, by period
+
+
+class Scratch(NamedTuple):
+    """Room for what is computed on the way."""
+
+    shares: Floats  # (J, B, K): of labels
+    lost: Floats  # (J, B): of predictions that will never get one
+    arrived: Floats  # (SLOTS, J, K): of labels that have come by a slot's age
+    mean: Floats  # (J, K): levels, as they move from period to period
+    variance: Floats
+    #: (J, K, 2): means of 1/F and of (1 - F)/F² of the labels that have come; where they are sampled of 1/F².
+    weights: Floats
+    row: Floats  # (K,)
+    sums: Floats  # (J, K, BUCKETS + 1): of labels by delay
+    all_sums: Floats  # (BUCKETS + 1,)
+
+
+@inner
+def calibrate(
+    faded: Floats, at: int, squares: int, predicted: int, labels: int, bins: int, scratch: Scratch
+) -> None:
+    """Shares of labels, and of predictions without one, by stratum, with one more like its class.
+
+    Sampled labels count as many as their weights are worth: (Σw)²/Σw² (Kish 1965).
+    """
+    expired = at + predicted * bins * labels
+    for j in range(predicted):
+        total = without = 0.0
+        for k in range(labels):
+            scratch.row[k] = 0.0
+        for b in range(bins):
+            without += faded[expired + j * bins + b]
+            for k in range(labels):
+                scratch.row[k] += faded[at + (j * bins + b) * labels + k]
+        for k in range(labels):
+            total += scratch.row[k]
+        worth = 1.0
+        if squares:
+            squared = 0.0
+            for b in range(bins):
+                squared += faded[squares + j * bins + b]
+            worth = total / squared if squared > 0.0 else 0.0
+        lost = without / (without + total * worth + 1.0)
+        for b in range(bins):
+            place = at + (j * bins + b) * labels
+            n = 0.0
+            for k in range(labels):
+                n += faded[place + k]
+            worth_here = 1.0
+            if squares:
+                squared = faded[squares + j * bins + b]
+                worth_here = n / squared if squared > 0.0 else 0.0
+            for k in range(labels):
+                of_class = (scratch.row[k] * worth + 1.0 / labels) / (total * worth + 1.0)
+                scratch.shares[j, b, k] = (faded[place + k] * worth_here + of_class) / (n * worth_here + 1.0)
+            gone = faded[expired + j * bins + b]
+            scratch.lost[j, b] = (gone + lost) / (gone + n * worth_here + 1.0)
+
+
+@inner
+def add_up(faded: Floats, delays: int, predicted: int, labels: int, scratch: Scratch) -> None:
+    """Labels by delay, from the shortest on: of each (j, k), and of all."""
+    for a in range(BUCKETS + 1):
+        scratch.all_sums[a] = 0.0
+    for j in range(predicted):
+        for k in range(labels):
+            total = 0.0
+            for a in range(BUCKETS):
+                total += faded[delays + (j * labels + k) * BUCKETS + a]
+                scratch.sums[j, k, a + 1] = total
+                scratch.all_sums[a + 1] += total
+
+
+@inner
+def share_arrived(
+    predicted: int, labels: int, newest: float, oldest: float, horizon: int, edges: Floats,
+    scratch: Scratch, slot: int,
+) -> None:  # fmt: skip
+    """F: of the labels of (j, k) the share that has come by the ages of a slot."""
+    for j in range(predicted):
+        for k in range(labels):
+            scratch.arrived[slot, j, k] = 0.0
+    for part in range(_AGES):
+        age = (newest + (oldest - newest) * (part + 0.5) / _AGES) / horizon
+        if age >= 1.0:
+            for j in range(predicted):
+                for k in range(labels):
+                    scratch.arrived[slot, j, k] += 1.0 / _AGES
+            continue
+        a = bucket_of(edges, age)
+        within = (age - edges[a]) / (edges[a + 1] - edges[a])
+        arrived = scratch.all_sums[a] + within * (scratch.all_sums[a + 1] - scratch.all_sums[a])
+        of_all = (arrived + age) / (scratch.all_sums[BUCKETS] + 1.0)
+        for j in range(predicted):
+            for k in range(labels):
+                sums = scratch.sums[j, k]
+                arrived = sums[a] + within * (sums[a + 1] - sums[a])
+                scratch.arrived[slot, j, k] += (arrived + of_all) / (sums[BUCKETS] + 1.0) / _AGES

@@ -1,0 +1,66 @@
+"""How the correction of calibration by labels moves from period to period, and where it goes."""
+
+from __future__ import annotations
+
+from prequential.core.compiled.kernel import Floats, inner
+from prequential.core.delay.expected import LEVEL
+
+#: With fewer labels there is no correction.
+FEW = 5.0
+
+#: A correction that is off by so many deviations, squared, has moved: the level is believed less at once.
+SURPRISE = 9.0
+
+#: How fast the level's noise is learned from finals, and the least of it.
+_LEARNING, _LEAST_NOISE = 0.05, 1e-7
+
+#: Of sampled labels the noise is at least this share of a final correction's doubt: so a period counts at
+#: least 0.2 of all (0.2²/0.8). Their doubt hides it: what they say beyond this much of it is learned.
+_LEAST_OF_DOUBT, _DOUBTED = 0.05, 1.25
+
+#: Variance that is left where nothing waits.
+LEAST_VARIANCE = 1e-7
+
+#: Columns of a level.
+MEAN, VARIANCE, NOISE, LAST = range(LEVEL)
+
+
+@inner
+def spread_over(
+    cells: Floats, i: int, j: int, labels: int, coming: float, excess: float, calibrated: Floats
+) -> None:
+    """What will come goes to labels as the estimate goes beyond what has come, else by calibration."""
+    total = 0.0
+    for k in range(labels):
+        total += calibrated[k]
+    for k in range(labels):
+        if excess > 0.0:
+            cells[i, j, k] *= coming / excess
+        else:
+            cells[i, j, k] = coming * calibrated[k] / total if total > 0.0 else 0.0
+
+
+@inner
+def learn(
+    faded: Floats, level: int, delta: float, doubt: float, chance: float, sampled: bool
+) -> None:
+    """A final period's correction moves the level, and says how much such corrections move.
+
+    That of a sample moves by its own doubt, too.
+    """
+    off, spread = delta - faded[level + MEAN], faded[level + VARIANCE] + faded[level + NOISE]
+    if off * off > SURPRISE * (spread + doubt + chance):
+        spread += off * off - (spread + doubt + chance)
+    gain = spread / (spread + doubt + chance)
+    faded[level + MEAN] += gain * off
+    faded[level + VARIANCE] = spread * (1.0 - gain)
+    last = faded[level + LAST]
+    if last == last:
+        moved = (delta - last) * (delta - last) / 2.0 - chance
+        if sampled:
+            noise = (1.0 - _LEARNING) * faded[level + NOISE] + _LEARNING * (moved - _DOUBTED * doubt)
+            faded[level + NOISE] = max(noise, _LEAST_OF_DOUBT * doubt + _LEAST_NOISE)
+        else:
+            moved = max(moved, _LEAST_NOISE)
+            faded[level + NOISE] = (1.0 - _LEARNING) * faded[level + NOISE] + _LEARNING * moved
+    faded[level + LAST] = delta
