@@ -231,7 +231,22 @@ def with_model(
 
 
 def shape_of(models: Models, model: int, layout: int | None = None) -> Shape:
-    """How its counters lie."""
+    """How its counters lie.
+
+    Parameters
+    ----------
+    models
+        The tables of models.
+    model
+        The model's row.
+    layout
+        How classes are told apart; None: as the model has it.
+
+    Returns
+    -------
+    Shape
+        Of its block, and of those of its periods.
+    """
     layout = int(models.layout[model]) if layout is None else layout
     own = (int(column[model]) for column in (models.bins, models.losses, models.sampled))
     return Shape(PREDICTED[layout], LABELS[layout], *own)
@@ -353,7 +368,22 @@ def parts_of(shape: Shape, count: Any, at: int) -> list[Any]:
 
 
 def outcomes_of(shape: Shape, count: Ints32, blocks: Ints) -> Ints:
-    """Outcomes of periods, whose counters begin at `blocks` (n,), by predicted class and label: (n, J, K)."""
+    """Outcomes of periods by predicted class and label.
+
+    Parameters
+    ----------
+    shape
+        How a period's counters lie.
+    count
+        Counters of all periods.
+    blocks
+        Where those of these periods begin, (n,).
+
+    Returns
+    -------
+    Ints
+        (n, J, K).
+    """
     j, k, b = shape.predicted, shape.labels, shape.bins
     places = blocks[:, None] + j * b + np.arange(j * b * k)  # behind those of what was predicted
     outcomes: Ints = count[places].reshape(-1, j, b, k).sum(axis=2)
