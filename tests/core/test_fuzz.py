@@ -185,7 +185,7 @@ def check(seed: int) -> tuple[int, int, int]:
 #: What may be null: a segment is the whole stream; a verdict has not begun, a loss no bound; shares that
 #: nothing is known of; and of what is expected of any measure, a record that has too few finals.
 _NULLABLE = (
-    ("segment",), ("signals", "segment"), ("since",), ("recent", "since"), ("interval",),
+    ("segment",), ("signals", "segment"), ("since",), ("recent", "since"), ("expected", "maturity"), ("interval",),
     ("coverage", "prediction_psi"),
     ("period", "expected_share"), ("expected", "measures", "*", "record"),
 )  # fmt: skip
