@@ -133,7 +133,7 @@ class Measure(NamedTuple):
 
     @property
     def task(self) -> str:
-        """The task that has it."""
+        """The task that has it, `classification` or `regression`."""
         return self.inputs.task
 
     @property
