@@ -62,7 +62,7 @@ def see(usual: Usual, row: int, maturity: int, value: float) -> float | None:
     >>> one = new_usual(1)
     >>> [see(one, 0, 0, float(x % 2)) for x in range(20)][-1]
     >>> round(see(one, 0, 0, 2.5), 2)  # mean 0.5, of 20 values
-    3.81
+    3.8
     """
     count = int(usual.seen[row, maturity])
     mean, variance = float(usual.mean[row, maturity]), float(usual.variance[row, maturity])
