@@ -33,6 +33,8 @@ def sampled_events(seed: int, rows: int, classes: int) -> tuple[Events, list[int
 class Sampled(Plain):
     """One model whose labels are a sample."""
 
+    sampled = True
+
     def __init__(self, classes: int) -> None:
         super().__init__(classes)
         self.squares: Counter[Any] = Counter()
