@@ -183,11 +183,13 @@ def check(seed: int) -> tuple[int, int, int]:
 # ---- what is well formed, however extreme
 
 #: What may be null: a segment is the whole stream; a verdict has not begun, a loss no bound; shares that
-#: nothing is known of; and of what is expected of any measure, a record that has too few finals.
+#: nothing is known of; and of what is expected, the maturity of a period whose time isn't over, and of any
+#: measure a record that has too few finals.
 _NULLABLE = (
     ("segment",), ("signals", "segment"), ("since",), ("recent", "since"), ("interval",),
     ("coverage", "prediction_psi"),
-    ("period", "expected_share"), ("expected", "measures", "*", "record"),
+    ("period", "expected_share"), ("expected", "maturity"),
+    ("expected", "measures", "*", "record"),
 )  # fmt: skip
 
 #: Measures that are shares, whatever they are made of.
@@ -214,7 +216,7 @@ def check_sound(outputs: Sequence[Message]) -> None:
     for output in outputs:
         for path, value in numbers_in((), msgspec.to_builtins(output)):
             if value is None:
-                of_any = (*path[:2], "*", *path[3:]) if path[0] == "expected" else path
+                of_any = (*path[:2], "*", *path[3:]) if path[0] == "expected" and len(path) > 2 else path
                 assert of_any in _NULLABLE, (path, output)
             else:
                 assert math.isfinite(value), (path, output)
