@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 from prequential.core.comparisons import DEFINED, NO_DISCORDANT
 from prequential.core.compiled.kernel import inner
-from prequential.core.compiled.mathematics import exp
+from prequential.core.compiled.normal import both_tails, density
 from prequential.core.measures.declaration import Result
 
 #: From so many discordant outcomes on χ²(1) is near enough; below, the binomial distribution tells.
 ENOUGH = 25
-
-#: 1/sqrt(2π)
-_DENSITY_AT_0 = 0.39894228040143267794
-
-#: Up to this z the tail is 1 less a series; beyond it, where that loses digits, a continued fraction that
-#: has them all after so many terms.
-_FAR, _TERMS = 2.5, 100
 
 
 @inner
@@ -66,31 +57,7 @@ def threshold(level: float) -> float:
     """
     z = 0.0
     while True:
-        above = z + (_both_tails(z) - level) / (2 * _density(z))
+        above = z + (both_tails(z) - level) / (2 * density(z))
         if not above > z:
             return z * z
         z = above
-
-
-def _density(z: float) -> float:
-    return _DENSITY_AT_0 * exp(-z * z / 2)
-
-
-def _both_tails(z: float) -> float:
-    """2·(1 - Φ(z)) for z >= 0.
-
-    >>> _both_tails(0.0), _both_tails(1.959963984540054), _both_tails(5.0)
-    (1.0, 0.0499999999999..., 5.73303143758...e-07)
-    """
-    if z > _FAR:  # Mills' ratio: 1/(z + 1/(z + 2/(z + 3/(z + …))))
-        fraction = z
-        for k in range(_TERMS, 0, -1):
-            fraction = z + k / fraction
-        return 2 * _density(z) / fraction
-    term = total = z  # Φ(z) - 1/2 = density·(z + z³/3 + z⁵/(3·5) + …)
-    k = 1
-    while term > total * math.ulp(1.0):
-        k += 2
-        term *= z * z / k
-        total += term
-    return 1 - 2 * _density(z) * total
