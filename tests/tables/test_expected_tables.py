@@ -66,8 +66,8 @@ def begun(classes: int, *, sampled: bool = False) -> Expected:
     return tables
 
 
-def run(events: Events, vectors: list[int], classes: int) -> Expected:
-    tables, before = begun(classes), 0
+def run(events: Events, vectors: list[int], classes: int, *, sampled: bool = False) -> Expected:
+    tables, before = begun(classes, sampled=sampled), 0
     for vector in vectors:
         tables = update(tables, events, before, vector)
         before = vector
@@ -400,18 +400,29 @@ def test_expected_matrices_are_those_of_plain_loops(classes: int) -> None:
 @pytest.mark.parametrize("classes", [0, 2, 5, 12])
 def test_cuts_change_no_bit(classes: int) -> None:
     rng = random.Random(classes)
-    events, clocks = events_of(7, 1_500, classes)
-    whole = run(events, [1_500], classes)
-    vector = run(events, [*sorted(rng.sample(range(1_500), 30)), 1_500], classes)
+    assert_cuts_change_no_bit(rng, *events_of(7, 1_500, classes), classes)
+
+
+def assert_cuts_change_no_bit(
+    rng: random.Random, events: Events, clocks: list[int], classes: int, *, sampled: bool = False
+) -> None:
+    """Neither of what is known nor of what is expected, wherever the log of events is cut."""
+    stop = len(clocks)
+    whole = run(events, [stop], classes, sampled=sampled)
+    cut = run(events, [*sorted(rng.sample(range(stop), 30)), stop], classes, sampled=sampled)
     rows = open_rows(whole, 0)
-    assert_same(look(whole, 0, rows, clocks[-1]), look(vector, 0, rows, clocks[-1]))
-    assert_same(engine.counters_of(whole, 0), engine.counters_of(vector, 0))
+    assert_same(look(whole, 0, rows, clocks[-1]), look(cut, 0, rows, clocks[-1]))
+    assert_same(engine.counters_of(whole, 0), engine.counters_of(cut, 0))
 
 
 def digest() -> str:
     """Of all that is known of some predictions, and expected of their periods."""
-    events, clocks = events_of(3, 600, 3)
-    tables = run(events, [600], 3)
+    return digest_of_periods(*events_of(3, 600, 3))
+
+
+def digest_of_periods(events: Events, clocks: list[int], *, sampled: bool = False) -> str:
+    """… of three classes, of which two periods are closed."""
+    tables = run(events, [len(clocks)], 3, sampled=sampled)
     rows = open_rows(tables, 0)
     closed = look(tables, 0, rows[:2], clocks[-1], closing=True)
     return digest_of(tables, closed, look(tables, 0, rows[2:], clocks[-1]))

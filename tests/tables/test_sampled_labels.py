@@ -16,8 +16,15 @@ from prequential.core.delay.expecting import look
 from prequential.core.delay.following import update
 from prequential.core.tables.events import MET, REVISED, Events
 from prequential.core.tables.outcomes import WEIGHTED
-from test_coverage import assert_same, digest_of, without_compiler
-from test_expected_tables import Plain, assert_expects, begun, events_of
+from test_coverage import without_compiler
+from test_expected_tables import (
+    Plain,
+    assert_cuts_change_no_bit,
+    assert_expects,
+    begun,
+    digest_of_periods,
+    events_of,
+)
 
 
 def sampled_events(seed: int, rows: int, classes: int) -> tuple[Events, list[int]]:
@@ -176,25 +183,12 @@ def test_expected_matrices_are_those_of_plain_loops(classes: int) -> None:
 
 
 def test_cuts_change_no_bit() -> None:
-    rng = random.Random(1)
-    events, clocks = sampled_events(7, 1_500, 5)
-    whole = update(begun(5, sampled=True), events, 0, 1_500)
-    cut, before = begun(5, sampled=True), 0
-    for vector in [*sorted(rng.sample(range(1_500), 30)), 1_500]:
-        cut = update(cut, events, before, vector)
-        before = vector
-    rows = open_rows(whole, 0)
-    assert_same(look(whole, 0, rows, clocks[-1]), look(cut, 0, rows, clocks[-1]))
-    assert_same(counters_of(whole, 0), counters_of(cut, 0))
+    assert_cuts_change_no_bit(random.Random(1), *sampled_events(7, 1_500, 5), 5, sampled=True)
 
 
 def digest() -> str:
     """Of all that is known of some predictions, and expected of their periods."""
-    events, clocks = sampled_events(3, 600, 3)
-    tables = update(begun(3, sampled=True), events, 0, 600)
-    rows = open_rows(tables, 0)
-    closed = look(tables, 0, rows[:2], clocks[-1], closing=True)
-    return digest_of(tables, closed, look(tables, 0, rows[2:], clocks[-1]))
+    return digest_of_periods(*sampled_events(3, 600, 3), sampled=True)
 
 
 def test_without_the_compiler_no_bit_is_another() -> None:

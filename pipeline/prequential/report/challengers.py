@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS
 from prequential.dashboard.history import History
-from prequential.report.answer import Answer
+from prequential.report.answer import Answer, lately
 from prequential.settings.stages import FINAL
 from prequential.watching.ranking import is_baseline
 
@@ -47,12 +47,8 @@ class Challenge(NamedTuple):
                 if fnmatchcase(model, self.model) and not is_baseline(model) and self._meets(other):
                     verdict, since = recent.get("verdict"), recent.get("since")
                     where = f"{key.stream} / {model} against {other}, {key.stage}, {key.loss}"
-                    if verdict == VERDICTS[UNDECIDED]:
-                        said = "nobody is better lately"
-                    else:
-                        better = model if verdict == leads else other
-                        said = f"{better} is better since about outcome {since:,}"
-                    answers.append(Answer(verdict != leads, f"{where}: {said}"))
+                    better = None if verdict == VERDICTS[UNDECIDED] else model if verdict == leads else other
+                    answers.append(Answer(verdict != leads, f"{where}: {lately(better, since)}"))
         return answers or [Answer(True, f"`{self.text}`: no pair of models that it is about is compared")]
 
     def _meets(self, other: str) -> bool:

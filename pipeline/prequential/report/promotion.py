@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from prequential.core.comparisons import A_BETTER, B_BETTER, VERDICTS
 from prequential.dashboard.history import History
-from prequential.report.answer import Answer
+from prequential.report.answer import Answer, lately
 from prequential.settings.stages import FINAL
 from prequential.watching.ranking import is_baseline
 from prequential.watching.state import ModelKey, coverage_of
@@ -73,12 +73,10 @@ class Promotion(NamedTuple):
 
     def _decided(self, pair: Pair, other: str) -> Answer:
         where = self._where(pair, other)
-        if pair.recent is None:
-            said = f"nobody is better lately{self._difference(pair)}"
-            return Answer(True, f"{where}: {said}")
-        better = self._leader(pair, pair.recent.verdict)
-        said = f"{better} is better since about outcome {pair.recent.since:,}{self._difference(pair)}"
-        return Answer(better != self.model, f"{where}: {said}")
+        better = since = None
+        if pair.recent is not None:
+            better, since = self._leader(pair, pair.recent.verdict), pair.recent.since
+        return Answer(better != self.model, f"{where}: {lately(better, since)}{self._difference(pair)}")
 
     def _difference(self, pair: Pair) -> str:
         """The challenger's mean loss less the champion's over all history, in brackets."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from prequential.core.compiled.kernel import Floats, Ints, Ints32, inner
-from prequential.core.delay.expected import BUCKETS
+from prequential.core.delay.expected import BUCKETS, SLOTS
 from prequential.core.delay.following import bucket_of
 
 #: Ages within a slot at which shares of labels are looked at.
 _AGES = 4
 
 #: The least share of labels that one is weighted with the inverse of.
-LEAST_SHARE = 0.02
+_LEAST_SHARE = 0.02
 
 #: Columns of what is said of a period beside its matrix; of the last three see `deviating`.
 LABELLED, EXPECTED, WAITING, WEIGHT, SCALE, CONCEPT, DELAYS, INPUTS = range(8)
@@ -149,3 +149,21 @@ def share_arrived(
                 sums = scratch.sums[j, k]
                 arrived = sums[a] + within * (sums[a + 1] - sums[a])
                 scratch.arrived[slot, j, k] += (arrived + of_all) / (sums[BUCKETS] + 1.0) / _AGES
+
+
+@inner
+def weigh(whole: Ints32, met: int, labels: int, j: int, k: int, sampled: bool, scratch: Scratch) -> float:
+    """How many labels k of predictions of class j have come; `scratch.weights` has their means.
+
+    `met`: where counts by slot begin.
+    """
+    count = inverse = doubt = 0.0
+    for slot in range(SLOTS):
+        arrived = float(whole[met + (j * SLOTS + slot) * labels + k])
+        share = min(1.0, max(_LEAST_SHARE, scratch.arrived[slot, j, k]))
+        count += arrived
+        inverse += arrived / share
+        doubt += arrived * (1.0 if sampled else 1.0 - share) / (share * share)
+    scratch.weights[j, k, 0] = inverse / count if count > 0.0 else 0.0
+    scratch.weights[j, k, 1] = doubt / count if count > 0.0 else 0.0
+    return count

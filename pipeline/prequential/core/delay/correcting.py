@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from prequential.core.compiled.kernel import Floats, inner
+from prequential.core.delay.calibrating import Scratch
 from prequential.core.delay.expected import LEVEL
 
 #: With fewer labels there is no correction.
 FEW = 5.0
 
 #: A correction that is off by so many deviations, squared, has moved: the level is believed less at once.
-SURPRISE = 9.0
+_SURPRISE = 9.0
 
 #: How fast the level's noise is learned from finals, and the least of it.
 _LEARNING, _LEAST_NOISE = 0.05, 1e-7
@@ -41,6 +42,27 @@ def spread_over(
 
 
 @inner
+def believe(
+    scratch: Scratch, j: int, k: int, noise: float, delta: float, doubt: float, chance: float, known: bool
+) -> tuple[float, float, float]:
+    """What a period's correction does to the level, which moves on; `known`: whether there are labels enough.
+
+    Returns the level before, the share that is believed of how far the correction is off it, and that.
+    """
+    mean, spread = scratch.mean[j, k], scratch.variance[j, k] + noise
+    off = delta - mean
+    surprised = known and off * off > _SURPRISE * (spread + doubt + chance)
+    wide = spread + off * off if surprised else spread
+    believed = (wide + chance) / (wide + chance + doubt)
+    if surprised:
+        spread += off * off - (spread + doubt + chance)
+    gain = spread / (spread + doubt + chance)
+    scratch.mean[j, k] = mean + gain * off
+    scratch.variance[j, k] = spread * (1.0 - gain)
+    return mean, believed, off
+
+
+@inner
 def learn(
     faded: Floats, level: int, delta: float, doubt: float, chance: float, sampled: bool
 ) -> None:
@@ -49,7 +71,7 @@ def learn(
     That of a sample moves by its own doubt, too.
     """
     off, spread = delta - faded[level + MEAN], faded[level + VARIANCE] + faded[level + NOISE]
-    if off * off > SURPRISE * (spread + doubt + chance):
+    if off * off > _SURPRISE * (spread + doubt + chance):
         spread += off * off - (spread + doubt + chance)
     gain = spread / (spread + doubt + chance)
     faded[level + MEAN] += gain * off

@@ -18,7 +18,6 @@ from prequential.core.delay.calibrating import (
     CONCEPT,
     EXPECTED,
     LABELLED,
-    LEAST_SHARE,
     SCALE,
     WAITING,
     WEIGHT,
@@ -29,14 +28,15 @@ from prequential.core.delay.calibrating import (
     add_up,
     calibrate,
     share_arrived,
+    weigh,
 )
 from prequential.core.delay.correcting import (
     FEW,
     LEAST_VARIANCE,
     MEAN,
     NOISE,
-    SURPRISE,
     VARIANCE,
+    believe,
     learn,
     spread_over,
 )
@@ -145,22 +145,13 @@ def _expect(
                 if labelled >= FEW:
                     learn(faded, level, delta, doubt, chance, False)
                 continue
-            mean, spread = scratch.mean[j, k], scratch.variance[j, k] + faded[level + NOISE]
-            off = delta - mean
-            surprised = off * off > SURPRISE * (spread + doubt + chance)
-            wide = spread + off * off if surprised else spread
-            believed = (wide + chance) / (wide + chance + doubt)
+            mean, believed, off = believe(scratch, j, k, faded[level + NOISE], delta, doubt, chance, True)
             value = calibrated + mean + believed * off
             weight += believed * of_class / (n * labels)
             variance += believed * doubt / labels
             cells[i, j, k] = max(0.0, n * value - labelled_here)
             excess += cells[i, j, k]
             scratch.row[k] = calibrated
-            if surprised:
-                spread += off * off - (spread + doubt + chance)
-            gain = spread / (spread + doubt + chance)
-            scratch.mean[j, k] = mean + gain * off
-            scratch.variance[j, k] = spread * (1.0 - gain)
         if not model.closing:
             spread_over(cells, i, j, labels, coming, excess, scratch.row)
             for k in range(labels):
@@ -181,16 +172,7 @@ def _count(
     labelled = waiting = expected = 0.0
     for j in range(predicted):
         for k in range(labels):
-            count = inverse = doubt = 0.0
-            for slot in range(SLOTS):
-                arrived = float(whole[slots_met + (j * SLOTS + slot) * labels + k])
-                share = min(1.0, max(LEAST_SHARE, scratch.arrived[slot, j, k]))
-                count += arrived
-                inverse += arrived / share
-                doubt += arrived * (1.0 - share) / (share * share)
-            scratch.weights[j, k, 0] = inverse / count if count > 0.0 else 0.0
-            scratch.weights[j, k, 1] = doubt / count if count > 0.0 else 0.0
-            labelled += count
+            labelled += weigh(whole, slots_met, labels, j, k, False, scratch)
         of_class = 0.0
         for slot in range(SLOTS):
             of_class += _waiting(whole, by_slot, slots_met, slots_gone, j * SLOTS + slot, labels)

@@ -9,7 +9,6 @@ from prequential.core.delay.calibrating import (
     CONCEPT,
     EXPECTED,
     LABELLED,
-    LEAST_SHARE,
     SCALE,
     WAITING,
     WEIGHT,
@@ -17,12 +16,13 @@ from prequential.core.delay.calibrating import (
     Model,
     OpenPeriods,
     Scratch,
+    weigh,
 )
 from prequential.core.delay.correcting import (
     FEW,
     LEAST_VARIANCE,
     NOISE,
-    SURPRISE,
+    believe,
     learn,
     spread_over,
 )
@@ -88,19 +88,11 @@ def expect_sampled(
                     variance += doubt / labels
                 value = calibrated + delta
             else:
-                mean, spread = scratch.mean[j, k], scratch.variance[j, k] + faded[level + NOISE]
-                off = delta - mean
-                surprised = known and off * off > SURPRISE * (spread + doubt + chance)
-                wide = spread + off * off if surprised else spread
-                believed = (wide + chance) / (wide + chance + doubt)
+                noise = faded[level + NOISE]
+                mean, believed, off = believe(scratch, j, k, noise, delta, doubt, chance, known)
                 value = calibrated + mean + believed * off
                 weight += believed * of_class / (n * labels)
                 variance += believed * doubt / labels
-                if surprised:
-                    spread += off * off - (spread + doubt + chance)
-                gain = spread / (spread + doubt + chance)
-                scratch.mean[j, k] = mean + gain * off
-                scratch.variance[j, k] = spread * (1.0 - gain)
             cells[i, j, k] = max(0.0, n * value - labelled_here)
             excess += cells[i, j, k]
             scratch.row[k] = calibrated
@@ -121,16 +113,7 @@ def _count_sampled(
     labelled = without = 0.0
     for j in range(predicted):
         for k in range(labels):
-            count = inverse = squared = 0.0
-            for slot in range(SLOTS):
-                arrived = float(whole[slots_met + (j * SLOTS + slot) * labels + k])
-                share = min(1.0, max(LEAST_SHARE, scratch.arrived[slot, j, k]))
-                count += arrived
-                inverse += arrived / share
-                squared += arrived / (share * share)
-            scratch.weights[j, k, 0] = inverse / count if count > 0.0 else 0.0
-            scratch.weights[j, k, 1] = squared / count if count > 0.0 else 0.0
-            labelled += count
+            labelled += weigh(whole, slots_met, labels, j, k, True, scratch)
         for b in range(bins):
             come = float(whole[block + j * bins + b])
             for k in range(labels):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.catalog.catalog import Catalog, Stream
-from prequential.core.compiled.kernel import Floats, grown
+from prequential.core.compiled.kernel import Floats, Ints32, grown
 from prequential.core.compiled.pool import find, insert, with_free_row
 from prequential.core.delay import expected as counters
 from prequential.core.delay import periods, records, usual
@@ -225,16 +225,21 @@ class Expectations:
 
     def _record(self, model: int, measure: int) -> int:
         """The row of a measure's record, which begins if there is none."""
-        expected = self._tables
-        row = find(expected.record_pool, model, measure)
-        if not row:
-            pool = with_free_row(expected.record_pool)
-            self._accounts.expected = expected = expected._replace(
-                record_pool=pool, records=grown(expected.records, len(pool.owner))
-            )
-            row = insert(pool, expected.models.first_record, model, measure)
-            records.begin(expected.records, row)
+        row, is_new = self._row("record_pool", "records", self._tables.models.first_record, model, measure)
+        if is_new:
+            records.begin(self._tables.records, row)
         return row
+
+    def _row(self, pool_name: str, table_name: str, first: Ints32, owner: int, key: int) -> tuple[int, bool]:
+        """The row of an owner's key in a pool and its table, and whether it is a new one."""
+        expected = self._tables
+        row = find(getattr(expected, pool_name), owner, key)
+        if row:
+            return row, False
+        pool = with_free_row(getattr(expected, pool_name))
+        table = grown(getattr(expected, table_name), len(pool.owner))
+        self._accounts.expected = expected._replace(**{pool_name: pool, table_name: table})
+        return insert(pool, first, owner, key), True
 
     # ---- what is said
 
@@ -285,15 +290,9 @@ class Expectations:
 
     def _usual(self, model: int, signal: int) -> int:
         """The row of what a signal usually is, which begins if there is none."""
-        expected = self._tables
-        row = find(expected.usual_pool, model, signal)
-        if not row:
-            pool = with_free_row(expected.usual_pool)
-            self._accounts.expected = expected = expected._replace(
-                usual_pool=pool, usual=grown(expected.usual, len(pool.owner))
-            )
-            row = insert(pool, expected.models.first_usual, model, signal)
-            usual.begin(expected.usual, row)
+        row, is_new = self._row("usual_pool", "usual", self._tables.models.first_usual, model, signal)
+        if is_new:
+            usual.begin(self._tables.usual, row)
         return row
 
     def _graded(
@@ -325,15 +324,9 @@ class Expectations:
 
     def _said(self, period: int, measure: int) -> int:
         """The row of what was said of a period's measure."""
-        expected = self._tables
-        row = find(expected.said_pool, period, measure)
-        if not row:
-            pool = with_free_row(expected.said_pool)
-            self._accounts.expected = expected = expected._replace(
-                said_pool=pool, said=grown(expected.said, len(pool.owner))
-            )
-            row = insert(pool, expected.periods.first_said, period, measure)
-            expected.said.what[row] = np.nan
+        row, is_new = self._row("said_pool", "said", self._tables.periods.first_said, period, measure)
+        if is_new:
+            self._tables.said.what[row] = np.nan
         return row
 
     def _values(
