@@ -211,8 +211,8 @@ class Exporter:
         shard = runner.shard
         streams = shard.catalog.streams
 
-        def shows(stage: str, code: int) -> bool:
-            return self._http.shows_stage(stage, streams[code].config)
+        def shows(stage: str, code: int, same: list[str]) -> bool:
+            return self._http.shows_stage(stage, streams[code].config, same)
 
         expecting.add(scrape.families, shard.catalog, shard.emission.reporter, part.streams.tolist())
         comparisons = shard.emission.comparisons

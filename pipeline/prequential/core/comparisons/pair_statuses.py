@@ -13,8 +13,8 @@ from prequential.core.comparisons.tables import Side
 from prequential.core.compiled.kernel import Ints, taken
 from prequential.settings.stages import parse as parse_stage
 
-#: Whether a stage of a stream, by its code, is asked for.
-Shows: TypeAlias = Callable[[str, int], bool]
+#: Whether a stage of a stream, by its code, is asked for, where it is the same as some others up to now.
+Shows: TypeAlias = Callable[[str, int, list[str]], bool]
 
 #: What else a pair costs, in bytes that could be copied meanwhile.
 _PAIR = 4_000
@@ -75,7 +75,7 @@ def take(
             known = reporter.known(pair)
             copied = []
             for place in known.places:
-                if shows is not None and not shows(place.stage, known.a.stream):
+                if shows is not None and not shows(place.stage, known.a.stream, place.same):
                     continue
                 if known.a is known.b or not parse_stage(place.stage).is_bin:
                     of_side = rows.setdefault((known.number, place.side), [])
