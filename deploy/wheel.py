@@ -27,7 +27,9 @@ import json, sys
 from llvmlite import binding
 from prequential.core.detectors import DETECTORS
 from prequential.core.warmup import warm_up
+from prequential.kafka import partition_queues
 warm_up(DETECTORS)
+partition_queues.warm_up()
 json.dump({"target": [binding.get_process_triple(), sys.argv[1], ""], "features": sys.argv[2:]}, sys.stdout)
 """
 

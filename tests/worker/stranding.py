@@ -47,7 +47,7 @@ def _renewed(renew: Callable[[Fetcher], None]) -> Callable[[Fetcher], None]:
 def _strike_fetchers(*_: Any) -> None:
     for fetcher in _fetchers:
         _struck.add(fetcher)
-        for reader in fetcher._readers:
+        for reader in (one.consumer for one in fetcher._readers):
             reader.pause(reader.assignment())
 
 

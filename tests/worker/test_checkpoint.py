@@ -17,6 +17,7 @@ import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 from prequential.core.input.merge import Batch
 from prequential.core.shard import Shard
+from prequential.kafka.consumer_records import ConsumerRecords
 from prequential.kafka.fetching import Fetched
 from prequential.settings.model import Config, StreamConfig, WorkerConfig
 from prequential.topics.decoding import decode
@@ -203,7 +204,8 @@ async def live(
                 # is another one in each life.
                 end = position if stop == len(rows) or rng.random() < 0.5 else None
                 if start < stop or runner._ends[kind] is None:
-                    runner.feed(Fetched(kind, 0, rows[start:stop], end))
+                    records = ConsumerRecords.of(rows[start:stop]) if start < stop else None
+                    runner.feed(Fetched(kind, 0, records, end))
                 fetcher.position[kind] = position
         await asyncio.sleep(0)
         if runner.shard.merge.vector == totals and runner.published:

@@ -19,6 +19,7 @@ from weakref import ref
 import pytest
 from confluent_kafka import Producer
 from prequential.kafka import transactions
+from prequential.kafka.consumer_records import ConsumerRecords
 from prequential.kafka.fetching import Fetched
 from prequential.settings.model import Config, WorkerConfig
 from prequential.topics.clients import KafkaConfig
@@ -88,7 +89,7 @@ def test_a_shard_that_a_worker_lets_go(closed: bool, monkeypatch: pytest.MonkeyP
         while runner.recovering:
             await asyncio.sleep(0.01)
         for kind, messages in enumerate(said()):
-            runner.feed(Fetched(kind, 0, messages, end_of(messages)))
+            runner.feed(Fetched(kind, 0, ConsumerRecords.of(messages), end_of(messages)))
         while not snapshots:
             await asyncio.sleep(0.01)
         assert runner.shard.state.remembered
@@ -144,7 +145,7 @@ def test_a_shard_that_is_lost(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
         while 0 in runners and runners[0].recovering:
             await asyncio.sleep(0.01)
         for kind, messages in enumerate(said()):
-            runners[0].feed(Fetched(kind, 0, messages, end_of(messages)))
+            runners[0].feed(Fetched(kind, 0, ConsumerRecords.of(messages), end_of(messages)))
         await asyncio.wait_for(running, 60.0)
         assert not runners
         return left

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, Message
 from prequential.core.input.merge import Batch
 from prequential.kafka.fetching import Fetcher
+from prequential.kafka.readers import sorted_out
 from prequential.settings.model import Config, StreamConfig, WorkerConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import Decoded
@@ -47,13 +48,12 @@ def end_of(partition: int, offset: int) -> Message:
 
 
 def test_a_look_brings_one_batch_of_each_partition() -> None:
-    fetcher = Fetcher(Config(kafka=_NOBODY), lambda partitions: None)
     came = [
         message(1, 7), end_of(1, 8), message(0, 3), message(0, 4), message(1, 8), end_of(0, 5), message(1, 9)
     ]  # fmt: skip
-    batches = fetcher._batches(2, came)
-    found = [(b.kind, b.partition, [one.offset() for one in b.messages], b.end) for b in batches]
-    assert found == [(2, 1, [7, 8, 9], 8), (2, 0, [3, 4], 5)]
+    look = sorted_out(came, 8)
+    found = [(run.partition, list(run.records.offsets), run.end) for run in look.runs if run.records]
+    assert (found, look.failures, look.whole) == ([(1, [7, 8, 9], 8), (0, [3, 4], 5)], [], True)
 
 
 def test_an_error_among_records_is_noticed() -> None:
@@ -61,8 +61,9 @@ def test_an_error_among_records_is_noticed() -> None:
     gone = Message(
         topic="labels", partition=0, offset=3, error=KafkaError(KafkaError._AUTO_OFFSET_RESET)
     )
+    [failure] = sorted_out([message(1, 7), gone], 2).failures
     with pytest.raises(WorkError, match="offset 3 isn't there"):
-        fetcher._batches(2, [message(1, 7), gone])
+        fetcher._fail(2, failure)
 
 
 @pytest.mark.parametrize(

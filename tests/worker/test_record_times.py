@@ -13,6 +13,7 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard
+from prequential.kafka.consumer_records import ConsumerRecords
 from prequential.settings.model import Config, StreamConfig
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.decoding import KINDS
@@ -49,7 +50,7 @@ def lives(strange: dict[int, int], ts: int | None = None) -> tuple[list[Metrics]
 
     def add(kind: int, time: int, value: bytes) -> None:
         message = Message(topic=KINDS[kind], offset=offsets[kind], value=value, timestamp=(1, time))
-        shard.add(to_batch(kind, [message], parser))
+        shard.add(to_batch(kind, ConsumerRecords.of([message]), parser))
         offsets[kind] += 1
 
     for number in range(50):

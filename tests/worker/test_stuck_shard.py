@@ -8,14 +8,16 @@ import sys
 from math import inf
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import processes
 import pytest
 from comparison import assert_as_replayed
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message, TopicPartition
 from prequential.kafka import fetching
+from prequential.kafka.consumer_records import ConsumerRecords
 from prequential.kafka.fetching import Fetched, Fetcher
+from prequential.kafka.readers import ObjectReader
 from prequential.settings.model import Config, WorkerConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.partitioning import partition_of
@@ -41,7 +43,7 @@ _REST: dict[str, dict[str, str]] = {
 }  # fmt: skip
 
 
-class FakeReader:
+class FakeConsumer:
     """The client of one topic: what is paused, and what is there."""
 
     def __init__(self, topic: str) -> None:
@@ -72,7 +74,8 @@ def fetcher(monkeypatch: pytest.MonkeyPatch) -> Any:
     found: Any = Fetcher(_NOBODY, lambda _: None)
     found.clock = 100.0
     monkeypatch.setattr(fetching, "monotonic", lambda: found.clock)
-    monkeypatch.setattr(found, "_readers", [FakeReader(topic) for topic in INPUTS])
+    readers = [ObjectReader(cast("Any", FakeConsumer(topic)), topic) for topic in INPUTS]
+    monkeypatch.setattr(found, "_readers", readers)
     monkeypatch.setattr(found, "_look_at_ends", lambda: None)
     for partition in range(2):
         found.open(partition, (0, 0, 0))
@@ -81,14 +84,14 @@ def fetcher(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def look(fetcher: Any) -> list[int]:
     """How often each topic is looked at in one fetch."""
-    before = [reader.looks for reader in fetcher._readers]
+    before = [reader.consumer.looks for reader in fetcher._readers]
     for batches in fetcher.fetch(fetcher.clock):
         fetcher.fed(batches)
-    return [reader.looks - looks for reader, looks in zip(fetcher._readers, before)]
+    return [reader.consumer.looks - looks for reader, looks in zip(fetcher._readers, before)]
 
 
 def paused(fetcher: Any) -> list[set[int]]:
-    return [reader.paused for reader in fetcher._readers]
+    return [reader.consumer.paused for reader in fetcher._readers]
 
 
 def read_at(fetcher: Any) -> list[float]:
@@ -147,7 +150,7 @@ class TestReadAt:
     ) -> None:
         monkeypatch.setattr(fetching, "_MOST", 2)
         assert read_at(fetcher) == [-inf, -inf, -inf]
-        fetcher._readers[1].there = [Message(topic="p", partition=0, offset=at) for at in range(3)]
+        fetcher._readers[1].consumer.there = [Message(topic="p", partition=0, offset=at) for at in range(3)]
         [[first]] = fetcher.fetch(100.0)
         assert read_at(fetcher) == [100.0, -inf, 100.0]  # of the second one there may be more
         [[second]] = fetcher.fetch(101.0)
@@ -187,11 +190,11 @@ class TestReadAt:
             fetcher.demand = lambda *demand: demands.append(demand)
             fetcher.hold = lambda *_: None
             for kind in range(3):
-                runner.feed(Fetched(kind, 0, [], 0, 100.0, True))
+                runner.feed(Fetched(kind, 0, None, 0, 100.0, True))
             value = b'{"stream":"s","instance_id":"1","y_true":"a"}'
             about: dict[str, Any] = {"value": value, "timestamp": (TIMESTAMP_LOG_APPEND_TIME, 7)}
             label = Message(topic="labels", partition=0, offset=0, **about)
-            runner.feed(Fetched(2, 0, [label], 1, 100.0, True))
+            runner.feed(Fetched(2, 0, ConsumerRecords.of([label]), 1, 100.0, True))
             found = []
             for predictions in (100.0, 100.0625, 100.125):
                 read[:2] = 100.25, predictions

@@ -13,11 +13,11 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.kafka.complaints import COMPLAINING, complain
-from prequential.kafka.fetching import FETCH_SETTINGS, run_end, session_settings
+from prequential.kafka.fetching import FETCH_SETTINGS, session_settings
 from prequential.settings.model import Config
 from prequential.topics.clients import is_stranded, is_temporary
 from prequential.topics.errors import WorkError
@@ -50,6 +50,11 @@ class Fetched(NamedTuple):
     messages: list[Message]
     #: Which opening of the reader it is of: batches of a former one mean nothing.
     opening: int
+
+    @property
+    def size(self) -> int:
+        """Records in it."""
+        return len(self.messages)
 
 
 class Assignment(NamedTuple):
@@ -283,3 +288,14 @@ def generation_of(metadata: bytes) -> int:
         raise WorkError(f"unknown form of group metadata {metadata[:8]!r}: expected {_METADATA!r}")
     generation = metadata[len(_METADATA) : len(_METADATA) + _GENERATION_BYTES]
     return int.from_bytes(generation, sys.byteorder, signed=True)
+
+
+def run_end(partitions: list[Any], start: int) -> int:
+    """The place behind the last of the equal entries that begin at place `start`."""
+    partition = partitions[start]
+    if partitions.count(partition) == len(partitions):
+        return len(partitions)  # the usual case, without a loop of our own
+    for place in range(start, len(partitions)):
+        if partitions[place] != partition:
+            return place
+    return len(partitions)

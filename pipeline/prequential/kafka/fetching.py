@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
 from math import inf
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 from prequential.kafka.complaints import COMPLAINING, complain
+from prequential.kafka.consumer_records import ConsumerRecords
+from prequential.kafka.partition_queues import reader_of
+from prequential.kafka.readers import Failure
 from prequential.settings.model import Config
 from prequential.topics.clients import is_stranded, is_temporary, let_go, resolved
 from prequential.topics.errors import WorkError
@@ -77,12 +79,18 @@ class Fetched(NamedTuple):
 
     kind: int
     partition: int
-    messages: list[Message]
+    #: None: nothing but where the partition ends.
+    records: ConsumerRecords | None
     #: Where the partition ended when it was read to its end; None: there may be more at once.
     end: int | None
     #: When it was looked for (monotonic seconds), and whether nothing of its topic was left behind it.
     at: float = 0.0
     whole: bool = False
+
+    @property
+    def size(self) -> int:
+        """Records in it."""
+        return 0 if self.records is None else len(self.records)
 
 
 class Demand(NamedTuple):
@@ -135,22 +143,25 @@ class Fetcher:
             )
         )
         self._readers = [
-            Consumer(
-                kafka.client(
-                    **{
-                        **FETCH_SETTINGS,
-                        # Needed by the client, never joined.
-                        "group.id": f"{config.group}-fetch",
-                        "enable.auto.commit": False,
-                        "enable.auto.offset.store": False,
-                        "enable.partition.eof": True,
-                        # An offset that is gone must be noticed, not skipped.
-                        "auto.offset.reset": "error",
-                        **COMPLAINING,
-                    }
-                )
+            reader_of(
+                Consumer(
+                    kafka.client(
+                        **{
+                            **FETCH_SETTINGS,
+                            # Needed by the client, never joined.
+                            "group.id": f"{config.group}-fetch",
+                            "enable.auto.commit": False,
+                            "enable.auto.offset.store": False,
+                            "enable.partition.eof": True,
+                            # An offset that is gone must be noticed, not skipped.
+                            "auto.offset.reset": "error",
+                            **COMPLAINING,
+                        }
+                    )
+                ),
+                topic,
             )
-            for _ in INPUTS
+            for topic in self._topics
         ]
         self._open: set[int] = set()  # shards that are read
         #: Partitions, by kind and number, that shards hold, and those that are held for stuck ones.
@@ -171,8 +182,8 @@ class Fetcher:
     def open(self, partition: int, offsets: Iterable[int]) -> None:
         """Begin to read a shard's three partitions at `offsets` (instances, predictions, labels)."""
         self._open.add(partition)
-        for reader, topic, offset in zip(self._readers, self._topics, offsets):
-            reader.incremental_assign([TopicPartition(topic, partition, offset)])
+        for reader, offset in zip(self._readers, offsets):
+            reader.open(partition, offset)
 
     def close(self, partition: int) -> None:
         """Stop reading a shard, if it is read."""
@@ -180,11 +191,11 @@ class Fetcher:
         if partition not in self._open:
             return  # closed before it was opened
         self._open.discard(partition)
-        for kind, (reader, topic) in enumerate(zip(self._readers, self._topics)):
+        for kind, reader in enumerate(self._readers):
             self._held.discard((kind, partition))
             self._held_back.discard((kind, partition))
             self._readable_at.pop((kind, partition), None)
-            reader.incremental_unassign([TopicPartition(topic, partition)])
+            reader.close(partition)
 
     def hold(self, kind: int, partition: int, on: bool) -> None:
         """Back-pressure: hold a partition while its shard has enough of it."""
@@ -198,8 +209,7 @@ class Fetcher:
         (why.add if on else why.discard)(place)
         after = place in self._held or place in self._held_back
         if after != before:
-            reader = self._readers[kind]
-            (reader.pause if after else reader.resume)([TopicPartition(self._topics[kind], partition)])
+            self._readers[kind].pause(partition, after)
             # librdkafka fetches it anew: that takes a moment.
             self._readable_at[place] = inf if after else monotonic() + self._config.worker.grace / 1000
 
@@ -269,13 +279,14 @@ class Fetcher:
 
     def _look(self, kind: int, now: float) -> list[Fetched]:
         """What has come of one topic."""
-        messages = self._readers[kind].consume(_MOST, 0)
-        whole = len(messages) < _MOST
-        if batches := self._batches(kind, messages, now, whole=whole):
+        look = self._readers[kind].look(_MOST)
+        for failure in look.failures:
+            self._fail(kind, failure)
+        if look.runs:
             self._on_their_way[kind] += 1
-        elif whole and not self._on_their_way[kind]:
+        elif look.whole and not self._on_their_way[kind]:
             self._read_at[kind] = now
-        return batches
+        return [Fetched(kind, *run, now, look.whole) for run in look.runs]
 
     def fed(self, batches: list[Fetched]) -> None:
         """The shards have got these batches, all that a look has brought of a topic."""
@@ -301,14 +312,19 @@ class Fetcher:
 
     def stranded(self) -> bool:
         """Whether a client has lost its brokers for good; blocks, see `is_stranded`."""
-        return any(is_stranded(client, self._topics[0]) for client in (self._member, *self._readers))
+        return any(is_stranded(client, self._topics[0]) for client in self._clients())
+
+    def _clients(self) -> list[Consumer]:
+        return [self._member, *(reader.consumer for reader in self._readers)]
 
     def renew(self) -> None:
         """Begin anew with new clients: join the group again, with no shard open.
 
         The group misses the former member after its session timeout.
         """
-        former = [self._member, *self._readers]
+        former = self._clients()
+        for reader in self._readers:
+            reader.release()
         self._connect()
         let_go(former)
         self.subscribe()
@@ -320,63 +336,29 @@ class Fetcher:
         """
         self._member.close()
         for reader in self._readers:
-            reader.close()
+            reader.stop()
 
-    def _batches(
-        self, kind: int, messages: list[Message], at: float = 0.0, *, whole: bool = False
-    ) -> list[Fetched]:
-        """Messages of one topic, those of each partition together, as they came.
-
-        At a quiet pace each of a partition's few records is followed by the news that this was the last one.
-        """
-        by_partition: dict[Any, list[Message]] = {}
-        if len(partitions := set(map(Message.partition, messages))) == 1:
-            by_partition[partitions.pop()] = messages  # with a backlog, mostly
-        else:
-            for partition, run in groupby(messages, Message.partition):
-                by_partition.setdefault(partition, []).extend(run)
-        batches = []
-        for partition, records in by_partition.items():
-            end = None
-            if any(map(Message.error, records)):
-                records, end = self._without_events(records)
-            batches.append(Fetched(kind, partition, records, end, at, whole))
-        return batches
-
-    def _without_events(self, run: list[Message]) -> tuple[list[Message], int | None]:
-        """The records among messages, and where the partition ended if one of them says so."""
-        records, end = [], None
-        for message in run:
-            error = message.error()
-            if error is None:
-                records.append(message)
-            elif error.code() == KafkaError._PARTITION_EOF:
-                end = message.offset()
-            else:
-                self._fail(message, error)
-        return records, end
-
-    def _fail(self, message: Message, error: KafkaError) -> None:
-        topic, partition, offset = message.topic(), message.partition(), message.offset()
+    def _fail(self, kind: int, failure: Failure) -> None:
+        partition, offset, error = failure
+        where = "fetching" if partition < 0 else f"{self._topics[kind]}/{partition} offset {offset}"
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
             why = (
-                f"{topic}/{partition}: offset {offset} isn't there (any more): retention has removed it, or "
-                "the topic was made anew"
+                f"{self._topics[kind]}/{partition}: offset {offset} isn't there (any more): retention has "
+                "removed it, or the topic was made anew"
             )
             if self._on_gone is None:
                 raise WorkError(why)
             self._on_gone(partition, why)
             return
         if is_temporary(error):
-            log.warning("%s/%d: %s", topic, partition, error.str())
+            log.warning("%s: %s", where, error.str())
             return
-        where = "fetching" if topic is None else f"{topic}/{partition} offset {offset}"
         raise WorkError(f"{where}: {error.str()}")
 
     def _look_at_ends(self) -> None:
         for kind, reader in enumerate(self._readers):
-            for part in reader.assignment():
-                _, high = reader.get_watermark_offsets(part, cached=True)
+            for part in reader.consumer.assignment():
+                _, high = reader.consumer.get_watermark_offsets(part, cached=True)
                 if high >= 0:
                     self.ends[kind, part.partition] = high
 
@@ -399,14 +381,3 @@ class Fetcher:
         # as if nothing had been. What is ours is said by the next assignment.
         consumer.unassign()
         self._on_partitions(None)
-
-
-def run_end(partitions: list[Any], start: int) -> int:
-    """The place behind the last of the equal entries that begin at place `start`."""
-    partition = partitions[start]
-    if partitions.count(partition) == len(partitions):
-        return len(partitions)  # the usual case, without a loop of our own
-    for place in range(start, len(partitions)):
-        if partitions[place] != partition:
-            return place
-    return len(partitions)

@@ -64,7 +64,7 @@ class BatchConsumer(Consumer):
         for batches in fetched:
             tp = TP(self.app.input_topics[batches[0].kind], 0)
             yield tp, self._to_message(tp, batches)
-        few = sum(len(batch.messages) for batches in fetched for batch in batches) < _MANY
+        few = sum(batch.size for batches in fetched for batch in batches) < _MANY
         if few:  # a backlog's end is fetched at once
             await asyncio.sleep(_PAUSE_SECONDS if self._had_many else _GATHERING_SECONDS)
         self._had_many = not few

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from confluent_kafka import TIMESTAMP_CREATE_TIME
 from prequential.http.endpoint import TEXT, Answer, Endpoint
 from prequential.http.exposition import CONTENT_TYPE
 from prequential.kafka.fetching import Fetched, Fetcher
@@ -120,12 +119,12 @@ class Worker(Served):
             runner.feed(batch)
         except Exception:
             # Faust would acknowledge the batch and start the agent again: the batch would be lost.
-            first = batch.messages[0].offset() if batch.messages else batch.end
+            first = batch.end if batch.records is None else batch.records.offsets[0]
             die(f"{INPUTS[batch.kind]}/{batch.partition} offset {first}")
 
     def _look_at_times(self, batch: Fetched) -> None:
         """Say once of a topic whose settings can't be seen that its records carry producers' times."""
-        if batch.messages and batch.messages[0].timestamp()[0] == TIMESTAMP_CREATE_TIME:
+        if batch.records is not None and batch.records.by_producer:
             topic = self.config.kafka.topic(INPUTS[batch.kind])
             if topic in self._unseen:
                 self._unseen.discard(topic)

@@ -440,12 +440,12 @@ class Checkpoint:
 
     def _dead_letter(self, letter: DeadLetter) -> Outgoing:
         """The original record, with the reason and its origin in headers."""
-        message = self._originals.take(letter)
+        original = self._originals.take(letter)
         kafka = self._config.kafka
         origin = (kafka.topic(INPUTS[letter.kind]), self._partition, letter.offset)
         rejected.note(*origin, letter.reason)
         headers = headers_of(letter.reason, *origin)
-        return Outgoing(kafka.topic(DEAD_LETTERS), message.key(), message.value(), headers)
+        return Outgoing(kafka.topic(DEAD_LETTERS), original.key, original.value, headers)
 
 
 def _taken_note_of(task: asyncio.Future[None]) -> None:

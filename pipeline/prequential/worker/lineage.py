@@ -16,6 +16,7 @@ from prequential.core.input.merge import OffsetVector
 from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard
 from prequential.core.snapshot.split import split, streams_of
+from prequential.kafka.consumer_records import ConsumerRecords
 from prequential.settings.model import Config
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS
@@ -122,7 +123,7 @@ class _Lineage:
                     messages.append(message)
                     end = message.offset() + 1
                 if messages:
-                    shard.add(to_batch(kind, messages, parser))
+                    shard.add(to_batch(kind, ConsumerRecords.of(messages), parser))
             shard.follow(vector)
             shard.flush()
 

@@ -17,6 +17,7 @@ from prequential.core.past.course import Courses
 from prequential.core.past.past import Past
 from prequential.core.shard import Shard
 from prequential.core.snapshot.split import split, streams_of
+from prequential.kafka.consumer_records import ConsumerRecords
 from prequential.kafka.fetching import FETCH_SETTINGS
 from prequential.replay.emission import without_metrics
 from prequential.settings.model import Config
@@ -207,8 +208,9 @@ class _ShardReplay:
                 elif not is_temporary(error):
                     raise WorkError(f"{topic}/{self._partition}: {error.str()}")
             if good:
-                self._shard.add(to_batch(kind, good, self._parser))
-                self._originals.add(kind, good)
+                records = ConsumerRecords.of(good)
+                self._shard.add(to_batch(kind, records, self._parser))
+                self._originals.add(kind, records)
             if end is not None:
                 self._ended[kind] = True
                 self._shard.merge.reach(kind, end)
@@ -259,7 +261,7 @@ class _ShardReplay:
             if isinstance(output, DeadLetter):
                 original = self._originals.find(output.kind, output.offset)
                 self._cluster.dead_letter(
-                    output, self._partition, output.offset, original.key(), original.value()
+                    output, self._partition, output.offset, original.key, original.value
                 )
             else:
                 self._cluster.put(output)

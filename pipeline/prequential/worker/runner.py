@@ -163,18 +163,18 @@ class ShardRunner:
 
     def feed(self, fetched: Fetched) -> None:
         """Take a fetched batch; called by the agents."""
-        kind, messages = fetched.kind, fetched.messages
+        kind, records = fetched.kind, fetched.records
         if fetched.end is not None:
             self._ends[kind] = fetched.end
-        if messages:
-            batch = to_batch(kind, messages, self._parser)
+        if records is not None:
+            batch = to_batch(kind, records, self._parser)
             self.shard.add(batch)
-            self._originals.add(kind, messages)
-            self._fed += len(messages)
+            self._originals.add(kind, records)
+            self._fed += len(records)
             arrival = fetched.at, int(batch.times.max())
             for arrivals in self._arrivals:
                 arrivals.append(arrival)
-            self.statistics.records[kind] += len(messages)
+            self.statistics.records[kind] += len(records)
             self._say_demand()
             if self.shard.merge.buffered[kind] > _HOLD and not self._held[kind]:
                 self._held[kind] = True

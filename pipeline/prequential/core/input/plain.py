@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from prequential.core.compiled.ids import new_key, siphash
 from prequential.core.compiled.kernel import Bytes, Ints, Ints32, Words, capacity_for, inlined, inner, kernel
+from prequential.core.input.joined_values import SEPARATOR, JoinedValues
 from prequential.topics.decoding import Decoded, decode
 from prequential.topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES
 
@@ -216,11 +217,8 @@ class Parser:
 
     def _plain(self, kind: int, values: Sequence[bytes | None]) -> Plain | None:
         """None if one of the records isn't in the plain form."""
-        try:
-            joined = b"\n".join(values)  # type: ignore[arg-type]
-        except TypeError:  # a record without a value
-            return None
-        if not values or not joined.isascii() or b"\\" in joined:
+        joined = values.joined() if isinstance(values, JoinedValues) else _joined(values)
+        if joined is None or not len(values) or not joined.isascii() or b"\\" in joined:
             return None
         if len(self._known) > _MOST_NAMES:
             self._begin()
@@ -254,6 +252,13 @@ class Parser:
         _enter(names, number)
         self._names = names
         self._known.append(name.decode("ascii"))
+
+
+def _joined(values: Sequence[bytes | None]) -> bytes | None:
+    try:
+        return SEPARATOR.join(values)  # type: ignore[arg-type]
+    except TypeError:  # a record without a value
+        return None
 
 
 # ---- the loop

@@ -1,0 +1,72 @@
+"""Values of records one after the other in one piece of memory: of none of them an object is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+import numpy as np
+from prequential.core.compiled.kernel import Bytes, Ints
+
+#: What lies behind each value.
+SEPARATOR = b"\n"
+
+
+class JoinedValues(Sequence["bytes | None"]):
+    r"""Values of records, None for those that have none.
+
+    >>> values = JoinedValues.of([b"a", None, b"", b"bc"])
+    >>> list(values), values[3], list(values[1:3]), values.joined()
+    ([b'a', None, b'', b'bc'], b'bc', [None, b''], None)
+    >>> values[2:].joined()
+    b'\nbc'
+    """
+
+    __slots__ = ("absent", "bounds", "text")
+
+    def __init__(self, text: Bytes, bounds: Ints, absent: Bytes) -> None:
+        """`bounds`, (n + 1,): where each value begins in `text`, a separator behind each; `absent`, (n,)."""
+        self.text = text
+        self.bounds = bounds
+        self.absent = absent
+
+    @classmethod
+    def of(cls, values: Sequence[bytes | None]) -> JoinedValues:
+        """Of values that are objects."""
+        known = [value or b"" for value in values]
+        bounds = np.cumsum([0, *(len(value) + 1 for value in known)], dtype=np.int64)
+        text = np.frombuffer(b"".join(value + SEPARATOR for value in known), dtype=np.uint8)
+        return cls(text, bounds, np.array([value is None for value in values], dtype=np.uint8))
+
+    def __len__(self) -> int:
+        return len(self.absent)
+
+    @overload
+    def __getitem__(self, which: int) -> bytes | None: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> JoinedValues: ...
+
+    def __getitem__(self, which: int | slice) -> bytes | JoinedValues | None:
+        if isinstance(which, slice):
+            start, stop, step = which.indices(len(self))
+            if step != 1:
+                raise ValueError(f"step {step}: expected values that lie together")
+            return JoinedValues(self.text, self.bounds[start : max(start, stop) + 1], self.absent[start:stop])
+        if not -len(self) <= which < len(self):
+            raise IndexError(which)
+        which %= len(self)
+        if self.absent[which]:
+            return None
+        return self.text[self.bounds[which] : self.bounds[which + 1] - 1].tobytes()
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        text, bounds, absent = self.text.data, self.bounds.tolist(), self.absent.tolist()
+        for place, missing in enumerate(absent):
+            yield None if missing else bytes(text[bounds[place] : bounds[place + 1] - 1])
+
+    def joined(self) -> bytes | None:
+        """All of them with a separator between them; None if one is absent."""
+        if self.absent.any():
+            return None
+        return self.text[self.bounds[0] : max(self.bounds[0], self.bounds[-1] - 1)].tobytes()

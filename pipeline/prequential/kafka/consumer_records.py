@@ -1,0 +1,64 @@
+"""Records of one partition as they were fetched: columns, and no object for each."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
+from prequential.core.compiled.kernel import Ints
+from prequential.core.input.joined_values import JoinedValues
+
+
+class Original(NamedTuple):
+    """A record as it came."""
+
+    key: bytes | None
+    value: bytes | None
+
+
+class ConsumerRecords:
+    """Records of one partition in order of offset."""
+
+    __slots__ = ("by_producer", "keys", "offsets", "times", "values")
+
+    def __init__(
+        self, offsets: Sequence[int], times: Ints, values: JoinedValues, keys: JoinedValues, *,
+        by_producer: bool,
+    ) -> None:  # fmt: skip
+        self.offsets = offsets
+        #: Kafka's timestamps, (n,) int64: epoch ms, or whatever a producer has said.
+        self.times = times
+        self.values = values
+        self.keys = keys
+        #: Whether the first one carries its producer's time.
+        self.by_producer = by_producer
+
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> ConsumerRecords:
+        """Of messages without an error, of which there are any."""
+        offsets = np.fromiter(map(Message.offset, messages), np.int64, len(messages))
+        times = np.fromiter(map(itemgetter(1), map(Message.timestamp, messages)), np.int64, len(messages))
+        values = JoinedValues.of(list(map(Message.value, messages)))
+        keys = JoinedValues.of(list(map(Message.key, messages)))
+        by_producer = messages[0].timestamp()[0] == TIMESTAMP_CREATE_TIME
+        return cls(consecutive(offsets), times, values, keys, by_producer=by_producer)
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def find(self, offset: int) -> Original | None:
+        """The record at an offset; None if it isn't among these."""
+        place = bisect_left(self.offsets, offset)
+        if place == len(self) or self.offsets[place] != offset:
+            return None
+        return Original(self.keys[place], self.values[place])
+
+
+def consecutive(offsets: Ints) -> Sequence[int]:
+    """Offsets as a range, or as a list where compaction or transactions have left gaps."""
+    first, last = int(offsets[0]), int(offsets[-1])
+    return range(first, last + 1) if last - first + 1 == len(offsets) else offsets.tolist()

@@ -1,0 +1,299 @@
+"""Records copied from librdkafka's queues by a compiled loop: no object is made of a record.
+
+confluent-kafka brings librdkafka as a shared library, whose functions are called here by their addresses:
+what is called is librdkafka's public interface (`rdkafka.h`). Of confluent-kafka itself one thing is known
+that it doesn't promise: its clients' structure has librdkafka's handle first, behind Python's own head, in
+all versions (`confluent_kafka.h`, `Handle`).
+
+A partition's queue is taken out of the client's own with `rd_kafka_queue_forward(queue, NULL)`: records are
+never where callbacks are, which the client's `poll` serves with the interpreter's lock as they expect.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import numpy as np
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, KafkaError, cimpl
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import config, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from prequential.core.compiled.kernel import Bytes, Ints, Words, inlined, kernel
+from prequential.core.input.joined_values import SEPARATOR, JoinedValues
+from prequential.kafka.consumer_records import ConsumerRecords, consecutive
+from prequential.kafka.readers import Failure, Look, ObjectReader, Reader, Run, failure_of
+
+#: Records of a partition taken at once at least, however many partitions there are: a call costs 1 µs.
+_LEAST = 500
+
+#: `rd_kafka_message_t` in words of 8 bytes: the error in the first half of its word, so is the partition.
+_ERROR, _PAYLOAD, _LENGTH, _KEY, _KEY_LENGTH, _OFFSET, _WORDS = 0, 3, 4, 5, 6, 7, 9
+
+_HALF = np.uint64(0xFFFFFFFF)
+_SEPARATOR = SEPARATOR[0]
+
+
+class _Functions:
+    """librdkafka's functions that are called from Python, and addresses of those that a loop calls."""
+
+    def __init__(self, library: Any) -> None:
+        pointer, text = ctypes.c_void_p, ctypes.c_char_p
+
+        def declared(name: str, result: Any, *arguments: Any) -> Any:
+            function = getattr(library, f"rd_kafka_{name}")
+            function.restype, function.argtypes = result, arguments
+            return function
+
+        self.partition_queue = declared("queue_get_partition", pointer, pointer, text, ctypes.c_int32)
+        self.forward = declared("queue_forward", None, pointer, pointer)
+        self.destroy_queue = declared("queue_destroy", None, pointer)
+        self.consume = declared(
+            "consume_batch_queue", ctypes.c_ssize_t, pointer, ctypes.c_int, pointer, ctypes.c_size_t
+        )
+        self.error_text = declared("message_errstr", text, pointer)
+        self.destroy = declared("message_destroy", None, pointer)
+        timestamp = declared("message_timestamp", ctypes.c_int64, pointer, pointer)
+        self.timestamp_at, self.destroy_at = (
+            int(ctypes.cast(one, pointer).value or 0) for one in (timestamp, self.destroy)
+        )
+
+
+@cache
+def _functions() -> _Functions | None:
+    """None where librdkafka's can't be found, or lie in memory in another way."""
+    if ctypes.sizeof(ctypes.c_void_p) != 8:
+        return None
+    try:
+        return _Functions(ctypes.CDLL(cimpl.__file__))
+    except (AttributeError, OSError, TypeError):  # linked statically and stripped; no file
+        return None
+
+
+def reader_of(consumer: Consumer, topic: str) -> Reader:
+    """A reader of one topic's partitions by this client: the fastest that can be had."""
+    if config.DISABLE_JIT or _functions() is None:  # type: ignore[attr-defined]
+        return ObjectReader(consumer, topic)
+    return QueueReader(consumer, topic)
+
+
+class QueueReader(Reader):
+    """By the partitions' queues."""
+
+    def __init__(self, consumer: Consumer, topic: str) -> None:
+        super().__init__(consumer, topic)
+        functions = _functions()
+        assert functions is not None
+        self._functions = functions
+        warm_up()  # not in the middle of a stream
+        self._handle = ctypes.c_void_p.from_address(id(consumer) + object.__basicsize__).value
+        self._queues: dict[int, int] = {}
+        self._messages = np.zeros(0, dtype=np.uint64)
+
+    def open(self, partition: int, offset: int) -> None:
+        """See `Reader`."""
+        queue = self._functions.partition_queue(self._handle, self.topic.encode(), partition)
+        if not queue:
+            raise RuntimeError(f"librdkafka has no queue for {self.topic}/{partition}")
+        self._functions.forward(queue, None)
+        self._queues[partition] = queue
+        super().open(partition, offset)
+
+    def close(self, partition: int) -> None:
+        """See `Reader`."""
+        super().close(partition)
+        self._functions.destroy_queue(self._queues.pop(partition))
+
+    def look(self, most: int) -> Look:
+        """See `Reader`: callbacks are served, too."""
+        look = Look([], [], True)
+        message = self.consumer.poll(0)
+        if message is not None:
+            error = message.error()
+            if error is None:
+                raise RuntimeError(f"{self.topic}/{message.partition()}: a record came beside its queue")
+            look.failures.append(failure_of(message, error))
+        if not self._queues:
+            return look
+        each = max(_LEAST, most // len(self._queues))
+        if len(self._messages) < each:
+            self._messages = np.zeros(each, dtype=np.uint64)
+        for partition, queue in self._queues.items():
+            count = self._functions.consume(queue, 0, self._messages.ctypes.data, each)
+            if count > 0:
+                look.runs.append(self._run(partition, count, look.failures))
+                look = look._replace(whole=look.whole and count < each)
+        return look
+
+    def release(self) -> None:
+        """See `Reader`."""
+        while self._queues:
+            self._functions.destroy_queue(self._queues.popitem()[1])
+
+    def _run(self, partition: int, count: int, failures: list[Failure]) -> Run:
+        """The messages that were consumed last, of which none is left."""
+        messages, end = self._messages, None
+        sizes = np.zeros(_SIZES, dtype=np.int64)
+        measure(messages, count, sizes)
+        records = int(sizes[_RECORDS])
+        if records < count:
+            for place in range(count):
+                if (found := self._event(partition, place, failures)) is not None:
+                    end = found
+        if not records:
+            return Run(partition, None, end)
+        text, key_text = (np.empty(sizes[one] + records, np.uint8) for one in (_TEXT, _KEY_TEXT))
+        columns = np.empty((4, records + 1), dtype=np.int64)
+        absent = np.zeros((2, records), dtype=np.uint8)
+        time_type = np.zeros(1, dtype=np.int64)
+        calls = self._functions.timestamp_at, self._functions.destroy_at, time_type.ctypes.data
+        take(messages, count, *calls, text, text.ctypes.data, key_text, key_text.ctypes.data, columns, absent)
+        offsets, times, bounds, key_bounds = columns
+        values = JoinedValues(text, bounds, absent[0])
+        keys = JoinedValues(key_text, key_bounds, absent[1])
+        by_producer = int(time_type[0]) & 0xFFFFFFFF == TIMESTAMP_CREATE_TIME
+        taken = consecutive(offsets[:records]), times[:records]
+        return Run(partition, ConsumerRecords(*taken, values, keys, by_producer=by_producer), end)
+
+    def _event(self, partition: int, place: int, failures: list[Failure]) -> int | None:
+        """Where the partition ends, if a message says so; one that is a record is left alone."""
+        message, end = int(self._messages[place]), None
+        words = (ctypes.c_int64 * _WORDS).from_address(message)
+        code = ctypes.c_int32(words[_ERROR]).value
+        if not code:
+            return None
+        if code == KafkaError._PARTITION_EOF:
+            end = words[_OFFSET]
+        else:
+            text = (self._functions.error_text(message) or b"").decode(errors="replace")
+            failures.append(Failure(partition, words[_OFFSET], KafkaError(code, text)))
+        self._functions.destroy(message)
+        self._messages[place] = 0
+        return end
+
+
+# ---- the loops
+
+def _in_code(function: Any) -> Any:
+    """What numba compiles to code that the function makes; without types, which count its context in."""
+    return intrinsic(function)
+
+#: What `measure` finds: records among messages, bytes of their values, and of their keys.
+_RECORDS, _TEXT, _KEY_TEXT, _SIZES = range(4)
+
+
+@_in_code
+def _word(typing: Any, address: Any) -> Any:
+    """The 8 bytes at an address."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()))
+
+    return types.uint64(types.uint64), code
+
+
+@_in_code
+def _copy(typing: Any, target: Any, source: Any, size: Any) -> Any:
+    """Copy bytes from an address to another one."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte = ir.IntType(8).as_pointer()
+        to, origin = (builder.inttoptr(one, byte) for one in arguments[:2])
+        cgutils.raw_memcpy(builder, to, origin, arguments[2], 1)  # type: ignore[no-untyped-call]
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64, types.int64), code
+
+
+@_in_code
+def _timestamp(typing: Any, function: Any, message: Any, kind: Any) -> Any:
+    """Call `rd_kafka_message_timestamp` by its address; `kind`: where the timestamp's type is written."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(64)
+        called = builder.inttoptr(arguments[0], ir.FunctionType(word, [word, word]).as_pointer())
+        return builder.call(called, arguments[1:])
+
+    return types.int64(types.uint64, types.uint64, types.uint64), code
+
+
+@_in_code
+def _destroy(typing: Any, function: Any, message: Any) -> Any:
+    """Call `rd_kafka_message_destroy` by its address."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)])
+        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64), code
+
+
+@inlined
+def _field(message: int, place: int) -> Any:
+    return _word(np.uint64(message) + np.uint64(8 * place))
+
+
+@kernel
+def measure(messages: Words, count: int, sizes: Ints) -> None:
+    """Count the records among messages, and the bytes of their values and keys."""
+    for place in range(count):
+        message = messages[place]
+        if not _field(message, _ERROR) & _HALF:
+            sizes[_RECORDS] += 1
+            if _field(message, _PAYLOAD):
+                sizes[_TEXT] += np.int64(_field(message, _LENGTH))
+            if _field(message, _KEY):
+                sizes[_KEY_TEXT] += np.int64(_field(message, _KEY_LENGTH))
+
+
+@kernel
+def take(
+    messages: Words, count: int, timestamp: int, destroy: int, time_type: int,
+    text: Bytes, text_at: int, key_text: Bytes, key_at: int, columns: Ints, absent: Bytes,
+) -> None:  # fmt: skip
+    """Copy the records among messages, and destroy them; the others must have been.
+
+    `columns`, (4, records + 1): offsets, times, and where values and keys begin.
+    """
+    at, key_end, record = np.int64(0), np.int64(0), np.int64(0)
+    columns[2, 0] = columns[3, 0] = 0
+    for place in range(count):
+        message = messages[place]
+        if not message:
+            continue
+        columns[0, record] = np.int64(_field(message, _OFFSET))
+        # The first one's type of time is left where it is written; the others' nobody asks for.
+        columns[1, record] = _timestamp(
+            np.uint64(timestamp), np.uint64(message), np.uint64(time_type if record == 0 else 0)
+        )
+        payload, key = _field(message, _PAYLOAD), _field(message, _KEY)
+        if payload:
+            size = np.int64(_field(message, _LENGTH))
+            _copy(np.uint64(text_at + at), payload, size)
+            at += size
+        else:
+            absent[0, record] = 1
+        if key:
+            size = np.int64(_field(message, _KEY_LENGTH))
+            _copy(np.uint64(key_at + key_end), key, size)
+            key_end += size
+        else:
+            absent[1, record] = 1
+        text[at] = key_text[key_end] = _SEPARATOR
+        at += 1
+        key_end += 1
+        record += 1
+        columns[2, record], columns[3, record] = at, key_end
+        _destroy(np.uint64(destroy), np.uint64(message))
+
+
+def warm_up() -> None:
+    """Compile the loops, or fetch them from numba's cache."""
+    nothing, bytes_ = np.zeros(0, dtype=np.uint64), np.zeros(1, dtype=np.uint8)
+    measure(nothing, 0, np.zeros(_SIZES, dtype=np.int64))
+    take(
+        nothing, 0, 0, 0, 0, bytes_, 0, bytes_, 0, np.zeros((4, 1), np.int64), np.zeros((2, 0), np.uint8)
+    )
