@@ -397,6 +397,8 @@ class Reporter:
             "labelled_share": state.labelled_share, "expected_share": state.expected_share,
             "corrections": state.corrections,
         }  # fmt: skip
+        if stream.config.label_at_horizon is not None:
+            said["at_horizon"] = state.at_horizon
         return Metrics(
             identity(
                 *key, state.predictions, state.labelled, state.revisions, state.corrections, state.status,
