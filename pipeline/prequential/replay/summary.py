@@ -62,6 +62,8 @@ class Outcomes(msgspec.Struct):
     model: str
     outcomes: int
     waiting: int
+    #: Predictions that had no label by the horizon, and got the class of `label_at_horizon`.
+    at_horizon: int = 0
 
 
 class WaitingLabels(msgspec.Struct):
@@ -230,7 +232,10 @@ class Account:
             waiting = int(accounts.coverage.models.waiting[row])
             self._records["predictions"].waiting += waiting
             self._outcomes.append(
-                Outcomes(stream.name, partition, name, int(entities.outcomes[row]), waiting)
+                Outcomes(
+                    stream.name, partition, name, int(entities.outcomes[row]), waiting,
+                    int(entities.at_horizon[row]),
+                )  # fmt: skip
             )
         if labels := int(streams.waiting_labels[code]):
             self._records["labels"].waiting += labels
