@@ -1,4 +1,4 @@
-"""Instances without a label by the horizon get a class: exact numbers, order, revisions, other configurations."""
+"""Instances without a label by the horizon get a class: exact numbers, order, revisions, configurations."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def test_a_label_of_the_horizons_end_is_in_time() -> None:
 def test_horizons_end_one_after_the_other_whatever_record_says_it() -> None:
     # The first model's answers by id: 0 is wrong, and the only one.
     records = [
-        pred("b", 5, "no"), pred("a", 5, "no"), pred("10", 5, "click"), pred("9", 5, "no"), pred("x", 4, "no"),
+        pred("b", 5, "no"), pred("a", 5, "no"), pred("10", 5, "click"), pred("9", 5, "no"),
+        pred("x", 4, "no"),
     ]  # fmt: skip
     found = messages(*records, tick(5_000))
     assert [one.ts for one in found] == [1_004, 1_005, 1_005, 1_005, 1_005]
@@ -98,7 +99,8 @@ def test_settle_may_be_longer_than_the_horizon() -> None:
 
 def test_predictions_that_come_after_the_horizon() -> None:
     closed = [pred(1, 0, "no"), tick(1_500)]
-    found = messages(*closed, pred(1, 900, "no", at=1_600, model="n"), pred(1, 1_001, "no", at=1_601, model="o"))
+    late = pred(1, 1_001, "no", at=1_601, model="o")
+    found = messages(*closed, pred(1, 900, "no", at=1_600, model="n"), late)
     assert [one.model for one in found] == ["m", "n"]
     assert [told(one) for one in found] == [(1, 1_000, 1.0, 1), (1, 1_000, 1.0, 1)]
     # After a revision it is judged by that.
@@ -124,7 +126,8 @@ def test_nothing_is_closed_that_nobody_has_predicted_in_time() -> None:
 
 
 def test_bins_are_parts_of_the_horizon() -> None:
-    records = [pred(1, 0, "click"), pred(1, 400, "no"), pred(1, 700, "click"), pred(1, 900, "no"), tick(2_000)]
+    answers = [(0, "click"), (400, "no"), (700, "click"), (900, "no")]
+    records = [*(pred(1, ts, y) for ts, y in answers), tick(2_000)]
     world = world_from(records, label_at_horizon="no", stages=["initial", "final", "bins"], bins=2)
     outputs = catch_up(world).outputs
     assert_same(world, outputs)
@@ -157,7 +160,7 @@ def test_coverage_and_periods_say_of_how_many() -> None:
 
 
 def test_labels_that_are_numbers_have_none() -> None:
-    with pytest.raises(UsageError, match="label_at_horizon 'no' is a class, and labels of task regression are"):
+    with pytest.raises(UsageError, match="label_at_horizon 'no' is a class, and labels of task regression"):
         StreamConfig(task="regression", label_at_horizon="no")
     with pytest.raises(UsageError, match="expected task classification, or null"):
         replace(StreamConfig(label_at_horizon="no"), task="regression")

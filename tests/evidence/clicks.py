@@ -2,15 +2,14 @@
 
     python -m tests.evidence.clicks [clicks | clicks_concept ...]
 
-Days of some hundred predictions of whether there will be a click; horizon 14 days. One in seven has one: a third of
-the clicks come within an hour, half within a day, the others as late as the horizon lets them. With
+Days of some hundred predictions of whether there will be a click; horizon 14 days. One in six has one: a
+third of the clicks come within an hour, half within a day, the others as late as the horizon lets them. With
 `label_at_horizon` what has none by then has the class 0.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import numpy as np
 
@@ -43,8 +42,7 @@ def world(kind: str, days: int, each: int, seed: int) -> World:
 
 def run(kind: str, seed: int, days: int = 120, each: int = EACH, *, given: bool = True) -> list[Said]:
     """What is said of each day in a world; `given`: whether predictions come with probabilities."""
-    settings: dict[str, Any] = {"label_at_horizon": "0"}
-    return graded(messages_of(world(kind, days, each, seed), days, given=given, **settings))
+    return graded(messages_of(world(kind, days, each, seed), days, given=given, at_horizon="0"))
 
 
 def main(kinds: tuple[str, ...], seeds: int = 1) -> None:

@@ -82,10 +82,10 @@ class AtHorizon(Plain):
         self, j: int, k: int, own: Any, f: Any, met: Any, coming: Any, m: Any, closing: bool
     ) -> tuple[float, float, float]:
         if k == self.last:
-            others = [
-                self.labels_say(j, y, own, f, met, coming, m, closing) for y in range(self.size) if y != k
-            ]
-            return -sum(one[0] for one in others), sum(one[1] for one in others), max(one[2] for one in others)
+            every = [y for y in range(self.size) if y != k]
+            others = [self.labels_say(j, y, own, f, met, coming, m, closing) for y in every]
+            deltas, variances, seen = zip(*others)
+            return -sum(deltas), sum(variances), max(seen)
         here = [
             sum(own["made", j, b, slot] - own["gone", j, b, slot] for b in range(11)) for slot in range(8)
         ]

@@ -240,7 +240,7 @@ class Plain:
     def labels_say(
         self, j: int, k: int, own: Any, f: Any, met: Any, coming: Any, m: Any, closing: bool
     ) -> tuple[float, float, float]:
-        """How many more labels k of class j there will be than calibration says, its variance, of how many."""
+        """How many more labels k of class j than calibration says, its variance, and of how many."""
         delta = s2 = 0.0
         for y in range(self.size):
             outcomes = [sum(own["met", j, b, slot, y] for b in range(11)) for slot in range(8)]

@@ -231,12 +231,8 @@ class Account:
         for name, row in stream.models.items():
             waiting = int(accounts.coverage.models.waiting[row])
             self._records["predictions"].waiting += waiting
-            self._outcomes.append(
-                Outcomes(
-                    stream.name, partition, name, int(entities.outcomes[row]), waiting,
-                    int(entities.at_horizon[row]),
-                )  # fmt: skip
-            )
+            counts = int(entities.outcomes[row]), waiting, int(entities.at_horizon[row])
+            self._outcomes.append(Outcomes(stream.name, partition, name, *counts))
         if labels := int(streams.waiting_labels[code]):
             self._records["labels"].waiting += labels
             self._labels.append(WaitingLabels(stream.name, partition, labels))

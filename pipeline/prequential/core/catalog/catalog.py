@@ -251,7 +251,7 @@ class Catalog:
         return stream
 
     def set_class_at_horizon(self, stream: Stream) -> None:
-        """Let instances without a label by the horizon have the configured class, which is known from here on.
+        """Let instances without a label by the horizon have the configured class, which is known from now on.
 
         Of a restored stream, after its own classes.
         """

@@ -16,7 +16,7 @@ from prequential.core.delay.expected import SLOTS
 def correct_events(
     model: Model, whole: Ints32, block: int, scratch: Scratch, result: Look, i: int, j: int
 ) -> None:
-    """What labels of class j say beyond calibration: of each label the difference, its variance, and of how many.
+    """What labels of class j say beyond calibration: the difference, its variance, and of how many, by label.
 
     A binomial share F of those to come has come: their number is known with the variance n·m·(1 - F)/F.
     """

@@ -59,7 +59,8 @@ def look(expected: Expected, model: int, rows: Ints32, clock: int, *, closing: b
     result = Look(np.zeros((n, j, k)), np.zeros((n, COLUMNS)), np.zeros((n, j, b)))
     scratch = Scratch(
         np.zeros((j, b, k)), np.zeros((j, b)), np.zeros((SLOTS, j, k)), np.zeros((j, k)), np.zeros((j, k)),
-        np.zeros((j, k, 2)), np.zeros(k), np.zeros((k, 3)), np.zeros((j, k, BUCKETS + 1)), np.zeros(BUCKETS + 1),
+        np.zeros((j, k, 2)), np.zeros(k), np.zeros((k, 3)), np.zeros((j, k, BUCKETS + 1)),
+        np.zeros(BUCKETS + 1),
     )  # fmt: skip
     models, at = expected.models, int(expected.models.block[model])
     levels = at + j * b * (k + 1) + j * k * BUCKETS

@@ -91,7 +91,7 @@ def close(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, 
 
 @inner
 def in_order(instances: Instances, links: Links, ids: Ids, first: int, clock: int) -> int:
-    """Sort what runs out together, a list by `next`: first what waits and is due, by its deadline, then by id.
+    """Sort what runs out together, a list by `next`: first what waits and is due, by deadline, then by id.
 
     What else there is, whose order doesn't matter, follows. Returns the first of the list.
     """

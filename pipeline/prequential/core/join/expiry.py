@@ -48,8 +48,8 @@ CLOCK_TOLERANCE = 3_600_000
 def run_out(registry: Registry, store: Store, logs: Logs, stream: int, record: int) -> int:
     """What is overdue at the stream's clock runs out, before the record in this row of the micro-batch.
 
-    Returns DONE, or why it stopped (see `prequential.core.tables.logs`): it is to be called again then, before
-    anything else touches the store: what is left is in no wheel meanwhile.
+    Returns DONE, or why it stopped (see `prequential.core.tables.logs`): it is to be called again then,
+    before anything else touches the store: what is left is in no wheel meanwhile.
     """
     streams, links, wheels = registry.streams, store.links, store.wheels
     clock = streams.clock[stream]

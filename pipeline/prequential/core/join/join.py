@@ -53,7 +53,6 @@ from prequential.core.tables.store import (
     Store,
     count_of,
     drop_probabilities,
-    give_row,
     take_row,
 )
 from prequential.core.tables.streams import Registry, count_label, lift

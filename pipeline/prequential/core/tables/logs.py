@@ -52,7 +52,8 @@ class Closings(NamedTuple):
     """Instances that got a label at the horizon's end, which no record says.
 
     Records and closings of a log have numbers that ascend in the order of processing, the `record` of their
-    outcomes: row i of a micro-batch is i plus the closings before it, and so is a closing that comes before it.
+    outcomes: that of row i of a micro-batch is i plus the closings before it, and so is that of a closing
+    which comes before row i.
     """
 
     record: Ints32  # its number
