@@ -106,6 +106,7 @@ def topics() -> Topics:
 def config(settings: StreamConfig) -> Config:
     numbers = replace(
         settings, task="regression", positive_class=None, temporal_correction=False, objective=None,
+        label_at_horizon=None,
         measures=("mae", "rmse", "r2", "bias"), baselines=(), compare_losses=("absolute",),
         detectors=tuple(one for one in settings.detectors if one.signal == "error"),
     )  # fmt: skip
