@@ -86,6 +86,7 @@ class Label:
     y: Target
     t1: int
     baselines: Classes
+    at_horizon: bool = False  # whether nothing but the horizon's end says it
 
 
 @dataclass
@@ -213,6 +214,8 @@ class Stream:
         if self.soonest is None or self.clock <= self.soonest:
             return
         horizon = self.settings.horizon
+        if self.settings.at_horizon is not None:
+            self.close()
         for instance_id, memory in list(self.memories.items()):
             while self.clock > memory.deadline(horizon):
                 if memory.state == "waiting" and memory.label is None:
@@ -233,6 +236,23 @@ class Stream:
                 break
         self.soonest = min((m.deadline(horizon) for m in self.memories.values()), default=None)
 
+    def close(self) -> None:
+        """Give what has no label by its horizon the class for that: by the horizons' ends, ties by ids."""
+        assert self.clock is not None
+        assert self.settings.at_horizon is not None
+        due = []
+        for instance_id, memory in self.memories.items():
+            if memory.state != "waiting" or memory.label is not None:
+                continue
+            end = memory.deadline(self.settings.horizon)
+            if self.clock > end and any(one.ts <= end for one in memory.waiting):
+                due.append((end, len(instance_id.encode()), instance_id.encode(), instance_id))
+        for end, _, _, instance_id in sorted(due):
+            self.processed += 1  # as if a record said it
+            memory = self.memories[instance_id]
+            self.first_label(instance_id, memory, end, self.settings.at_horizon, at_horizon=True)
+            memory.until = self.clock + max(self.settings.horizon, self.settings.settle)
+
     def instance(
         self, memory: Memory, ts: int, version: int | None, propensity: float | None
     ) -> None:
@@ -247,7 +267,8 @@ class Stream:
             return
         memory.instance_ts.append(ts)
         memory.versions.append(version)
-        if memory.state == "waiting" and propensity is not None:
+        sampled = self.settings.at_horizon is None  # else each instance gets a label
+        if memory.state == "waiting" and propensity is not None and sampled:
             memory.propensity = propensity
         self.drop_waiting_label_if_late(memory)
 
@@ -303,24 +324,30 @@ class Stream:
         elif memory.label_too_late(t1, self.settings.horizon):
             self.count("late_label")
         else:
-            memory.label = Label(y, t1, self.baselines())
-            if isinstance(y, str):  # numbers have no baselines
-                self.label_counts[y] += 1
-                self.last_label = y
-            waiting, memory.waiting = memory.waiting, []
-            for prediction in waiting:
-                self.note("met" if prediction.ts <= t1 else "late", prediction)
-            self.locate([prediction for prediction in waiting if prediction.ts <= t1])
-            for model in self.models:
-                own = [prediction for prediction in waiting if prediction.model == model]
-                counting = [prediction for prediction in own if prediction.ts <= t1]
-                for _ in range(len(own) - len(counting)):
-                    self.count("late", model)
-                for prediction in own:
-                    if prediction not in counting:
-                        prediction.fate = "late"
-                if counting:
-                    self.evaluate(instance_id, memory, model, counting, label_was_first=False)
+            self.first_label(instance_id, memory, t1, y)
+
+    def first_label(
+        self, instance_id: str, memory: Memory, t1: int, y: Target, *, at_horizon: bool = False
+    ) -> None:
+        """An instance gets its label, which meets what waits, or waits itself."""
+        memory.label = Label(y, t1, self.baselines(), at_horizon)
+        if isinstance(y, str):  # numbers have no baselines
+            self.label_counts[y] += 1
+            self.last_label = y
+        waiting, memory.waiting = memory.waiting, []
+        for prediction in waiting:
+            self.note("met" if prediction.ts <= t1 else "late", prediction)
+        self.locate([prediction for prediction in waiting if prediction.ts <= t1])
+        for model in self.models:
+            own = [prediction for prediction in waiting if prediction.model == model]
+            counting = [prediction for prediction in own if prediction.ts <= t1]
+            for _ in range(len(own) - len(counting)):
+                self.count("late", model)
+            for prediction in own:
+                if prediction not in counting:
+                    prediction.fate = "late"
+            if counting:
+                self.evaluate(instance_id, memory, model, counting, label_was_first=False)
 
     def further_label(self, memory: Memory, label: Label, y: Target) -> None:
         """A second label of an instance: a redelivery, or a revision of what there is."""
@@ -328,7 +355,7 @@ class Stream:
             self.count("duplicate")
             return
         self.count("revisions")
-        label.y = y
+        label.y, label.at_horizon = y, False
         for revised in memory.outcomes.values():
             for model, outcome in revised:
                 model.dirty = True
@@ -361,6 +388,8 @@ class Stream:
         assert t0 is not None
         for prediction in counting:
             prediction.fate, prediction.t1 = "met", label.t1
+            if label.at_horizon:
+                self.count("at_horizon", model)
             own = label.baselines if label_was_first else prediction.baselines
             prediction.outcome = Outcome(
                 instance_id, label.t1, label.y, prediction.y_pred,
@@ -437,6 +466,8 @@ class Stream:
                 "instances_without_predictions": self.unpredicted_instances,
                 "predictions_without_instance": self.predictions_without_instance,
             }
+            if self.settings.at_horizon is not None:
+                coverage["at_horizon"] = counts[self.name, model.name]["at_horizon"]
             if self.settings.task == "classification":
                 coverage |= account.selection()
             messages[0]["coverage"] = coverage

@@ -76,6 +76,7 @@ class Settings:
     emit_every: int | None
     emit_comparisons: int | None
     versions: str = "mark"
+    at_horizon: str | None = None  # the class of what has no label by then
 
 
 def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
@@ -108,6 +109,7 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         emit_every=None if every is None else duration(every),
         emit_comparisons=None if comparisons is None else duration(comparisons),
         versions=merged.get("versions", "mark"),
+        at_horizon=None if (given := merged.get("label_at_horizon")) is None else class_name(given),
     )
 
 

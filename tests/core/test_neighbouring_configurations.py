@@ -59,6 +59,7 @@ NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     "segments": ((), ("site",), ("site", "arm"), ("arm", "site", "more")), "segments_per_key": (1, 2, 9),
     "period": (None, 200), "period_final_at": (0.5,), "details": ((), ("dependence",)), "coverage": (False,),
     "dependence_order": (2, 4), "bins": (2,), "alpha": (3.0,), "label_horizon": (100, 100_000),
+    "label_at_horizon": ("b", "unseen", "c"),
     "settle": (1, 100_000),
     "detectors": ((), FULL.detectors[:1], (*FULL.detectors, DetectorConfig("adwin", "all:ipw_accuracy"))),
     "incidents": (IncidentConfig(quiet=1, quiet_outcomes=1),), "compare": ("off", "champion"),
@@ -69,7 +70,7 @@ NEIGHBOURS: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 #: Keys that say how many outcomes there are, and of which models.
-_COUNTS = {"label_horizon", "settle", "versions"}
+_COUNTS = {"label_horizon", "label_at_horizon", "settle", "versions"}
 
 CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
 
@@ -105,6 +106,7 @@ def topics() -> Topics:
 def config(settings: StreamConfig) -> Config:
     numbers = replace(
         settings, task="regression", positive_class=None, temporal_correction=False, objective=None,
+        label_at_horizon=None,
         measures=("mae", "rmse", "r2", "bias"), baselines=(), compare_losses=("absolute",),
         detectors=tuple(one for one in settings.detectors if one.signal == "error"),
     )  # fmt: skip

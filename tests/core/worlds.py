@@ -280,6 +280,8 @@ def _random_settings(
         defaults["measures"] = ["kappa_plus", rng.choice(["ece", "mcc"]), "r2", "error"]
     if sort.weighted:
         defaults["measures"] = [*DEFAULT_MEASURES, "ipw_accuracy", "ipw_n"]
+    if not sort.regression and _beside(rng).random() < 0.3:
+        defaults["label_at_horizon"] = _beside(rng).choice([classes[0][0], classes[-1][0], "nothing's"])
     return {
         "defaults": defaults,
         "streams": {
@@ -528,6 +530,7 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
         "coverage": rng.random() < 0.9,
         "label_horizon": f"{horizon}ms",
         "settle": f"{rng.choice([1, 300, 5_000, 300_000])}ms",
+        "label_at_horizon": _beside(rng).choice([None, None, "a", 0] if task != "regression" else [None]),
         "compare": rng.choice(["all", "all", "champion", "off"]),
         "champion": rng.choice(NAMES),
         "compare_losses": rng.sample(of_task := list(COMPARE_LOSSES[task]), rng.randint(1, len(of_task))),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -89,16 +89,18 @@ def world(kind: str, days: int, each: int, seed: int) -> World:
 
 def run(kind: str, seed: int, days: int = 120, each: int = EACH, *, given: bool = True) -> list[Said]:
     """What is said of each day in a world; `given`: whether predictions come with probabilities."""
-    return _graded(messages_of(world(kind, days, each, seed), days, given=given))
+    return graded(messages_of(world(kind, days, each, seed), days, given=given))
 
 
 def messages_of(
     of: World, days: int, *, measures: tuple[str, ...] = ("accuracy",), given: bool = True, period: int = DAY,
-    propensity: Any = None,
+    propensity: Any = None, at_horizon: str | None = None,
 ) -> list[tuple[int, Metrics]]:  # fmt: skip
     """All messages about a world's model, with the clock of which they know; `propensity`: of labels."""
     messages: list[tuple[int, Metrics]] = []
-    each_hour = hours(of, days, measures=measures, given=given, period=period, propensity=propensity)
+    each_hour = hours(
+        of, days, measures=measures, given=given, period=period, propensity=propensity, at_horizon=at_horizon
+    )
     for end, shard in each_hour:
         # They are due at the first record of the hour, and know of those before.
         outputs, _ = shard.flush()
@@ -108,13 +110,14 @@ def messages_of(
 
 def hours(
     of: World, days: int, *, measures: tuple[str, ...] = ("accuracy",), given: bool = True, period: int = DAY,
-    propensity: Any = None,
+    propensity: Any = None, at_horizon: str | None = None,
 ) -> Iterator[tuple[int, Shard]]:  # fmt: skip
     """A shard behind each hour of a world, with the hour's end; it isn't flushed."""
     ts, score, label, delay = of
     stream = StreamConfig(
         estimators=("all",), measures=measures, stages=("final",), detectors=(), compare="off",
-        period=period, label_horizon=HORIZON * DAY, emit_outcomes=None, emit_every=HOUR,
+        period=period, label_horizon=HORIZON * DAY, label_at_horizon=at_horizon, emit_outcomes=None,
+        emit_every=HOUR,
     )  # fmt: skip
     shard = Shard(Config(defaults=stream))
     made, came = (ts * DAY).astype(np.int64), ((ts + delay) * DAY)
@@ -154,7 +157,7 @@ def _add(shard: Shard, kind: int, rows: list[tuple[int, Any]]) -> None:
         shard.add(Batch(kind, span, [ts for ts, _ in rows], Decoded([record for _, record in rows], {})))
 
 
-def _graded(messages: list[tuple[int, Metrics]]) -> list[Said]:
+def graded(messages: list[tuple[int, Metrics]]) -> list[Said]:
     """What was said at each maturity for the first time, of days that are final."""
     final: dict[int, float] = {}
     said: dict[tuple[int, int], tuple[float, dict[str, Any], float | None]] = {}
@@ -165,7 +168,9 @@ def _graded(messages: list[tuple[int, Metrics]]) -> list[Said]:
         if one.period["status"] == "final":
             final.setdefault(day, one.measures.get("accuracy", np.nan))
         elif one.expected is not msgspec.UNSET:
-            own = one.expected["measures"]["accuracy"]
+            own = one.expected["measures"].get("accuracy")
+            if own is None:
+                continue
             place = maturity_of(clock, one.period["end"], HORIZON * DAY)
             said.setdefault((day, place), (one.expected["labelled_share"], own, one.measures.get("accuracy")))
     found = []
@@ -179,7 +184,7 @@ def _graded(messages: list[tuple[int, Metrics]]) -> list[Said]:
     return found
 
 
-def main(kinds: tuple[str, ...], seeds: int = 1) -> None:
+def main(kinds: tuple[str, ...], seeds: int = 1, said_of: Callable[..., list[Said]] = run) -> None:
     """Print a line for each world and maturity."""
     columns = "world", "y_proba", "days", "labelled", "error", "labelled so far", "coverage", "half width"
     print("|", " | ".join(columns), "|\n|", " | ".join(["---"] * len(columns)), "|")
@@ -187,7 +192,7 @@ def main(kinds: tuple[str, ...], seeds: int = 1) -> None:
         for given in (True, False):
             rows: dict[int, list[Said]] = defaultdict(list)
             for seed in range(seeds):
-                for one in run(kind, seed, given=given):
+                for one in said_of(kind, seed, given=given):
                     if one.half == one.half and one.maturity >= 0:
                         rows[one.maturity].append(one)
             for maturity, own in sorted(rows.items()):

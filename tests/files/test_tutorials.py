@@ -128,6 +128,12 @@ def test_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
+def test_clicks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(blocks_of(TUTORIALS / "clicks.md"))
+
+
+@pytest.mark.slow
 @pytest.mark.kafka
 def test_avro_and_cdc(cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -300,7 +300,7 @@ STREAM: dict[str, Parser] = {
     "baselines": _list_of(_baseline, empty=True), "details": _list_of(_detail, empty=True),
     "dependence_order": _integer(1, 1_000),
     "bins": _integer(1, 10_000), "alpha": _alpha,
-    "label_horizon": _duration, "settle": _duration,
+    "label_horizon": _duration, "label_at_horizon": _optional(_class), "settle": _duration,
     "versions": _one_of(VERSIONS), "compare_stages": _list_of(_stages, empty=True),
     "compare": _one_of(COMPARE), "champion": _optional(_class),
     "compare_losses": _list_of(_one_of(tuple(dict.fromkeys(sum(COMPARE_LOSSES.values(), ()))))),

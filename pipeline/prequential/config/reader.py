@@ -276,7 +276,12 @@ class _Reader:
             )
         if "objective" in children:
             changes["objective"] = self._objective(children["objective"], f"{where}.objective")
-        config = replace(base, **changes)
+        if changes.get("task", base.task) == "regression" and "label_at_horizon" not in children:
+            changes["label_at_horizon"] = None  # a class isn't taken over where labels are numbers
+        try:
+            config = replace(base, **changes)
+        except UsageError as error:
+            self._fail(children["label_at_horizon"], f"{where}.label_at_horizon: {error}")
         if "objective" not in children:
             config = replace(config, objective=objective_of(config))
         if given and "detectors" not in children:  # of another task's, a stream takes over what it can have

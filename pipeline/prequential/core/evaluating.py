@@ -11,6 +11,7 @@ from prequential.core.catalog.plans import Plan, Repeatedly
 from prequential.core.compiled.kernel import Ints32, columns_of
 from prequential.core.details.label_dependence import LabelDependence
 from prequential.core.incidents.incidents import ALARM, WARNING, Raised
+from prequential.core.input.origins import completed_ids
 from prequential.core.output.messages import Reporter
 from prequential.core.state import State
 from prequential.core.tables.alarms import Alarms
@@ -108,9 +109,9 @@ class Evaluation:
             if not catalog.streams[about.stream].reports(stage):
                 continue
             record, outcome = int(log.record[row]), int(log.number[row])
+            (instance_id,) = completed_ids(self._state.logs, records, np.array([record]))
             alarm = self._reporter.alarm(
-                about, stage, outcome, plan.watches[detector], *values, records[record].instance_id,
-                int(log.t1[row]),
+                about, stage, outcome, plan.watches[detector], *values, instance_id, int(log.t1[row]),
             )  # fmt: skip
             order = record, about.kind, entity, outcome, parse_stage(stage).row, detector
             self._raised.append((order, Raised(record, entity, alarm, level)))

@@ -27,15 +27,20 @@ from prequential.core.input.merge import Batch, OffsetVector
 from prequential.core.input.merge import MicroBatch as Taken
 from prequential.core.input.refusals import Refusals
 from prequential.core.input.versions import separate_versions
-from prequential.core.join.join import EMIT, FULL, NEW_NAMES, NEW_SEGMENT, NEW_STAGE, join
+from prequential.core.join.join import join
 from prequential.core.snapshot import snapshot
 from prequential.core.snapshot.restored import Restored
 from prequential.core.snapshot.restoring import restore
 from prequential.core.state import State
 from prequential.core.tables.logs import (
     DUE,
+    EMIT,
     EVENTS,
+    FULL,
     NEEDED,
+    NEW_NAMES,
+    NEW_SEGMENT,
+    NEW_STAGE,
     OUTCOMES,
     OVERDUE,
     REMEMBERED,

@@ -100,7 +100,8 @@ class State:
         for about in filter(None, catalog.entities[self._entities :]):
             self.pairing.add(about.row)
             self.incidents.add(about.row)
-            accounts.add(about.row, catalog.streams[about.stream].config)
+            at_horizon = int(catalog.columns.streams.at_horizon[about.stream])
+            accounts.add(about.row, catalog.streams[about.stream].config, at_horizon)
         for row in catalog.begun_anew:
             stages = catalog.plans[catalog.columns.entities.plan[row]].stages
             self.notes.started_empty.setdefault(row, []).extend(f"stage {stage}" for stage in stages)

@@ -16,10 +16,10 @@ from prequential.core.catalog.state import ensure_rows
 from prequential.core.compiled.repeated import entry_of
 from prequential.core.detectors.objectives import every_detector
 from prequential.core.input.open_rows import PROBABILITIES, RECORDS, TEXT, OpenRows
-from prequential.core.join.join import DONE, EMIT, join
+from prequential.core.join.join import join
 from prequential.core.shard import Shard
 from prequential.core.tables.errors import Unusable
-from prequential.core.tables.logs import OVERDUE
+from prequential.core.tables.logs import DONE, EMIT, OVERDUE
 
 
 class Stepper:

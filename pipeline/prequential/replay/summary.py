@@ -62,6 +62,8 @@ class Outcomes(msgspec.Struct):
     model: str
     outcomes: int
     waiting: int
+    #: Predictions that had no label by the horizon, and got the class of `label_at_horizon`.
+    at_horizon: int = 0
 
 
 class WaitingLabels(msgspec.Struct):
@@ -229,9 +231,8 @@ class Account:
         for name, row in stream.models.items():
             waiting = int(accounts.coverage.models.waiting[row])
             self._records["predictions"].waiting += waiting
-            self._outcomes.append(
-                Outcomes(stream.name, partition, name, int(entities.outcomes[row]), waiting)
-            )
+            counts = int(entities.outcomes[row]), waiting, int(entities.at_horizon[row])
+            self._outcomes.append(Outcomes(stream.name, partition, name, *counts))
         if labels := int(streams.waiting_labels[code]):
             self._records["labels"].waiting += labels
             self._labels.append(WaitingLabels(stream.name, partition, labels))

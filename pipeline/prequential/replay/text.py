@@ -125,7 +125,9 @@ def outcome_lines(summary: Summary) -> Iterator[str]:
         labels = sum(one.labels for one in summary.waiting_labels if one.stream == stream)
         predictions = sum(waiting for _, waiting in models.values())
         wait = f"; {predictions:,} predictions and {labels:,} labels wait" if predictions or labels else ""
-        yield f"outcomes of {stream}: {shown or 'none'}{wait}"
+        closed = sum(one.at_horizon for one in summary.outcomes if one.stream == stream)
+        without = f"; {closed:,} predictions had no label by the horizon" if closed else ""
+        yield f"outcomes of {stream}: {shown or 'none'}{without}{wait}"
     for emission in summary.emission or ():
         when = [f"{emission.outcomes:,} outcomes"] if emission.outcomes else []
         if emission.every_ms is not None:

@@ -138,6 +138,8 @@ class StreamConfig:
     bins: int = 10
     alpha: float = 2.0
     label_horizon: int = WEEK
+    #: The class of an instance that has no label by then; None: it has none, and predictions expire.
+    label_at_horizon: str | None = None
     settle: int = 5 * MINUTE
     detectors: tuple[DetectorConfig, ...] = OF_TASK
     incidents: IncidentConfig = field(default_factory=IncidentConfig)
@@ -173,9 +175,14 @@ class StreamConfig:
     emit_comparisons_given: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Fill in the default detectors."""
+        """Fill in the default detectors; raises UsageError for a class where labels are numbers."""
         if self.detectors is OF_TASK:
             object.__setattr__(self, "detectors", DEFAULT_DETECTORS[self.task])
+        if self.label_at_horizon is not None and self.task == "regression":
+            raise UsageError(
+                f"label_at_horizon {self.label_at_horizon!r} is a class, and labels of task regression are "
+                "numbers: expected task classification, or null"
+            )
 
     @property
     def evaluated_stages(self) -> tuple[str, ...]:
@@ -209,6 +216,8 @@ class StreamConfig:
         """
         left_out = ("emit_", "alarm_change")
         settings = {name: value for name, value in asdict(self).items() if not name.startswith(left_out)}
+        if self.label_at_horizon is None:
+            del settings["label_at_horizon"]
         if self.alarm_budget is None:  # whether thresholds are configured or the usual ones is the same
             del settings["alarm_budget"]
             for detector in settings["detectors"]:

@@ -64,6 +64,7 @@ _FAMILIES = (
     ("newest_outcome_timestamp_seconds", GAUGE, "Label time of the newest outcome, as Unix time"),
     ("late_predictions_total", COUNTER, "Predictions made after their label"),
     ("expired_predictions_total", COUNTER, "Predictions whose label didn't come within the horizon"),
+    ("at_horizon_predictions_total", COUNTER, "Predictions that got the class of label_at_horizon"),
     ("drift_alarms_total", COUNTER, "Drift alarms raised"),
     ("drift_threshold", GAUGE, "Threshold that the budget of false alarms has set"),
     ("open_incidents", GAUGE, "Whether a model has an incident that has neither recovered nor is over"),
@@ -381,6 +382,8 @@ class _Scrape:
         if about.kind in (MODEL, BASELINE, CORRECTION):
             families["late_predictions_total"].add(where, int(entities.late[row]))
             families["expired_predictions_total"].add(where, int(entities.expired[row]))
+            if stream.config.label_at_horizon is not None and about.kind == MODEL:
+                families["at_horizon_predictions_total"].add(where, int(entities.at_horizon[row]))
             if entities.outcomes[row]:
                 families["newest_outcome_timestamp_seconds"].add(where, int(entities.newest_ts[row]) / 1000)
         if (standing := taken.incidents.get(row)) is not None:

@@ -231,7 +231,7 @@ class Catalog:
     def add_stream(self, name: str, *, baselines: bool = True) -> Stream:
         """Register a stream, with the code that is next, its settings, and its baselines.
 
-        Without `baselines` it has none yet: who restores a snapshot gives them their rows.
+        Without `baselines` it has none yet, nor a class: who restores a snapshot gives it those.
         """
         config = self.config.stream(name)
         stream = Stream(len(self.streams), name, config)
@@ -241,12 +241,23 @@ class Catalog:
         if stream.code >= len(registry.streams.clock):
             self.registry = registry = registry._replace(streams=grown(registry.streams, stream.code + 1))
         self._set_up(stream)
+        if baselines:
+            self.set_class_at_horizon(stream)
         if config.task == "classification" and baselines:
             for which, baseline in enumerate(BASELINES[:2]):
                 if baseline in config.baselines:
                     self.registry.streams.nothing[stream.code] = self.add_class(stream, NO_CLASS_NAME)
                     self.add_ages(stream, self.add_baseline(stream, which))
         return stream
+
+    def set_class_at_horizon(self, stream: Stream) -> None:
+        """Let instances without a label by the horizon have the configured class, which is known from now on.
+
+        Of a restored stream, after its own classes.
+        """
+        name = stream.config.label_at_horizon
+        at_horizon = 0 if name is None else 1 + self.add_class(stream, name)
+        self.registry.streams.at_horizon[stream.code] = at_horizon
 
     def add_baseline(self, stream: Stream, which: int) -> int:
         """Register the baseline at place `which` of `BASELINES` as evaluated; returns its entity's row."""
@@ -284,7 +295,9 @@ class Catalog:
         s.expects[code] = not numbers and config.period is not None and config.expected
         verdicts = config.compare != "off" and bool(config.compare_losses)
         s.by_cohorts[code] = verdicts or any(d.detector == "harm" for d in every_detector(config))
-        s.weights[code] = not numbers and not measured.isdisjoint(OF_WEIGHTS)
+        # Where each instance gets a label, labels are no sample: propensities say nothing.
+        sampled = not numbers and config.label_at_horizon is None
+        s.weights[code] = sampled and not measured.isdisjoint(OF_WEIGHTS)
         s.initial[code], s.final[code], s.bins[code] = stream.initial, stream.final, stream.bins
         s.keys[code], s.slots[code] = len(config.segments), config.segments_per_key + 1
         s.emit_outcomes[code] = config.emit_outcomes or 0

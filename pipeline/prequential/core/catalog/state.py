@@ -75,7 +75,9 @@ def ensure_rows(
     slots = (table.stream, table.offset, table.size, store.instances, store.links, marks)
     stream, offset, size, instances, links, marks = of_one_length(len(table.stream), *slots)
     predictions, values = of_one_length(int(used[PREDICTIONS]) + count + 2, store.predictions, values)
-    labels, label_values = of_one_length(int(used[LABELS]) + count + 2, store.labels, label_values)
+    # Where instances get labels at their horizons, each may have one.
+    most = int(table.counts[ids.LIVE]) if streams.at_horizon.any() else int(used[LABELS])
+    labels, label_values = of_one_length(most + count + 2, store.labels, label_values)
     wider = store._replace(
         ids=table._replace(stream=stream, offset=offset, size=size), instances=instances, links=links,
         marks=marks, predictions=predictions, values=values, labels=labels, label_values=label_values,

@@ -45,10 +45,15 @@ class Accounts:
         self.periods = periods.with_models(self.periods, entities)
         self.expected = expected.with_models(self.expected, entities)
 
-    def add(self, row: int, config: StreamConfig) -> None:
-        """Begin the accounts of an entity (its row), of a stream with this configuration."""
+    def add(self, row: int, config: StreamConfig, at_horizon: int) -> None:
+        """Begin the accounts of an entity (its row), of a stream with this configuration.
+
+        `at_horizon`: 1 + the class of instances without a label by the horizon; 0: they expire.
+        """
         self.coverage = coverage.with_model(self.coverage, row, config.label_horizon)
-        sampled = config.task != "regression" and not _WEIGHTED.isdisjoint(config.measures)
+        # With a label for each instance, labels are no sample.
+        of_classes = config.task != "regression" and config.label_at_horizon is None
+        sampled = of_classes and not _WEIGHTED.isdisjoint(config.measures)
         if config.period is not None:
             # How many labels of a sample will come isn't known: only the horizon says that all have.
             final_at = inf if sampled and config.expected else config.period_final_at
@@ -61,7 +66,7 @@ class Accounts:
                     self.expected, row, config.period, horizon=config.label_horizon, settle=config.settle,
                     numbers=config.task == "regression", binned=True,
                     scored=not {"log_loss", "brier"}.isdisjoint(config.measures),
-                    sampled=sampled,
+                    sampled=sampled, at_horizon=at_horizon,
                 )  # fmt: skip
 
     def forget(self, entities: Sequence[int], segments: Ints) -> None:

@@ -18,6 +18,10 @@ _LEAST_SHARE = 0.02
 LABELLED, EXPECTED, WAITING, WEIGHT, SCALE, CONCEPT, DELAYS, INPUTS = range(8)
 COLUMNS = 8
 
+#: Of what labels of a class say where another is known at the horizon alone: how many predictions would have
+#: their label by now, how many more labels there will be than calibration says, and its variance.
+SEEN, OFF, DOUBT = range(3)
+
 
 class Look(NamedTuple):
     """What is expected of periods (n of them, in order of time)."""
@@ -42,6 +46,8 @@ class Model(NamedTuple):
     horizon: int  # of labels
     clock: int
     closing: bool  # whether periods are final, and the levels learn from them
+    closes: bool  # whether a class is known at the horizon alone …
+    last: int  # … its place; -1: it has none
 
 
 class OpenPeriods(NamedTuple):
@@ -64,6 +70,7 @@ class Scratch(NamedTuple):
     #: (J, K, 2): means of 1/F and of (1 - F)/F² of the labels that have come; where they are sampled of 1/F².
     weights: Floats
     row: Floats  # (K,)
+    events: Floats  # (K, 3): see `at_horizon`
     sums: Floats  # (J, K, BUCKETS + 1): of labels by delay
     all_sums: Floats  # (BUCKETS + 1,)
 
@@ -126,15 +133,15 @@ def add_up(faded: Floats, delays: int, predicted: int, labels: int, scratch: Scr
 
 @inner
 def share_arrived(
-    predicted: int, labels: int, newest: float, oldest: float, horizon: int, edges: Floats,
-    scratch: Scratch, slot: int,
+    model: Model, newest: float, oldest: float, edges: Floats, scratch: Scratch, slot: int
 ) -> None:  # fmt: skip
     """F: of the labels of (j, k) the share that has come by the ages of a slot."""
+    predicted, labels = model.predicted, model.labels
     for j in range(predicted):
         for k in range(labels):
             scratch.arrived[slot, j, k] = 0.0
     for part in range(_AGES):
-        age = (newest + (oldest - newest) * (part + 0.5) / _AGES) / horizon
+        age = (newest + (oldest - newest) * (part + 0.5) / _AGES) / model.horizon
         if age >= 1.0:
             for j in range(predicted):
                 for k in range(labels):
@@ -146,6 +153,8 @@ def share_arrived(
         of_all = (arrived + age) / (scratch.all_sums[BUCKETS] + 1.0)
         for j in range(predicted):
             for k in range(labels):
+                if k == model.last:
+                    continue
                 sums = scratch.sums[j, k]
                 arrived = sums[a] + within * (sums[a + 1] - sums[a])
                 scratch.arrived[slot, j, k] += (arrived + of_all) / (sums[BUCKETS] + 1.0) / _AGES

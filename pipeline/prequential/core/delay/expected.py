@@ -56,7 +56,7 @@ _VARIANCE, _NOISE = 1e-4, 1e-5
 _SIZES = 30
 
 #: Columns of a model by which its counters lie, beside the width of its periods.
-FIXED = ("horizon", "bins", "losses", "sampled")
+FIXED = ("horizon", "bins", "losses", "sampled", "at_horizon")
 
 
 def _edges() -> Floats:
@@ -80,6 +80,7 @@ class Models(NamedTuple):
     bins: Ints32  # of confidence
     losses: Ints32  # that are added up by stratum
     sampled: Ints32  # 1: labels are weighted with the inverse of their propensity
+    at_horizon: Ints32  # 1 + the class of instances without a label by the horizon; 0: none, they expire
     layout: Ints32
     size: Ints32  # of its blocks: which of the sizes
     block: Ints  # first place of its counters; 0: it has none yet
@@ -161,7 +162,7 @@ def new_expected() -> Expected:
     """Empty tables."""
     pool = new_pool()
     types: dict[str, Any] = dict.fromkeys(
-        ("bins", "losses", "sampled", "layout", "size", "codes", "classes", "first", "periods",
+        ("bins", "losses", "sampled", "at_horizon", "layout", "size", "codes", "classes", "first", "periods",
          "first_record", "first_usual"), np.int32,
     )  # fmt: skip
     models = {name: np.zeros(0, dtype=types.get(name, np.int64)) for name in Models._fields}
@@ -203,20 +204,20 @@ def with_models(expected: Expected, models: int) -> Expected:
 
 def with_model(
     expected: Expected, model: int, width: int, *, horizon: int, settle: int, numbers: bool, binned: bool,
-    scored: bool, sampled: bool = False,
+    scored: bool, sampled: bool = False, at_horizon: int = 0,
 ) -> tuple[Expected, bool]:  # fmt: skip
     """The tables with a model (row) that has periods of `width` ms; and whether what it had was kept.
 
     They are unless they had another width, horizon, bins or losses. `sampled`: whether labels are, with
-    propensities; losses aren't added up then.
+    propensities; losses aren't added up then. `at_horizon`: 1 + the class that is known at the horizon alone.
     """
     expected = with_models(expected, model + 1)
     models = expected.models
     bins = 1 + CONFIDENCE_BINS if binned and not numbers else 1
     losses = _LOSSES_OF_NUMBERS if numbers else _LOSSES_OF_CLASSES if scored and not sampled else 0
-    same = (width, horizon, bins, losses, int(sampled)) == (
+    same = (width, horizon, bins, losses, int(sampled), at_horizon) == (
         models.width[model], models.horizon[model], models.bins[model], models.losses[model],
-        models.sampled[model],
+        models.sampled[model], models.at_horizon[model],
     )  # fmt: skip
     if not same:
         _forget_all(expected, model)
@@ -226,8 +227,17 @@ def with_model(
         models.begin[model], same = -NEVER, False
     models.width[model], models.horizon[model], models.settle[model] = width, horizon, settle
     models.bins[model], models.losses[model], models.sampled[model] = bins, losses, sampled
-    models.next[model] = -NEVER
+    models.at_horizon[model], models.next[model] = at_horizon, -NEVER
     return expected, same
+
+
+def knows(models: Models, model: int, clock: int) -> bool:
+    """Whether anything can be expected of a model at a clock (ms).
+
+    Where a class is known at the horizon alone, that is from the first one on: before, only the others are.
+    """
+    horizon_ends = models.since[model] + models.horizon[model]
+    return not models.at_horizon[model] or bool(clock > horizon_ends)
 
 
 def shape_of(models: Models, model: int, layout: int | None = None) -> Shape:

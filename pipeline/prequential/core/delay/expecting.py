@@ -13,12 +13,16 @@ import math
 
 import numpy as np
 from prequential.core.compiled.kernel import Floats, Ints32, inner, kernel
+from prequential.core.delay.at_horizon import correct_events
 from prequential.core.delay.calibrating import (
     COLUMNS,
     CONCEPT,
+    DOUBT,
     EXPECTED,
     LABELLED,
+    OFF,
     SCALE,
+    SEEN,
     WAITING,
     WEIGHT,
     Look,
@@ -41,7 +45,7 @@ from prequential.core.delay.correcting import (
     spread_over,
 )
 from prequential.core.delay.deviating import deviate
-from prequential.core.delay.expected import BUCKETS, EDGES, LEVEL, SLOTS, Expected, shape_of
+from prequential.core.delay.expected import BUCKETS, EDGES, LEVEL, SLOTS, Expected, Models, shape_of
 from prequential.core.delay.sampled import expect_sampled
 
 
@@ -55,13 +59,15 @@ def look(expected: Expected, model: int, rows: Ints32, clock: int, *, closing: b
     result = Look(np.zeros((n, j, k)), np.zeros((n, COLUMNS)), np.zeros((n, j, b)))
     scratch = Scratch(
         np.zeros((j, b, k)), np.zeros((j, b)), np.zeros((SLOTS, j, k)), np.zeros((j, k)), np.zeros((j, k)),
-        np.zeros((j, k, 2)), np.zeros(k), np.zeros((j, k, BUCKETS + 1)), np.zeros(BUCKETS + 1),
+        np.zeros((j, k, 2)), np.zeros(k), np.zeros((k, 3)), np.zeros((j, k, BUCKETS + 1)),
+        np.zeros(BUCKETS + 1),
     )  # fmt: skip
     models, at = expected.models, int(expected.models.block[model])
     levels = at + j * b * (k + 1) + j * k * BUCKETS
     about = Model(
         expected.of_models.counts, at, levels, levels + j * k * LEVEL if sampled else 0, j, k, b,
         int(models.width[model]), int(models.horizon[model]), clock, closing,
+        bool(models.at_horizon[model]), _last(models, model),
     )  # fmt: skip
     counts = expected.of_periods.counts
     periods = OpenPeriods(
@@ -69,6 +75,13 @@ def look(expected: Expected, model: int, rows: Ints32, clock: int, *, closing: b
     )
     _look(about, periods, EDGES, scratch, result)
     return result
+
+
+def _last(models: Models, model: int) -> int:
+    """The place of the class that is known at the horizon alone; -1: there is none, or it hasn't come yet."""
+    codes = models.codes[model, : models.classes[model]].tolist()
+    code = int(models.at_horizon[model]) - 1
+    return codes.index(code) if code in codes else -1
 
 
 @kernel
@@ -87,7 +100,7 @@ def _look(
         for slot in range(SLOTS):
             newest = max(0.0, float(model.clock - start - width * (slot + 1) // SLOTS))
             oldest = max(0.0, float(model.clock - start - width * slot // SLOTS))
-            share_arrived(predicted, labels, newest, oldest, model.horizon, edges, scratch, slot)
+            share_arrived(model, newest, oldest, edges, scratch, slot)
         if model.squares:
             expect_sampled(model, periods, periods.block[i], scratch, result, i)
         else:
@@ -116,6 +129,8 @@ def _expect(
             of_class += result.coming[i, j, b]
             for k in range(labels):
                 of_class += whole[met + (j * bins + b) * labels + k]
+        if model.closes:
+            correct_events(model, whole, block, scratch, result, i, j)
         for k in range(labels):
             level = model.levels + (j * labels + k) * LEVEL
             calibrated = delta = doubt = chance = labelled_here = 0.0
@@ -132,17 +147,21 @@ def _expect(
                 chance += here * m * (1.0 - m)
             calibrated, delta = calibrated / n, delta / n
             doubt, chance = doubt / (n * n), chance / (n * n)
+            seen = labelled
+            if model.closes:
+                seen = scratch.events[k, SEEN]
+                delta, doubt = scratch.events[k, OFF] / n, scratch.events[k, DOUBT] / (n * n)
             if waiting <= 0.0:
                 doubt = 0.0
-            elif labelled < FEW:
+            elif seen < FEW:
                 delta, doubt = 0.0, 1.0
             else:
-                doubt += chance / labelled
-            if labelled >= FEW and k == (j if predicted == labels else labels - 1):
+                doubt += chance / seen
+            if seen >= FEW and k == (j if predicted == labels else labels - 1):
                 gap += delta
                 by_chance += doubt + chance
             if model.closing:
-                if labelled >= FEW:
+                if seen >= FEW:
                     learn(faded, level, delta, doubt, chance, False)
                 continue
             mean, believed, off = believe(scratch, j, k, faded[level + NOISE], delta, doubt, chance, True)

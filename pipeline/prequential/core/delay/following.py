@@ -151,8 +151,9 @@ def _update(expected: Expected, edges: Floats, events: Events, start: int, stop:
         if kind == MET:
             faded[at + stratum * labels + k] += weight
             delays = expired + predicted * bins
-            delay = float(events.t1[i] - events.ts[i]) / float(models.horizon[model])
-            faded[delays + (j * labels + k) * BUCKETS + bucket_of(edges, delay)] += 1.0
+            if not events.at_horizon[i]:  # else it has no delay: it is known at the horizon
+                delay = float(events.t1[i] - events.ts[i]) / float(models.horizon[model])
+                faded[delays + (j * labels + k) * BUCKETS + bucket_of(edges, delay)] += 1.0
             if losses and events.scored[i] & HAS_SCORE:
                 sums = delays + predicted * labels * (BUCKETS + LEVEL) + stratum * (1 + losses)
                 faded[sums] += 1.0

@@ -63,8 +63,8 @@ _NOISE = 1e-30
 _N, _MEAN, _TOTAL, _REST = range(4)
 
 #: Columns of what was reported: what changes when there is something to report; never the same again.
-_PREDICTIONS, _LABELLED, _REVISIONS, _CORRECTIONS, _FINAL = range(5)
-_COLUMNS = 5
+_PREDICTIONS, _LABELLED, _REVISIONS, _CORRECTIONS, _FINAL, _AT_HORIZON = range(6)
+_COLUMNS = 6
 
 
 class Models(NamedTuple):
@@ -86,8 +86,8 @@ class Models(NamedTuple):
 class Periods(NamedTuple):
     """By period: rows of a pool, whose owners are models and whose keys are ts // width."""
 
-    state: Ints  # (periods, 5): predictions, labelled, revisions, corrections, 1 if final
-    reported: Ints  # (periods, 5): the state that was reported last
+    state: Ints  # (periods, 6): predictions, labelled, revisions, corrections, 1 if final, at the horizon
+    reported: Ints  # (periods, 6): the state that was reported last
     is_reported: Bytes
     newest_ts: Ints  # latest label time, ms
     changed: Bytes  # since `due` was asked
@@ -154,6 +154,7 @@ class PeriodState(NamedTuple):
     corrections: int
     newest_ts: int
     revisions: int
+    at_horizon: int  # of the labelled ones: those that had no label by the horizon, and got a class for that
 
     @property
     def name(self) -> str:
@@ -302,12 +303,12 @@ def asked(tables: PeriodTables, model: int, number: int, expected: float | None)
 
 
 def _state_of(tables: PeriodTables, row: int, width: int, expected: float | None) -> PeriodState:
-    predictions, labelled, revisions, corrections, final = tables.periods.state[row].tolist()
+    predictions, labelled, revisions, corrections, final, at_horizon = tables.periods.state[row].tolist()
     start = int(tables.pool.key[row]) * width
     return PeriodState(
         row, start, start + width, predictions, labelled, labelled / predictions if predictions else 0.0,
         expected, "final" if final else "provisional", corrections,
-        int(tables.periods.newest_ts[row]) if labelled else start + width, revisions,
+        int(tables.periods.newest_ts[row]) if labelled else start + width, revisions, at_horizon,
     )  # fmt: skip
 
 
@@ -410,6 +411,7 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
             periods.state[row, _REVISIONS] += 1
         else:
             periods.state[row, _LABELLED] += 1
+            periods.state[row, _AT_HORIZON] += events.at_horizon[i]
             periods.newest_ts[row] = max(periods.newest_ts[row], events.t1[i])
             periods.known[row] |= events.known[i]
         periods.state[row, _CORRECTIONS] += final

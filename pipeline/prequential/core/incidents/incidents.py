@@ -24,7 +24,7 @@ from prequential.core.incidents.change_point import CLEAR, SURE, Now
 from prequential.core.incidents.history import FOLLOWED, LOOK_DUE, MOST_CLASSES, NEEDS_ROOM, NEVER, read
 from prequential.core.incidents.levels import Level, phase, widening
 from prequential.core.incidents.steps import Step
-from prequential.core.input.plain import instance_ids
+from prequential.core.input.origins import completed_ids
 from prequential.core.tables.logs import EVENTS, OUTCOMES, Logs
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
 from prequential.settings.stages import FINAL
@@ -315,7 +315,7 @@ class Incidents:
         if not count:
             return
         rows = past.examples[:count]
-        names = instance_ids(records, log.record[rows].astype(np.int64))
+        names = completed_ids(logs, records, log.record[rows].astype(np.int64))
         for owner, number, name in zip(log.entity[rows].tolist(), log.number[rows].tolist(), names):
             kept = self.examples.setdefault(owner, [])
             kept.append((number, name))

@@ -108,7 +108,7 @@ def reference_of(predictions: Predictions, first: int) -> int:
 
 
 class Place(NamedTuple):
-    """Where outcomes come from: the record that makes them, its stream, and its instance's slot."""
+    """Where outcomes come from: what makes them (`logs.Closings`), its stream, and its instance's slot."""
 
     record: int
     stream: int
@@ -459,6 +459,9 @@ def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, p
     logs.events.label[row] = y
     logs.events.bits[row] = bits_of(predictions, prediction, y)
     logs.events.known[row] = knows(predictions, prediction)
+    logs.events.at_horizon[row] = labels.at_horizon[label]
+    if labels.at_horizon[label]:
+        registry.entities.at_horizon[predictions.model[prediction]] += 1
     score(logs.events, row, registry, store, stream, slot, prediction, y)
 
 

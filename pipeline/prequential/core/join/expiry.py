@@ -1,16 +1,29 @@
 """What runs out when a stream's clock moves.
 
-Predictions expire, labels stay unmatched, instances are forgotten.
+Predictions expire, or get the class of instances without a label by the horizon; labels stay unmatched,
+instances are forgotten.
 """
 
 from __future__ import annotations
 
 from prequential.core.compiled.ids import remove
 from prequential.core.compiled.kernel import inner
+from prequential.core.join.closing import close, closes, hindrance, in_order
 from prequential.core.join.completing import first_with_segments, is_first_of_model, segment_row
 from prequential.core.tables.calendar import advance, earliest, schedule
 from prequential.core.tables.events import EXPIRED as PREDICTION_EXPIRED
-from prequential.core.tables.logs import REMEMBERED, REST, Logs, add_event, add_segment_event, has_capacity
+from prequential.core.tables.logs import (
+    DONE,
+    DUE,
+    EMIT,
+    FULL,
+    REMEMBERED,
+    REST,
+    Logs,
+    add_event,
+    add_segment_event,
+    has_capacity,
+)
 from prequential.core.tables.store import (
     EXPIRED,
     LABELLED,
@@ -32,11 +45,11 @@ CLOCK_TOLERANCE = 3_600_000
 
 
 @inner
-def run_out(registry: Registry, store: Store, logs: Logs, stream: int) -> bool:
-    """What is overdue at the stream's clock runs out.
+def run_out(registry: Registry, store: Store, logs: Logs, stream: int, record: int) -> int:
+    """What is overdue at the stream's clock runs out, before the record in this row of the micro-batch.
 
-    Returns whether all of it did: if the logs have no more capacity it is to be called again, with empty
-    ones, before anything else touches the store: what is left is in no wheel meanwhile.
+    Returns DONE, or why it stopped (see `prequential.core.tables.logs`): it is to be called again then,
+    before anything else touches the store: what is left is in no wheel meanwhile.
     """
     streams, links, wheels = registry.streams, store.links, store.wheels
     clock = streams.clock[stream]
@@ -44,22 +57,35 @@ def run_out(registry: Registry, store: Store, logs: Logs, stream: int) -> bool:
     if not instance:
         instance = advance(wheels, links, stream, streams.wheel[stream], clock)
         streams.wheel[stream] = clock
+        if streams.at_horizon[stream]:
+            instance = in_order(store.instances, links, store.ids, instance, clock)
     logs.used[REST] = 0
     while instance:
         following = links.next[instance]
-        due = links.deadline[instance] < clock
-        if due and store.instances.state[instance] == WAITING:
-            count = count_of(store.predictions, store.instances.first[instance])
-            if not has_capacity(logs, 0, count, count * streams.keys[stream]):
-                logs.used[REST] = instance
-                return False
-        if due:
-            _end(registry, store, logs, stream, instance, clock)
-        else:
+        if links.deadline[instance] >= clock:
             schedule(wheels, links, stream, instance, links.deadline[instance], clock)
+        elif store.instances.state[instance] == WAITING:
+            if closes(registry, store, stream, instance):
+                why = hindrance(registry, store, logs, stream, instance)
+                if why != DONE:
+                    logs.used[REST] = instance
+                    return why
+                deadline = close(registry, store, logs, stream, instance, record)
+                schedule(wheels, links, stream, instance, deadline, clock)
+                if logs.used[DUE]:
+                    logs.used[REST] = following
+                    return EMIT
+            else:
+                count = count_of(store.predictions, store.instances.first[instance])
+                if not has_capacity(logs, 0, count, count * streams.keys[stream]):
+                    logs.used[REST] = instance
+                    return FULL
+                _end(registry, store, logs, stream, instance, clock)
+        else:
+            _end(registry, store, logs, stream, instance, clock)
         instance = following
     wheels.next_due[stream] = earliest(wheels, links, stream, clock)
-    return True
+    return DONE
 
 
 @inner

@@ -8,34 +8,34 @@ from __future__ import annotations
 import numpy as np
 from prequential.core.compiled.ids import AHEAD, LOW, find_hashed, find_or_add_hashed, warm
 from prequential.core.compiled.kernel import inlined, inner, kernel
-from prequential.core.join.completing import (
-    Place,
-    complete,
-    complete_late,
-    is_twofold,
-    reference_of,
-    remember_numbers,
-)
+from prequential.core.join.completing import Place, complete_late, remember_numbers
 from prequential.core.join.expiry import CLOCK_TOLERANCE, drop_label, run_out
+from prequential.core.join.labelling import drop_late, lacks_segment, separates, settle, wants
 from prequential.core.join.references import refer
 from prequential.core.join.revisions import revise
 from prequential.core.tables.calendar import schedule, unschedule
-from prequential.core.tables.events import LATE, WAITS
+from prequential.core.tables.events import WAITS
 from prequential.core.tables.logs import (
+    DONE,
     DUE,
     DUPLICATE,
+    EMIT,
     EXPIRED_PREDICTION,
+    FULL,
     LATE_LABEL,
     LATE_PREDICTION,
+    NEW_NAMES,
+    NEW_SEGMENT,
+    NEW_STAGE,
     OVERDUE,
     READ_AHEAD,
     REMEMBERED,
-    WANTED,
     Logs,
     add_event,
     add_latency,
     has_capacity,
     note_dropped,
+    number_of,
 )
 from prequential.core.tables.records import INSTANCE, LABEL, PREDICTION, Rows
 from prequential.core.tables.scores import confidence_bin
@@ -53,15 +53,9 @@ from prequential.core.tables.store import (
     Store,
     count_of,
     drop_probabilities,
-    give_row,
     take_row,
 )
 from prequential.core.tables.streams import Registry, count_label, lift
-
-#: Why the join stops: all rows are done; the logs are full; messages are due by count; a segment has no
-#: entity yet; a record would be taken whose names aren't known yet; `initial` of an entity becomes another
-#: sequence than `final`.
-DONE, FULL, EMIT, NEW_SEGMENT, NEW_NAMES, NEW_STAGE = range(6)
 
 #: What follows from a record, in place of the time until which its instance's state lasts: nothing, or that
 #: its label meets the predictions that wait.
@@ -101,8 +95,9 @@ def join(
     """
     streams, wheels, used = registry.streams, store.wheels, logs.used
     if used[OVERDUE]:
-        if not run_out(registry, store, logs, used[OVERDUE] - 1):
-            return start, FULL
+        why = run_out(registry, store, logs, used[OVERDUE] - 1, start)
+        if why != DONE:
+            return start, why
         used[OVERDUE] = 0
     known = start  # rows from here on haven't been read ahead yet
     for i in range(start, stop):
@@ -128,9 +123,10 @@ def join(
             streams.wheel[stream] = clock
         streams.clock[stream] = clock
         if wheels.next_due[stream] < clock:
-            if not run_out(registry, store, logs, stream):
+            why = run_out(registry, store, logs, stream, i)
+            if why != DONE:
                 used[OVERDUE] = stream + 1
-                return i, FULL
+                return i, why
             slot = find_hashed(
                 store.ids, rows.hashes[i], stream, rows.text, rows.starts[i], rows.starts[i + 1]
             )
@@ -151,7 +147,7 @@ def join(
             and _lacks_segment(rows, i, registry, store, logs, stream, slot)
         ):
             return i, NEW_SEGMENT
-        if rows.kind[i] == LABEL and count > 2 and _parts(rows, i, registry, store, logs, stream, slot):
+        if rows.kind[i] == LABEL and count > 2 and separates(registry, store, logs, stream, slot, rows.ts[i]):
             return i, NEW_STAGE
         if not slot:
             slot = _remember(rows, i, store, logs, stream)
@@ -162,13 +158,15 @@ def join(
         else:
             deadline = _label(rows, i, registry, store, logs, stream, slot)
         if deadline == _MEETS:
-            _settle(i, registry, store, logs, stream, slot)
+            settle(registry, store, logs, Place(number_of(logs, i), stream, slot))
             deadline = clock + streams.settle[stream]
         if deadline != _NOTHING:
             _run_until(registry, store, stream, slot, deadline)
-        if wheels.next_due[stream] < clock and not run_out(registry, store, logs, stream):
-            used[OVERDUE] = stream + 1
-            return i + 1, FULL
+        if wheels.next_due[stream] < clock:
+            why = run_out(registry, store, logs, stream, i + 1)
+            if why != DONE:
+                used[OVERDUE] = stream + 1
+                return i + 1, why
         if used[DUE]:
             return i + 1, EMIT
     return stop, DONE
@@ -213,62 +211,12 @@ def _lacks_segment(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> bool:
     """Whether an outcome that the row may make is in a segment that has no entity yet; notes which."""
-    streams, predictions = registry.streams, store.predictions
-    for key in range(streams.keys[stream]):
-        if rows.kind[i] == PREDICTION:
+    if rows.kind[i] == PREDICTION:
+        for key in range(registry.streams.keys[stream]):
             value = rows.segments[i, key] or store.marks.segments[slot, key]
-            if value and _wants(registry, logs, stream, rows.model[i], key, value):
+            if value and wants(registry, logs, stream, rows.model[i], key, value):
                 return True
-        row = store.instances.first[slot]
-        while row:
-            stated = store.values.segments[row, key]
-            shared = store.marks.segments[slot, key]
-            if stated and _wants(registry, logs, stream, predictions.model[row], key, stated):
-                return True
-            if shared and _wants(registry, logs, stream, predictions.model[row], key, shared):
-                return True
-            row = predictions.next[row]
-    return False
-
-
-@inner
-def _wants(registry: Registry, logs: Logs, stream: int, model: int, key: int, value: int) -> bool:
-    if registry.entities.retired[model]:  # whose segments have no rows any more
-        return False
-    row = registry.entities.segments[model] + key * registry.streams.slots[stream] + value - 1
-    if registry.segment_rows.entity[row]:
-        return False
-    logs.used[WANTED] = row
-    return True
-
-
-@inner
-def _parts(
-    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
-) -> bool:
-    """Whether a label will make an outcome of two predictions of what had one up to now; notes of whom.
-
-    From there on `initial` isn't `final`, which it has been the same as.
-    """
-    streams, entities, predictions = registry.streams, registry.entities, store.predictions
-    t1, horizon = rows.ts[i], streams.horizon[stream]
-    if store.instances.state[slot] != WAITING or t1 - (store.links.deadline[slot] - horizon) > horizon:
-        return False
-    first = store.instances.first[slot]
-    row = first
-    while row:
-        model = predictions.model[row]
-        if entities.single[model] and is_twofold(predictions, first, model, t1):
-            logs.used[WANTED] = model
-            return True
-        row = predictions.next[row]
-    if is_twofold(predictions, first, reference_of(predictions, first), t1):
-        for which in range(2):
-            entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
-            if entity and entities.single[entity]:
-                logs.used[WANTED] = entity
-                return True
-    return False
+    return lacks_segment(registry, store, logs, stream, slot)
 
 
 @inlined
@@ -520,9 +468,9 @@ def _prediction(
         return _MEETS
     if unbounded:
         streams.predictions_without_instance[stream] += 1
-    complete_late(registry, store, logs, Place(i, stream, slot), row)
+    complete_late(registry, store, logs, Place(number_of(logs, i), stream, slot), row)
     if streams.compared[stream]:
-        refer(registry, store, logs, Place(i, stream, slot), row)
+        refer(registry, store, logs, Place(number_of(logs, i), stream, slot), row)
     drop_probabilities(store.pools, store.probabilities, store.predictions.extra[row])
     remember_numbers(registry, store, row)
     return _NOTHING
@@ -570,10 +518,10 @@ def _label(rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, str
         note_dropped(logs, DUPLICATE + LABEL, i)
         return _NOTHING
     old = labels.label[label]
-    labels.label[label], labels.number[label] = y, rows.number[i]
+    labels.label[label], labels.number[label], labels.at_horizon[label] = y, rows.number[i], 0
     streams.revisions[stream] += 1
     if state == SETTLED:
-        revise(registry, store, logs, Place(i, stream, slot), old)
+        revise(registry, store, logs, Place(number_of(logs, i), stream, slot), old)
     return _NOTHING
 
 
@@ -592,6 +540,7 @@ def _first_label(
         note_dropped(logs, LATE_LABEL, i)
         return _NOTHING
     label = take_row(store.pools, LABELS, labels.next)
+    labels.at_horizon[label] = 0
     instances.label[slot] = label
     labels.t1[label], labels.t0[label] = t1, t0
     labels.label[label] = labels.first[label] = rows.label[i]
@@ -599,84 +548,9 @@ def _first_label(
     labels.persistent[label], labels.majority[label] = streams.persistent[stream], streams.majority[stream]
     if not streams.regression[stream]:
         count_label(streams, registry.classes, registry.pairs, stream, rows.label[i])
-    _drop_late(registry, store, logs, stream, slot, t1)
+    drop_late(registry, store, logs, stream, slot, t1)
     if instances.first[slot]:
         return _MEETS
     instances.state[slot] = LABELLED
     streams.waiting_labels[stream] += 1
     return t1 + horizon
-
-
-@inlined
-def _drop_late(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, t1: int) -> None:
-    """Predictions made after the label don't count."""
-    predictions = store.predictions
-    keys = registry.streams.keys[stream]
-    if keys:
-        _keep_segments(store, slot, keys, t1)
-    before, row = 0, store.instances.first[slot]
-    while row:
-        following = predictions.next[row]
-        if predictions.ts[row] > t1:
-            model = predictions.model[row]
-            registry.entities.late[model] += 1
-            event = add_event(logs, LATE, model, predictions.ts[row])
-            logs.events.prediction[event] = predictions.label[row]
-            logs.events.bin[event] = predictions.bin[row]
-            if before:
-                predictions.next[before] = following
-            else:
-                store.instances.first[slot] = following
-            drop_probabilities(store.pools, store.probabilities, predictions.extra[row])
-            give_row(store.pools, PREDICTIONS, predictions.next, row)
-        else:
-            before = row
-        row = following
-
-
-@inner
-def _keep_segments(store: Store, slot: int, keys: int, t1: int) -> None:
-    """The first prediction of a model that carries segments says them for all, also where it is late."""
-    predictions, segments = store.predictions, store.values.segments
-    row = store.instances.first[slot]
-    while row:
-        if predictions.ts[row] <= t1 and _first_in_time(predictions, store.instances.first[slot], row, t1):
-            other = store.instances.first[slot]
-            while other:
-                if predictions.model[other] == predictions.model[row]:
-                    carries = False
-                    for key in range(keys):
-                        carries |= segments[other, key] > 0
-                    if carries:
-                        for key in range(keys):
-                            segments[row, key] = segments[other, key]
-                        break
-                other = predictions.next[other]
-        row = predictions.next[row]
-
-
-@inner
-def _first_in_time(predictions: Predictions, first: int, prediction: int, t1: int) -> bool:
-    """Whether it is the first delivered of its model's predictions that count."""
-    row = first
-    while row != prediction:
-        if predictions.model[row] == predictions.model[prediction] and predictions.ts[row] <= t1:
-            return False
-        row = predictions.next[row]
-    return True
-
-
-@inlined
-def _settle(i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> None:
-    """An instance's label meets all predictions that wait."""
-    streams, instances, predictions = registry.streams, store.instances, store.predictions
-    instances.state[slot] = SETTLED
-    store.labels.first[instances.label[slot]] = store.labels.label[instances.label[slot]]
-    if instances.version[slot] == NO_VERSION:
-        streams.predictions_without_instance[stream] += count_of(predictions, instances.first[slot])
-    complete(registry, store, logs, Place(i, stream, slot))
-    row = instances.first[slot]
-    while row:
-        drop_probabilities(store.pools, store.probabilities, predictions.extra[row])
-        row = predictions.next[row]
-    remember_numbers(registry, store, instances.first[slot])

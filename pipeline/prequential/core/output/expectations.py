@@ -53,8 +53,9 @@ _OF_LOSSES = frozenset(
 )  # fmt: skip
 _PLACES = {False: (LOG_LOSS, BRIER), True: (ABSOLUTE_ERRORS, SQUARED_ERRORS, BIAS)}
 
-#: Why a measure has no expected value: none is made; the classes are too many for all but right and wrong.
-NOT_ESTIMATED, TOO_MANY_CLASSES = "not_estimated", "too_many_classes"
+#: Why a measure has no expected value: none is made; the classes are too many for all but right and wrong; no
+#: prediction has come to the end of its horizon, where alone it is known that it has no event.
+NOT_ESTIMATED, TOO_MANY_CLASSES, FIRST_HORIZON = "not_estimated", "too_many_classes", "first_horizon"
 
 #: An interval's least scale, as a share of an expected loss.
 _LEAST_SCALE = 1e-3
@@ -162,7 +163,7 @@ class Expectations:
                     continue
                 due.append(state)
             said[state.row] = self._say(
-                stream, model, int(rows[place]), maturities[place], state, expected, place, measured
+                stream, model, int(rows[place]), maturities[place], state, expected, place, measured, clock
             )
         due.sort(key=lambda state: state.start)
         return due, said
@@ -193,7 +194,8 @@ class Expectations:
             if number in final and expected.about[place, EXPECTED] > 0:
                 maturity = max(0, records.maturity_of(clock, (number + 1) * width, horizon))
                 said[final[number].row] = self._say(
-                    stream, model, int(rows[place]), maturity, final[number], expected, place, measured
+                    stream, model, int(rows[place]), maturity, final[number], expected, place, measured,
+                    clock,
                 )
         return said
 
@@ -245,11 +247,13 @@ class Expectations:
 
     def _say(
         self, stream: Stream, model: int, row: int, maturity: int, state: PeriodState, expected: Look,
-        place: int, measured: Measured,
+        place: int, measured: Measured, clock: int,
     ) -> Saying:  # fmt: skip
         """`expected` of a period; what is said at a maturity for the first time is kept."""
         about = expected.about[place]
         values, undefined = self._values(stream, model, state.row, expected, place)
+        if not counters.knows(self._tables.models, model, clock):
+            values, undefined = {}, dict.fromkeys(stream.config.measures, FIRST_HORIZON)
         so_far, _ = measured(state.row)
         first = self._tables.periods.asked[row] < 2 + maturity
         self._tables.periods.asked[row] = 2 + maturity

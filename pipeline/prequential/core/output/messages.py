@@ -280,10 +280,15 @@ class Reporter:
             "revisions": streams.revisions[at],
         }  # fmt: skip
         names = tuple(columns)
+        closes = streams.at_horizon[at].tolist()
+        at_horizon = entities.at_horizon[models].tolist()
         lost = self._catalog.lost
         beyond = {"lost_records": sum(lost[:3]), "lost_journal_entries": lost[3]} if any(lost) else {}
         values = zip(*(column.tolist() for column in columns.values()))
-        return [dict(zip(names, values_of_row)) | beyond for values_of_row in values]
+        return [
+            dict(zip(names, values_of_row)) | ({"at_horizon": closed} if has_class else {}) | beyond
+            for values_of_row, has_class, closed in zip(values, closes, at_horizon)
+        ]
 
     def _coverages(self, rows: Sequence[int], *, replaying: bool) -> dict[int, dict[str, Any]]:
         """By entity, the `coverage` of its first message; what isn't predicted by anybody has none."""
@@ -317,6 +322,8 @@ class Reporter:
                 "instances_without_predictions": alone,
                 "predictions_without_instance": orphans,
             }
+            if streams.at_horizon[code]:
+                one["at_horizon"] = int(entities.at_horizon[model])
             stream, counts = self._catalog.streams[code], self._accounts.selection
             clock = int(streams.clock[code])
             if not replaying and (waits := self.expectations.of_waiting(model, clock)) is not None:
@@ -390,6 +397,8 @@ class Reporter:
             "labelled_share": state.labelled_share, "expected_share": state.expected_share,
             "corrections": state.corrections,
         }  # fmt: skip
+        if stream.config.label_at_horizon is not None:
+            said["at_horizon"] = state.at_horizon
         return Metrics(
             identity(
                 *key, state.predictions, state.labelled, state.revisions, state.corrections, state.status,

@@ -9,7 +9,15 @@ from prequential.core.compiled.kernel import Floats
 from prequential.core.compiled.pool import find
 from prequential.core.delay import records
 from prequential.core.delay.calibrating import EXPECTED, SCALE, WAITING
-from prequential.core.delay.expected import NUMBERS, RIGHT_WRONG, Expected, open_rows, outcomes_of, shape_of
+from prequential.core.delay.expected import (
+    NUMBERS,
+    RIGHT_WRONG,
+    Expected,
+    knows,
+    open_rows,
+    outcomes_of,
+    shape_of,
+)
 from prequential.core.delay.expecting import look
 from prequential.core.measures.registry import INDEX
 
@@ -38,6 +46,8 @@ def waiting_of(expected: Expected, model: int, clock: int) -> Waiting | None:
     """What waits of a model (row) at a clock; None where nothing is estimated, waits, or can be right."""
     models = expected.models
     if model >= len(models.width) or not models.width[model] or models.layout[model] == NUMBERS:
+        return None
+    if not knows(models, model, clock):
         return None
     rows = open_rows(expected, model)
     said = look(expected, model, rows, clock)

@@ -104,6 +104,7 @@ class _Restoring:
         at = stream.code
         for name in saved["classes"]:
             catalog.add_class(stream, name)
+        catalog.set_class_at_horizon(stream)
         # More than its classes need, if one was taken back: what is saved of its models is laid out for them.
         catalog.ensure_class_capacity(stream, int(arrays["streams.class_capacity"][at]))
         registry = catalog.registry

@@ -26,6 +26,7 @@ class Events(NamedTuple):
     before: Ints32  # rows of the outcome log that were written before it
     bits: Bytes  # which baselines were right: 2·persistent + majority, as they stood when it was made
     known: Bytes  # whether they had a label to predict by
+    at_horizon: Bytes  # whether the label (MET) is that of instances without one by the horizon
     # What is scored of one that met its label, as in the outcome log:
     scored: Bytes
     log_loss: Floats

@@ -5,14 +5,20 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from prequential.core.compiled.ids import LONGEST
 from prequential.core.compiled.kernel import Bytes, Ints, Ints32, inlined, inner, records
 from prequential.core.tables.events import Events, new_events
 from prequential.core.tables.outcomes import Log, new_log
 
 #: Positions in `Logs.used`: rows of each log, and entities due; instances in the store; what stopped the
 #: join, see `prequential.core.join.join`.
-OUTCOMES, EVENTS, SEGMENT_EVENTS, LATENCIES, DUE, REMEMBERED = range(6)
-NEEDED, OVERDUE, WANTED, READ_AHEAD, REST = range(6, 11)
+OUTCOMES, EVENTS, SEGMENT_EVENTS, LATENCIES, DUE, CLOSINGS, REMEMBERED = range(7)
+NEEDED, OVERDUE, WANTED, READ_AHEAD, REST = range(7, 12)
+
+#: Why the join stops: all rows are done; the logs are full; messages are due by count; a segment has no
+#: entity yet; a record would be taken whose names aren't known yet; `initial` of an entity becomes another
+#: sequence than `final`.
+DONE, FULL, EMIT, NEW_SEGMENT, NEW_NAMES, NEW_STAGE = range(6)
 
 
 #: Why a record that could be used is dropped: a label that comes after the horizon, a prediction that was
@@ -20,6 +26,9 @@ NEEDED, OVERDUE, WANTED, READ_AHEAD, REST = range(6, 11)
 #: already.
 LATE_LABEL, LATE_PREDICTION, EXPIRED_PREDICTION, DUPLICATE = range(4)
 REASONS = DUPLICATE + 3
+
+#: Bytes of ids that closings have room for, each.
+_USUAL = 16
 
 
 class SegmentEvents(NamedTuple):
@@ -39,6 +48,19 @@ class Latencies(NamedTuple):
     clock: Ints  # the stream's, ms
 
 
+class Closings(NamedTuple):
+    """Instances that got a label at the horizon's end, which no record says.
+
+    Records and closings of a log have numbers that ascend in the order of processing, the `record` of their
+    outcomes: that of row i of a micro-batch is i plus the closings before it, and so is that of a closing
+    which comes before row i.
+    """
+
+    record: Ints32  # its number
+    end: Ints32  # behind the instance's id in `text`
+    text: Bytes  # all ids, one after the other
+
+
 class Logs(NamedTuple):
     """All that the join writes, and what stops it; the first rows of each log are in use."""
 
@@ -46,6 +68,7 @@ class Logs(NamedTuple):
     events: Events
     segment_events: SegmentEvents
     latencies: Latencies
+    closings: Closings
     due: Ints32  # entities whose messages are due by count, in order
     used: Ints
     dropped: Ints  # by reason: 1 + row of the first record dropped for it; 0: none was; -1: it is known
@@ -62,8 +85,9 @@ def new_logs(rows: int) -> Logs:
         new_events(rows),
         records(SegmentEvents, rows),
         records(Latencies, rows),
+        Closings(column(np.int32), column(np.int32), np.zeros(max(LONGEST, _USUAL * rows), dtype=np.uint8)),
         column(np.int32),
-        np.zeros(11, dtype=np.int64),
+        np.zeros(12, dtype=np.int64),
         np.zeros(REASONS, dtype=np.int64),
     )
 
@@ -134,6 +158,12 @@ def has_capacity(logs: Logs, outcomes: int, events: int, segment_events: int) ->
         return True
     used[NEEDED] = max(outcomes, events, segment_events)
     return False
+
+
+@inlined
+def number_of(logs: Logs, row: int) -> int:
+    """The number of what a record completes, or of a closing before it (see `Closings`)."""
+    return row + logs.used[CLOSINGS]
 
 
 def clear(logs: Logs) -> None:

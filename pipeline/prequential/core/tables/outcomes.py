@@ -35,7 +35,7 @@ class Log(NamedTuple):
     prediction: Ints32  # class code
     bits: Bytes  # 2 where the persistent baseline was right, plus 1 where the majority one was
     known: Bytes  # whether baselines had a label to predict by
-    record: Ints32  # row of the record that completed it
+    record: Ints32  # what completed it, a record or a horizon's end: see `logs.Closings`
     t1: Ints  # label time, ms
     ts: Ints  # time of the prediction, ms
     clock: Ints  # of the stream then, which no single record can move far ahead, ms

@@ -87,6 +87,7 @@ class Labels(NamedTuple):
     majority: Codes
     number: Floats  # of numbers: the label
     completed: Ints  # its number among the labels that met predictions, from 1
+    at_horizon: Bytes  # whether it is that of instances without one by the horizon, and none came since
 
 
 class LabelValues(NamedTuple):

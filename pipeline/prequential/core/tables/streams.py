@@ -17,6 +17,7 @@ class Streams(NamedTuple):
     horizon: Ints
     settle: Ints
     regression: Bytes
+    at_horizon: Ints32  # 1 + the class of instances without a label by the horizon; 0: none, they expire
     probabilities: Bytes  # whether probabilities are scored
     expects: Bytes  # whether periods are estimated, by the confidence of predictions
     weights: Bytes  # whether propensities are
@@ -141,6 +142,7 @@ class Entities(NamedTuple):
     segments: Ints32  # first of its keys·slots rows in `SegmentRows`
     late: Ints
     expired: Ints
+    at_horizon: Ints  # predictions that got the class of instances without a label by the horizon
     duplicate: Ints
     retired: Bytes  # whether it isn't evaluated any more, though its predictions may still wait
     version: Ints32  # code of its version, of the newest prediction that has met its label; 0: none was given
@@ -150,7 +152,8 @@ class Entities(NamedTuple):
 
 #: As of streams.
 ENTITY_STATE = (
-    "outcomes", "revisions", "newest_ts", "changed", "began", "late", "expired", "duplicate", "version",
+    "outcomes", "revisions", "newest_ts", "changed", "began", "late", "expired", "at_horizon", "duplicate",
+    "version",
     "version_since", "version_ts", "twofold",
 )
 ENTITY_PLACES = ("stream", "plan", "first", "segments")

@@ -261,6 +261,7 @@ function coverage(data) {
   const lines = [];
   if (said.waiting !== undefined) lines.push(`${counted(said.waiting, "prediction")} wait for a label, the oldest for ${lengthOf(data)(said.oldest_waiting_ms ?? 0)}`);
   if (said.labelled?.horizon !== undefined) lines.push(`${percent(said.labelled.horizon)} of predictions get a label at all`);
+  if (said.at_horizon) lines.push(`${counted(said.at_horizon, "prediction")} had no label by the horizon, and got the class for that`);
   if (said.unpredicted_labels) lines.push(`${counted(said.unpredicted_labels, "label")} without a prediction`);
   if (said.prediction_psi !== undefined && said.prediction_psi !== null) lines.push(`labelled and unlabelled predictions differ by PSI ${number(said.prediction_psi)}${said.prediction_psi > 0.25 ? ": the labelled aren't like the rest" : ""}`);
   const shares = Object.entries(said.labelled ?? {});

@@ -1,0 +1,157 @@
+"""What a label does to the predictions that wait, whether a record says it or the horizon's end."""
+
+from __future__ import annotations
+
+from prequential.core.compiled.kernel import inlined, inner
+from prequential.core.join.completing import Place, complete, is_twofold, reference_of, remember_numbers
+from prequential.core.tables.events import LATE
+from prequential.core.tables.logs import WANTED, Logs, add_event
+from prequential.core.tables.store import (
+    NO_VERSION,
+    PREDICTIONS,
+    SETTLED,
+    WAITING,
+    Predictions,
+    Store,
+    count_of,
+    drop_probabilities,
+    give_row,
+)
+from prequential.core.tables.streams import Registry
+
+# ---- before anything changes
+
+
+@inner
+def lacks_segment(registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> bool:
+    """Whether an outcome of what waits is in a segment that has no entity yet; notes which."""
+    predictions = store.predictions
+    for key in range(registry.streams.keys[stream]):
+        shared = store.marks.segments[slot, key]
+        row = store.instances.first[slot]
+        while row:
+            stated = store.values.segments[row, key]
+            if stated and wants(registry, logs, stream, predictions.model[row], key, stated):
+                return True
+            if shared and wants(registry, logs, stream, predictions.model[row], key, shared):
+                return True
+            row = predictions.next[row]
+    return False
+
+
+@inner
+def wants(registry: Registry, logs: Logs, stream: int, model: int, key: int, value: int) -> bool:
+    """Whether a model's segment has no entity yet; notes which it is (`Logs.used[WANTED]`)."""
+    if registry.entities.retired[model]:  # whose segments have no rows any more
+        return False
+    row = registry.entities.segments[model] + key * registry.streams.slots[stream] + value - 1
+    if registry.segment_rows.entity[row]:
+        return False
+    logs.used[WANTED] = row
+    return True
+
+
+@inner
+def separates(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, t1: int) -> bool:
+    """Whether a label of t1 makes an outcome of two predictions of what had one up to now; notes of whom.
+
+    From there on `initial` isn't `final`, which it has been the same as.
+    """
+    streams, entities, predictions = registry.streams, registry.entities, store.predictions
+    horizon = streams.horizon[stream]
+    if store.instances.state[slot] != WAITING or t1 - (store.links.deadline[slot] - horizon) > horizon:
+        return False
+    first = store.instances.first[slot]
+    row = first
+    while row:
+        model = predictions.model[row]
+        if entities.single[model] and is_twofold(predictions, first, model, t1):
+            logs.used[WANTED] = model
+            return True
+        row = predictions.next[row]
+    if is_twofold(predictions, first, reference_of(predictions, first), t1):
+        for which in range(2):
+            entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
+            if entity and entities.single[entity]:
+                logs.used[WANTED] = entity
+                return True
+    return False
+
+
+# ---- the label meets them
+
+
+@inlined
+def drop_late(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, t1: int) -> None:
+    """Predictions made after the label don't count."""
+    predictions = store.predictions
+    keys = registry.streams.keys[stream]
+    if keys:
+        _keep_segments(store, slot, keys, t1)
+    before, row = 0, store.instances.first[slot]
+    while row:
+        following = predictions.next[row]
+        if predictions.ts[row] > t1:
+            model = predictions.model[row]
+            registry.entities.late[model] += 1
+            event = add_event(logs, LATE, model, predictions.ts[row])
+            logs.events.prediction[event] = predictions.label[row]
+            logs.events.bin[event] = predictions.bin[row]
+            if before:
+                predictions.next[before] = following
+            else:
+                store.instances.first[slot] = following
+            drop_probabilities(store.pools, store.probabilities, predictions.extra[row])
+            give_row(store.pools, PREDICTIONS, predictions.next, row)
+        else:
+            before = row
+        row = following
+
+
+@inner
+def _keep_segments(store: Store, slot: int, keys: int, t1: int) -> None:
+    """The first prediction of a model that carries segments says them for all, also where it is late."""
+    predictions, segments = store.predictions, store.values.segments
+    row = store.instances.first[slot]
+    while row:
+        if predictions.ts[row] <= t1 and _first_in_time(predictions, store.instances.first[slot], row, t1):
+            other = store.instances.first[slot]
+            while other:
+                if predictions.model[other] == predictions.model[row]:
+                    carries = False
+                    for key in range(keys):
+                        carries |= segments[other, key] > 0
+                    if carries:
+                        for key in range(keys):
+                            segments[row, key] = segments[other, key]
+                        break
+                other = predictions.next[other]
+        row = predictions.next[row]
+
+
+@inner
+def _first_in_time(predictions: Predictions, first: int, prediction: int, t1: int) -> bool:
+    """Whether it is the first delivered of its model's predictions that count."""
+    row = first
+    while row != prediction:
+        if predictions.model[row] == predictions.model[prediction] and predictions.ts[row] <= t1:
+            return False
+        row = predictions.next[row]
+    return True
+
+
+@inlined
+def settle(registry: Registry, store: Store, logs: Logs, place: Place) -> None:
+    """An instance's label meets all predictions that wait."""
+    streams, instances, predictions = registry.streams, store.instances, store.predictions
+    stream, slot = place.stream, place.slot
+    instances.state[slot] = SETTLED
+    store.labels.first[instances.label[slot]] = store.labels.label[instances.label[slot]]
+    if instances.version[slot] == NO_VERSION:
+        streams.predictions_without_instance[stream] += count_of(predictions, instances.first[slot])
+    complete(registry, store, logs, place)
+    row = instances.first[slot]
+    while row:
+        drop_probabilities(store.pools, store.probabilities, predictions.extra[row])
+        row = predictions.next[row]
+    remember_numbers(registry, store, instances.first[slot])
