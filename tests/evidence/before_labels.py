@@ -9,7 +9,6 @@ of all periods with an interval, coverage of the last 60.
 from __future__ import annotations
 
 import argparse
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -204,19 +203,19 @@ def grade(runs: list[list[Said]]) -> Graded:
 
 
 def main(kinds: Iterable[str], seeds: Iterable[int], given: bool) -> None:
-    """Print a line for each world, measure and maturity, and one of all its maturities."""
-    columns = (
+    """Print a line for each world, measure and maturity; then one of all maturities, for the bars."""
+    _heading(
         "world", "measure", "after", "labelled", "error", "labelled so far", "last final", "coverage",
         "half width",
     )  # fmt: skip
-    print("|", " | ".join(columns), "|\n|", " | ".join(["---"] * len(columns)), "|", flush=True)
+    bars = []
     for kind in kinds:
         measures = ("accuracy", *MEASURES.get(kind, ()))
         try:
             drawn = list(seeds)[:1] if kind in TIMED else seeds
             worlds = [world(kind, 120, EACH, seed) for seed in drawn]
         except NotInstalled as reason:
-            print(f"| {kind} | {reason} |" + " |" * (len(columns) - 2), flush=True)
+            print(f"| {kind} | {reason} |" + " |" * 7, flush=True)
             continue
         found = [messages_of(own, measures=measures, given=given) for own in worlds]
         models = MODELS[: len(worlds[0].predicted)]
@@ -225,23 +224,41 @@ def main(kinds: Iterable[str], seeds: Iterable[int], given: bool) -> None:
             of_model = [[one for one in messages if one[1].model == model] for messages in found]
             for measure in measures:
                 runs = [with_intervals(graded(own, measure)) for own in of_model]
-                _print(name, measure, runs, worlds[0].horizon)
+                bars.append(_print(name, measure, runs, worlds[0].horizon))
+    print()
+    _heading(
+        "world", "measure", "error", "labelled so far", "times less", "with less than half labelled",
+        "coverage", "half width / error",
+    )  # fmt: skip
+    print("\n".join(bars), flush=True)
 
 
-def _print(name: str, measure: str, runs: list[list[Said]], horizon: float) -> None:
-    by_maturity: dict[str, list[list[Said]]] = defaultdict(list)
-    for said in runs:
-        for maturity, share in enumerate(MATURITIES):
-            after = f"{share / 28 * horizon:g} d" if horizon >= 1 else f"{share / 28 * horizon * 24:.1f} h"
-            by_maturity[after].append([one for one in said if one.maturity == maturity])
-    for after, own in {**by_maturity, "all": runs}.items():
+def _heading(*columns: str) -> None:
+    print("|", " | ".join(columns), "|\n|", " | ".join(["---"] * len(columns)), "|", flush=True)
+
+
+def _print(name: str, measure: str, runs: list[list[Said]], horizon: float) -> str:
+    """Print lines by maturity; returns that of all."""
+    times = []
+    for maturity, share in enumerate(MATURITIES):
+        own = [[one for one in said if one.maturity == maturity] for said in runs]
         if any(own):
+            after = f"{share / 28 * horizon:g} d" if horizon >= 1 else f"{share / 28 * horizon * 24:.1f} h"
             one = grade(own)
+            if one.labelled < 0.5 and one.labelled_so_far == one.labelled_so_far:
+                times.append(one.labelled_so_far / one.error)
             errors = (f"{100 * value:.2f}" for value in one[1:4])
             print(
                 f"| {name} | {measure} | {after} | {100 * one.labelled:.0f} % | {' | '.join(errors)} "
                 f"| {100 * one.coverage:.0f} % | {100 * one.half:.1f} |", flush=True,
             )  # fmt: skip
+    one = grade(runs)
+    return (
+        f"| {name} | {measure} | {100 * one.error:.2f} | {100 * one.labelled_so_far:.2f} "
+        f"| {one.labelled_so_far / one.error:.1f} "
+        f"| {f'{min(times):.1f} to {max(times):.1f}' if times else '–'} "
+        f"| {100 * one.coverage:.0f} % | {one.half / one.error:.1f} |"
+    )
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def run(kind: str, seed: int, days: int = 200, each: int = EACH) -> list[Said]:
     """The signals that are said in a world."""
     own = world(kind, days, each, seed) if kind in CHANGES else stationary(kind, days, each, seed)
     said = []
-    for clock, one in messages_of(own):
+    for clock, one in messages_of(own._replace(step=1 / 24)):
         if one.period is not msgspec.UNSET and one.expected is not msgspec.UNSET:
             signals = one.expected.get("signals")
             if signals is not None:

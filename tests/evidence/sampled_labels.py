@@ -64,6 +64,7 @@ def world(kind: str, days: int, each: int, seed: int) -> tuple[World, Any]:
 def run(kind: str, seed: int, days: int = 120, each: int = EACH) -> list[Said]:
     """What is said of each day at each maturity for the first time, and with the final message."""
     own, propensity = world(kind, days, each, seed)
+    own = own._replace(step=1 / 24)
     first: dict[tuple[int, int], Said] = {}
     found = messages_of(own, measures=("accuracy", "ipw_accuracy"), propensity=propensity)
     for _, one in found:
