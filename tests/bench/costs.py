@@ -6,7 +6,8 @@ the thread that runs the engine, which is compiled before; the collector of cycl
 worker sets it.
 
 With `--no-incidents` nothing follows incidents, which a configuration can't have: what they cost is the
-difference.
+difference. With `--expected` each case runs with `expected` and without, in turn: what expected values of
+periods cost is the median of the differences.
 
 The rounds in which streams and models come for the first time stand apart: what is made for each of them once
 isn't what an event costs.
@@ -15,6 +16,7 @@ isn't what an event costs.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import resource
 import subprocess
@@ -43,10 +45,13 @@ RECORDS = 400_000
 _STEPS = ("decoding", "joining", "reporting", "encoding")
 
 
-def measure(case: str, streams: int, records: int, incidents: bool = True) -> dict[str, Any]:
+def measure(
+    case: str, streams: int, records: int, incidents: bool = True, expected: bool = True
+) -> dict[str, Any]:
     """One case."""
     compile_loops(partial(print, file=sys.stderr))
     about = CASES[case]
+    about = dataclasses.replace(about, config=dataclasses.replace(about.config, expected=expected))
     models = about.models or MODELS
     each = 2 + models * about.predictions
     before = resident()
@@ -61,7 +66,7 @@ def measure(case: str, streams: int, records: int, incidents: bool = True) -> di
     first, rest = rounds[:known], rounds[known:]
     outcomes = shard.catalog.columns.entities.outcomes
     return {
-        "case": case if incidents else f"{case} -",
+        "case": case if incidents and expected else f"{case} -",
         "streams": streams,
         "us": per_event(rest, "seconds"),
         **{f"{step}_us": per_event(rest, step) for step in _STEPS},
@@ -99,6 +104,27 @@ def medians(results: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def paired(case: str, streams: int, records: int, rounds: int) -> str:
+    """What expected values cost an outcome, from pairs of runs, of which every other begins without them."""
+    differences: dict[str, list[float]] = {step: [] for step in ("us", "joining_us")}
+    for one in range(rounds):
+        runs = {}
+        for expected in (one % 2 == 0, one % 2 == 1):
+            runs[expected] = _alone(case=case, streams=streams, records=records, expected=expected)
+        for step, found in differences.items():
+            each = [run[step] * records / run["outcomes"] for run in (runs[True], runs[False])]
+            found.append(each[0] - each[1])
+    cells = (f"{median(found):.2f} ({min(found):.2f} to {max(found):.2f})" for found in differences.values())
+    return f"{case}, {streams} streams: {', of that in the join '.join(cells)} µs an outcome"
+
+
+def _alone(**about: Any) -> dict[str, Any]:
+    """A case in a process of its own."""
+    command = [sys.executable, "-m", "tests.bench.costs", "--one", json.dumps(about)]
+    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    return found
+
+
 def main() -> None:
     """Run the cases and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -111,6 +137,7 @@ def main() -> None:
         "--rounds", type=int, default=1, metavar="N", help="go round so often, and print medians (default: 1)"
     )
     parser.add_argument("--no-incidents", action="store_true", help="follow none (marked with -)")
+    parser.add_argument("--expected", action="store_true", help="each with `expected` and without")
     parser.add_argument("--json", action="store_true", help="for machines: every run by itself")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -118,19 +145,22 @@ def main() -> None:
         quiet_collector()
         print(json.dumps(measure(**json.loads(args.one))))
         return
+    if args.expected:
+        for case in args.case or ("period",):
+            for streams in args.streams or STREAMS:
+                print(paired(case, streams, args.records, args.rounds), flush=True)
+        return
     if not args.json:
         print("case       streams  " + "  ".join(_HEADINGS), flush=True)
     chosen = [(case, streams) for case in args.case or CASES for streams in args.streams or STREAMS]
     runs: dict[tuple[str, int], list[dict[str, Any]]] = {each: [] for each in chosen}
     for _ in range(args.rounds):
         for (case, streams), results in runs.items():
-            about = {"case": case, "streams": streams, "records": args.records}
-            about["incidents"] = not args.no_incidents
-            command = [sys.executable, "-m", "tests.bench.costs", "--one", json.dumps(about)]
-            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-            results.append(json.loads(done.stdout))
+            incidents = not args.no_incidents
+            found = _alone(case=case, streams=streams, records=args.records, incidents=incidents)
+            results.append(found)
             if args.json:
-                print(done.stdout, end="", flush=True)
+                print(json.dumps(found), flush=True)
             elif len(results) == args.rounds:
                 print(line(medians(results)), flush=True)
 

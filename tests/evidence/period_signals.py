@@ -17,7 +17,8 @@ import msgspec
 import numpy as np
 from prequential.core.delay.usual import SIGNALS, UNUSUAL
 
-from tests.evidence.before_labels import DAY, EACH, HORIZON, World, messages_of, world
+from tests.evidence.before_labels import DAY, messages_of
+from tests.evidence.label_worlds import EACH, World, of_two, world
 
 STATIONARY = ("independent", "batches", "hours", "days", "weekends")
 CHANGES = ("concept", "slower", "covariate")
@@ -53,15 +54,14 @@ def stationary(kind: str, days: int, each: int, seed: int) -> World:
     d = np.where(y, r.exponential(1.5, n), r.exponential(6, n))
     if kind == "batches":
         d = np.ceil((t + d) / 7) * 7 + 0.2 - t
-    d[d > HORIZON] = np.inf
-    return World(t, s, y, d)
+    return of_two(t, s, y, d, days)
 
 
 def run(kind: str, seed: int, days: int = 200, each: int = EACH) -> list[Said]:
     """The signals that are said in a world."""
     own = world(kind, days, each, seed) if kind in CHANGES else stationary(kind, days, each, seed)
     said = []
-    for clock, one in messages_of(own, days):
+    for clock, one in messages_of(own._replace(step=1 / 24)):
         if one.period is not msgspec.UNSET and one.expected is not msgspec.UNSET:
             signals = one.expected.get("signals")
             if signals is not None:

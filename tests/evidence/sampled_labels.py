@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from prequential.core.delay.records import maturity_of
+from prequential.core.delay.records import MATURITIES
 
-from tests.evidence.before_labels import AGES, DAY, HORIZON, World, messages_of
+from tests.evidence.before_labels import DAY, maturity_of, messages_of
+from tests.evidence.label_worlds import HORIZON, World, of_two
 
 #: Verdicts of a day, and the mean share of them that gets a label.
 EACH, SHARE = 1_000, 0.05
@@ -56,26 +57,24 @@ def world(kind: str, days: int, each: int, seed: int) -> tuple[World, Any]:
     delay = r.exponential(2, n)
     if kind == "late":
         delay = np.where((s > 0.5) != y, r.exponential(3, n), r.exponential(6, n))
-    delay[(r.random(n) >= propensity) | (delay > HORIZON)] = np.inf
-    return World(t, s, y, delay), propensity
+    delay[r.random(n) >= propensity] = np.inf
+    return of_two(t, s, y, delay, days), propensity
 
 
 def run(kind: str, seed: int, days: int = 120, each: int = EACH) -> list[Said]:
     """What is said of each day at each maturity for the first time, and with the final message."""
     own, propensity = world(kind, days, each, seed)
-    right = (own.score > 0.5) == own.label
+    own = own._replace(step=1 / 24)
     first: dict[tuple[int, int], Said] = {}
-    found = messages_of(own, days, measures=("accuracy", "ipw_accuracy"), propensity=propensity)
-    for clock, one in found:
+    found = messages_of(own, measures=("accuracy", "ipw_accuracy"), propensity=propensity)
+    for _, one in found:
         if one.period is msgspec.UNSET or one.expected is msgspec.UNSET:
             continue
         day = one.period["start"] // DAY
-        maturity = maturity_of(clock, one.period["end"], HORIZON * DAY)
-        if one.period["status"] == "final":
-            maturity = FINAL
+        maturity = FINAL if one.period["status"] == "final" else maturity_of(one.expected)
         said = one.expected["measures"]["accuracy"]
         low, high = said.get("interval", (np.nan, np.nan))
-        truth = float(right[own.ts.astype(int) == day].mean())
+        truth = float(own.right[own.ts.astype(int) == day].mean())
         first.setdefault((day, maturity), Said(
             day, maturity, said["value"], (high - low) / 2, low <= truth <= high,
             one.measures.get("accuracy", np.nan), one.measures.get("ipw_accuracy", np.nan), truth,
@@ -99,7 +98,7 @@ def main(kinds: tuple[str, ...], seeds: int = 2) -> None:
                 for name in ("value", "labelled", "weighted")
             )
             print(
-                f"| {kind} | {'final' if maturity == FINAL else f'{AGES[maturity]:g}'} "
+                f"| {kind} | {'final' if maturity == FINAL else f'{MATURITIES[maturity] * HORIZON / 28:g}'} "
                 f"| {' | '.join(f'{error:.2f}' for error in errors)} "
                 f"| {100 * np.mean([one.covered for one in own]):.0f} % "
                 f"| {100 * np.mean([one.half for one in own]):.1f} |",

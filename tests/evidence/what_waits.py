@@ -15,7 +15,8 @@ import numpy as np
 from prequential.core.delay.expected import open_rows
 from prequential.core.output.waiting import Waiting, waiting_of
 
-from tests.evidence.before_labels import DAY, EACH, HORIZON, WORLDS, hours, world
+from tests.evidence.before_labels import DAY, hours
+from tests.evidence.label_worlds import EACH, HORIZON, TWO_CLASSES, world
 
 #: Of the hours, so many are looked at.
 _LOOKED_AT = 0.2
@@ -41,10 +42,10 @@ class Looked(NamedTuple):
 
 def run(kind: str, seed: int, days: int = 120, each: int = EACH, *, given: bool = True) -> list[Looked]:
     """What was said in a world, and what became of it, as far as all labels are in it."""
-    lived = world(kind, days, each, seed)
+    lived = world(kind, days, each, seed)._replace(step=1 / 24)
     made, came = lived.ts * DAY, (lived.ts + lived.delay) * DAY
-    right, rng, found = (lived.score > 0.5) == lived.label, np.random.default_rng(seed), []
-    for end, shard in hours(lived, days, given=given):
+    right, rng, found = lived.right, np.random.default_rng(seed), []
+    for end, shard in hours(lived, given=given):
         shard.flush()
         if end > (days - HORIZON) * DAY or rng.random() >= _LOOKED_AT:
             continue
@@ -80,4 +81,4 @@ def main(kinds: tuple[str, ...], seeds: int = 1) -> None:
 
 
 if __name__ == "__main__":
-    main(tuple(sys.argv[1:]) or WORLDS)
+    main(tuple(sys.argv[1:]) or TWO_CLASSES)

@@ -2,14 +2,15 @@
 
 A value that is said for the first time at a *maturity* (how long after the period's end, as a share of the
 horizon) is kept until the period is final. Then it is graded, and of the last 50 grades an interval is
-made: the quantile of |estimate - final|/scale, times the scale. The quantile's level follows the coverage
-(Gibbs and Candès 2021, adaptive conformal inference): intervals hold in the long run whatever drifts.
+made: the quantile of |estimate - final|/scale as conformal prediction has it (Vovk, Gammerman and Shafer
+2005), times the scale. The quantile's level follows the coverage (Gibbs and Candès 2021, adaptive conformal
+inference), but isn't lowered far where intervals have been too wide.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from math import copysign
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,9 +30,13 @@ _COLUMNS = 6
 #: Finals that intervals are made of, and the fewest that give one.
 FINALS, LEAST = 50, 20
 
-#: Coverage of intervals, the step by which their level follows, and the level's bounds.
+#: Coverage of intervals, the step by which their level follows, and the level's bounds. Quiet periods would
+#: lower it until a change finds intervals too narrow, which is graded a horizon later: not below 0.85.
 LEVEL = 0.9
-_STEP, _LOWEST, _HIGHEST = 0.05, 0.5, 1.0
+_STEP, _LOWEST, _HIGHEST = 0.05, 0.85, 1.0
+
+#: What a level's sum of steps may be above what it is without rounding.
+_ROUNDING = 1e-9
 
 #: What is said and a final that is an estimate differ by at least this share of the variance.
 _LEAST_APART = 0.01
@@ -152,7 +157,7 @@ def graded(records: Records, row: int, maturity: int, scale: float) -> Grade:
         return Grade(_FIRST_HALF * scale, None)
     scores = records.scores[row, maturity, : min(finals, FINALS)].tolist()
     half = _quantile(sorted(map(abs, scores)), min(1.0, float(records.level[row, maturity]))) * scale
-    covered = sum(copysign(1.0, score) > 0 for score in scores)
+    covered = sum(math.copysign(1.0, score) > 0 for score in scores)
     errors = [
         error if count else np.nan
         for error, count in zip(records.errors[row, maturity].tolist(), records.counts[row, maturity])
@@ -206,12 +211,12 @@ def grade(records: Records, row: int, said: Any, final: float, variance: float =
 
 
 def _quantile(values: list[float], level: float) -> float:
-    """Of sorted values, linear between them.
+    """The ⌈(n + 1)·level⌉-th smallest of n sorted values, the largest where there are fewer.
 
-    >>> _quantile([0.0, 1.0, 4.0], 0.75)
-    2.5
+    The next value is at most that with this probability, as far as they are exchangeable.
+
+    >>> _quantile([0.0, 1.0, 4.0], 0.75), _quantile([0.0, 1.0, 4.0], 0.5), _quantile([0.0, 1.0, 4.0], 0.9)
+    (4.0, 1.0, 4.0)
     """
-    place = level * (len(values) - 1)
-    low = int(place)
-    high = min(low + 1, len(values) - 1)
-    return values[low] + (place - low) * (values[high] - values[low])
+    place = math.ceil((len(values) + 1) * level - _ROUNDING)
+    return values[min(place, len(values)) - 1]
