@@ -228,7 +228,7 @@ def rank(
     """
     size = table.flags.shape[1]
     p, is_positive, ordered = np.empty(size), np.empty(size, np.uint8), np.empty(2 * size)
-    groups = Ranks(np.empty(size), np.empty(size), 0)
+    of_positives, of_negatives = np.empty(size), np.empty(size)
     for i in range(len(sequences)):
         q = sequences[i]
         if len(rows.sequence):
@@ -240,7 +240,8 @@ def rank(
             if n < 0:
                 refuse_ranks(values[i], reasons[i])
             elif n:
-                put_ranks(group(p, is_positive, n, ordered, groups), values[i], reasons[i])
+                groups = group(p, is_positive, n, ordered, of_positives, of_negatives)
+                put_ranks(Ranks(of_positives, of_negatives, groups), values[i], reasons[i])
 
 
 def parse(text: str) -> float | None:

@@ -118,19 +118,19 @@ def _digamma(x: float) -> float:
 
 
 @inner
-def group(p: Floats, is_positive: Bytes, n: int, scratch: Floats, into: Ranks) -> Ranks:
-    """The first n scores p, at least one, in groups of equal ones, in O(n log n).
+def group(
+    p: Floats, is_positive: Bytes, n: int, scratch: Floats, positives_into: Floats, negatives_into: Floats
+) -> int:
+    """Write the first n scores p, at least one, in groups of equal ones (see `Ranks`), in O(n log n).
 
-    `scratch` has room for 2·n numbers, `into` for n groups; what is returned are its arrays. Neither the
+    Returns how many groups there are. `scratch` has room for 2·n numbers, the others for n. Neither the
     scores' order nor the way of sorting is in any bit of the result.
 
     >>> import numpy as np
-    >>> positive = np.array([1, 1, 0, 0], dtype=np.uint8)
-    >>> ranks = group(
-    ...     np.array([0.9, 0.5, 0.5, 0.1]), positive, 4, np.empty(8), Ranks(np.empty(4), np.empty(4), 0)
-    ... )
-    >>> ranks.positives[:3], ranks.negatives[:3], ranks.groups
-    (array([0., 1., 1.]), array([1., 1., 0.]), 3)
+    >>> p, positive = np.array([0.9, 0.5, 0.5, 0.1]), np.array([1, 1, 0, 0], dtype=np.uint8)
+    >>> positives, negatives = np.zeros(4), np.zeros(4)
+    >>> group(p, positive, 4, np.empty(8), positives, negatives), positives, negatives
+    (3, array([0., 1., 1., 0.]), array([1., 1., 0., 0.]))
     """
     positives = 0
     for i in range(n):
@@ -147,15 +147,14 @@ def group(p: Floats, is_positive: Bytes, n: int, scratch: Floats, into: Ranks) -
     i, j, groups = 0, positives, 0
     while i < positives or j < n:
         score = scratch[j] if i >= positives or (j < n and scratch[j] < scratch[i]) else scratch[i]
-        into.positives[groups] = into.negatives[groups] = 0.0
+        first, second = i, j
         while i < positives and scratch[i] == score:
-            into.positives[groups] += 1.0
             i += 1
         while j < n and scratch[j] == score:
-            into.negatives[groups] += 1.0
             j += 1
+        positives_into[groups], negatives_into[groups] = i - first, j - second
         groups += 1
-    return Ranks(into.positives, into.negatives, groups)
+    return groups
 
 
 @inner
