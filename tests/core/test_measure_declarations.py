@@ -48,7 +48,7 @@ def test_signals_and_objectives(said: dict[str, Any]) -> None:
 
 
 def test_configuration(said: dict[str, Any]) -> None:
-    assert said["complaint"].endswith("weighted_f1, log_loss, brier, ece, auc, mae, mse, rmse, r2, bias, "
+    assert said["complaint"].endswith("weighted_f1, log_loss, brier, ece, auc, pr_auc, mae, mse, rmse, r2, bias, "
         "ipw_accuracy, ipw_n, advantage, half_mse")  # fmt: skip
 
 
