@@ -364,12 +364,12 @@ def test_histograms_of_scores_go_on_and_begin_where_they_are_new() -> None:
     lives.next(measures=("pr_auc",), details=("scores",), **usual)
     assert lives.missing == []
     message = next_scores("b", 0.2)
-    assert message.scores["negatives"], message.scores["positives"] == ([1, 0], [0, 1])
+    assert message.scores == {"bins": [75, 135], "negatives": [1, 0], "positives": [0, 1]}
     assert message.measures == {"pr_auc": 1.0}
     lives.next(**usual)
     next_scores("b", 0.95)
     lives.next(details=("scores",), **usual)
-    assert lives.missing == ["s/m: scores of all in final"]
+    assert lives.missing == ["s/m: final scores all"]
     message = next_scores("a", 0.5)
     assert message.scores == {"bins": [100], "negatives": [0], "positives": [1]}
     assert message.started_empty is True

@@ -59,7 +59,7 @@ def test_reliability_is_scikit_learns(bins: int) -> None:
     share, mean = calibration.calibration_curve(y, p, n_bins=bins)
     assert [one.share_positive for one in ours.bins] == pytest.approx(share.tolist())
     assert [one.mean_score for one in ours.bins] == pytest.approx(mean.tolist())
-    counts = np.array([one.count for one in ours.bins])
+    counts = np.array([one.outcomes for one in ours.bins])
     assert ours.ece == pytest.approx(float((counts * np.abs(share - mean)).sum() / 3000))
 
 

@@ -12,7 +12,7 @@ import pytest
 from helpers import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle_measures import Kind, measures
+from oracle_measures import FURTHER, Kind, measures
 from prequential.core.measures import agreement, per_class, probabilistic, ranking, regression, weighted
 from prequential.core.measures import registry as columns
 from prequential.core.measures.declaration import NO_POSITIVE
@@ -23,7 +23,9 @@ from sequences import NO_CLASS, Codes, Measured, Outcomes, positives_of, random_
 
 #: What is made of a confusion matrix.
 OTHERS = {*OF_NUMBERS, *OF_PROBABILITIES, *OF_WEIGHTS}
-NAMES = [name for name in columns.NAMES if name in DEFAULT_MEASURES and name not in OTHERS]
+NAMES = [
+    name for name in columns.NAMES if name in (*DEFAULT_MEASURES, *FURTHER) and name not in OTHERS
+]
 #: Measures of agreement with a value wherever their reference isn't 1.
 PLAIN = ["error", "accuracy", "kappa", "p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus"]
 #: Quotients of integers; the others have roots or sums of quotients.

@@ -17,8 +17,8 @@ def rows(n: int, model: str = "m", seed: int = 1) -> list[dict[str, Any]]:
     for i in range(n):
         p = rng.betavariate(1, 3)
         found.append({
-            "instance_id": f"{model}{i}", "model": model, "y_pred": int(p > 0.5), "y_proba": {"1": p, "0": 1 - p},
-            "y_true": int(rng.random() < p),
+            "instance_id": f"{model}{i}", "model": model, "y_pred": int(p > 0.5),
+            "y_proba": {"1": p, "0": 1 - p}, "y_true": int(rng.random() < p),
         })  # fmt: skip
     return found
 

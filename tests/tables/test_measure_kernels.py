@@ -16,8 +16,7 @@ import pytest
 from compiled import from_python
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from oracle_measures import MEASURES as OF_MATRIX
-from oracle_measures import Kind, Measured, measures
+from oracle_measures import FURTHER, MEASURES, Kind, Measured, measures
 from prequential.core.compiled import mathematics
 from prequential.core.compiled.kernel import Bytes, Floats, Ints
 from prequential.core.estimators.estimator import Estimator
@@ -39,6 +38,8 @@ halved = from_python(mathematics.halved)
 bin_of, log_loss_of = from_python(scores.bin_of), from_python(scores.log_loss_of)
 
 NO_SUMS = np.zeros(scores.SIZE)
+
+OF_MATRIX = (*MEASURES, *FURTHER)
 
 #: Values and reasons by the measure's name.
 Table = tuple[dict[str, float], dict[str, str]]

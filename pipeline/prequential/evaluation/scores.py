@@ -51,7 +51,7 @@ class Scores:
 
     @cached_property
     def curve(self) -> list[Point]:
-        """Recall, false positive rate and precision by threshold, from the highest: ROC and the other curve."""
+        """Recall, false positive rate and precision by threshold, from the highest one down."""
         return points(self.histogram)
 
     @cached_property
