@@ -9,7 +9,7 @@ memories.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -18,6 +18,9 @@ MEASURES = (
     "kappa_plus", "balanced_accuracy", "g_mean", "mcc", "precision", "recall", "specificity", "f1",
     "macro_precision", "macro_recall", "macro_f1", "weighted_f1",
 )  # fmt: skip
+
+#: Measures of the matrix that aren't among those of every message.
+FURTHER = ("f2", "f0_5")
 
 Measured = tuple[dict[str, float], dict[str, str]]  # values, and reasons of absence
 
@@ -47,7 +50,7 @@ def measures(memory: Mapping[Kind, float], positive_class: str | None = None) ->
     """
     fractions = {kind: Fraction(weight) for kind, weight in memory.items() if weight}
     if not fractions:
-        return {}, dict.fromkeys(MEASURES, "empty")
+        return {}, dict.fromkeys((*MEASURES, *FURTHER), "empty")
     # Whole numbers of one small unit add up faster than fractions, and as exactly.
     unit = math.lcm(*(weight.denominator for weight in fractions.values()))
     weights = {kind: int(weight * unit) for kind, weight in fractions.items()}
@@ -121,13 +124,52 @@ def _class_values(weights: Mapping[Kind, int], name: str) -> dict[str, Fraction 
     negatives = total - labelled
     true_negatives = negatives - (predicted - tp)
     found["specificity"] = Fraction(true_negatives, negatives) if negatives else "no_negatives"
-    if not labelled:
-        found["f1"] = "no_positives"
-    elif not predicted:
-        found["f1"] = "no_predicted_positives"
-    else:
-        found["f1"] = Fraction(2 * tp, labelled + predicted)
+    for f, beta in (("f1", Fraction(1)), ("f2", Fraction(2)), ("f0_5", Fraction(1, 2))):
+        if not labelled:
+            found[f] = "no_positives"
+        elif not predicted:
+            found[f] = "no_predicted_positives"
+        else:
+            found[f] = (1 + beta**2) * tp / (beta**2 * labelled + predicted)
     return found
+
+
+#: Measures of costs.
+OF_COSTS = ("cost", "cost_total")
+
+
+def cost_measures(
+    memory: Mapping[Kind, float], costs: Mapping[str, Mapping[str, float]] | None, *, whole: bool
+) -> Measured:
+    """Mean and sum of what each kind of outcome costs, 0 where nothing is said.
+
+    >>> wrong, right = Kind("b", "a", False, False), Kind("a", "a", False, False)
+    >>> cost_measures({wrong: 3, right: 1}, {"b": {"a": 2.0}}, whole=True)
+    ({'cost': 1.5, 'cost_total': 6.0}, {})
+    """
+    if not memory:
+        return {}, dict.fromkeys(OF_COSTS, "empty")
+    if costs is None:
+        return {}, dict.fromkeys(OF_COSTS, "no_costs")
+    weights = {kind: Fraction(weight) for kind, weight in memory.items()}
+    total = sum(
+        (w * Fraction(costs.get(k.y_true, {}).get(k.y_pred, 0.0)) for k, w in weights.items()), ZERO
+    )
+    mean = float(total / sum(weights.values(), ZERO))
+    if not whole:
+        return {"cost": mean}, {"cost_total": "faded"}
+    return {"cost": mean, "cost_total": float(total)}, {}
+
+
+def positive_of(labels: Collection[str], configured: str | None) -> str | None:
+    """The positive class: the configured one, or what the names of the labels in memory say.
+
+    >>> positive_of({"true"}, None), positive_of({"0", "1"}, None), positive_of({"0", "2"}, None)
+    ('true', '1', None)
+    """
+    if configured is not None:
+        return configured
+    return "true" if set(labels) <= {"true", "false"} else "1" if set(labels) <= {"0", "1"} else None
 
 
 def _positive_measures(
@@ -136,12 +178,8 @@ def _positive_measures(
     values: dict[str, float],
     undefined: dict[str, str],
 ) -> None:
-    labels = {k.y_true for k in weights}
-    if positive is None and labels <= {"true", "false"}:
-        positive = "true"
-    elif positive is None and labels <= {"0", "1"}:
-        positive = "1"
-    for name in ("precision", "recall", "specificity", "f1"):
+    positive = positive_of({k.y_true for k in weights}, positive)
+    for name in ("precision", "recall", "specificity", "f1", *FURTHER):
         value = "no_positive_class" if positive is None else _class_values(weights, positive)[name]
         if isinstance(value, str):
             undefined[name] = value

@@ -96,7 +96,8 @@ def hours(
     stream = StreamConfig(
         estimators=("all",), measures=measures, stages=("final",), detectors=(), compare="off",
         period=round(of.period * DAY), label_horizon=round(of.horizon * DAY), label_at_horizon=of.at_horizon,
-        emit_outcomes=None, emit_every=step, emit_comparisons=None, positive_class="1" if of.proba.shape[-1] == 2 else None,
+        emit_outcomes=None, emit_every=step, emit_comparisons=None,
+        positive_class="1" if of.proba.shape[-1] == 2 else None,
     )  # fmt: skip
     shard = Shard(Config(defaults=stream))
     made, came = (of.ts * DAY).astype(np.int64), (of.ts + of.delay) * DAY

@@ -13,5 +13,6 @@
 from prequential.evaluation.evaluating import evaluate
 from prequential.evaluation.evaluator import Evaluator
 from prequential.evaluation.result import Result
+from prequential.evaluation.scores import Scores
 
-__all__ = ["Evaluator", "Result", "evaluate"]
+__all__ = ["Evaluator", "Result", "Scores", "evaluate"]

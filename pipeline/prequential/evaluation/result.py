@@ -11,6 +11,7 @@ from typing import Any
 
 from prequential.evaluation.html import page_of
 from prequential.evaluation.messages import table_of, table_of_incidents
+from prequential.evaluation.scores import Scores, Wanted, scores_of
 from prequential.replay.summary import Summary
 from prequential.replay.text import IN_PYTHON, finding_in_words, show, shown_estimators
 from prequential.report import Report
@@ -152,6 +153,34 @@ class Result:
                 known = f"expected one of {', '.join(some)}" if some else "no measure has one"
                 raise ValueError(f"no measure {measure!r} has a value: {known}")
         return by_model
+
+    def scores(
+        self, model: str | None = None, *, stage: str = "final", estimator: str | None = None,
+        stream: str | None = None,
+    ) -> Scores:  # fmt: skip
+        """A model's scores at the end of the run: histogram, curves, reliability, the best threshold.
+
+        Parameters
+        ----------
+        model, stream
+            Must be named if there are several.
+        stage
+            Which of an instance's predictions is evaluated.
+        estimator
+            By default `all`, or the first one where that isn't evaluated.
+
+        Returns
+        -------
+        Scores
+            They need `details=["scores"]`, `y_proba` and a positive class.
+
+        Raises
+        ------
+        ValueError
+            For names that nothing has, and where there are no scores: it says why.
+        """
+        metrics = [one for one in self.messages if isinstance(one, Metrics)]
+        return scores_of(metrics, Wanted(model, stage, estimator, stream))
 
     def report(self, path: str | os.PathLike[str], title: str = "") -> int:
         """Write a report as one HTML file that needs nothing else.

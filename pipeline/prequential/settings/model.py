@@ -36,7 +36,9 @@ MAX_CLASSES = 0xFFFF
 
 BASELINES = ("persistent", "majority", "random")
 
-DETAILS = ("per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline")
+DETAILS = (
+    "per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline", "scores",
+)  # fmt: skip
 
 #: Which models are compared, and losses: those of classes, and those of numbers.
 COMPARE = ("all", "champion", "off")
@@ -115,6 +117,8 @@ class StreamConfig:
     positive_class: str | None = None
     estimators: tuple[str, ...] = ("all", "window:1000", "fading:0.999")
     measures: tuple[str, ...] = DEFAULT_MEASURES
+    #: What an outcome costs, by its label and then by its prediction; 0 where nothing is said.
+    costs: Mapping[str, Mapping[str, float]] | None = field(default=None, hash=False)
     stages: tuple[str, ...] = (INITIAL, FINAL)
     #: Whether `MODEL+temporal` is evaluated beside each model that gives probabilities.
     temporal_correction: bool = False
@@ -222,6 +226,8 @@ class StreamConfig:
             del settings["alarm_budget"]
             for detector in settings["detectors"]:
                 del detector["fixed"]
+        if self.costs is None:  # so that configurations without them keep their digests
+            del settings["costs"]
         return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
 
 

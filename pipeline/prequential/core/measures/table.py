@@ -11,16 +11,19 @@ from prequential.core.compiled.generated import written
 from prequential.core.compiled.kernel import Floats, Ints, inner, kernel
 from prequential.core.compiled.mathematics import product, total
 from prequential.core.measures.agreement import Totals
+from prequential.core.measures.costs import Paid, paid_by_chance, paid_of
 from prequential.core.measures.declaration import (
     CLASSES,
+    COSTS,
     EMPTY,
     MATRIX,
+    NO_COSTS,
     NO_LABEL_KNOWN,
     NO_POSITIVE,
     NO_POSITIVE_CLASS,
     NO_PROBABILITIES,
     NO_PROPENSITY,
-    NOT_A_WINDOW,
+    NO_RANKS,
     NOT_CLASSIFICATION,
     NOT_REGRESSION,
     NUMBERS,
@@ -58,8 +61,8 @@ def _refused(reason: str, *inputs: Input) -> Iterator[str]:
 def _loop(name: str, parameters: str, *lines: str) -> Any:
     given: dict[str, Any] = {one.name: one.function for one in MEASURES.values()}
     given |= {
-        "NO_LABEL_KNOWN": NO_LABEL_KNOWN, "NO_POSITIVE": NO_POSITIVE, "NO_POSITIVE_CLASS": NO_POSITIVE_CLASS,
-        "NO_PROBABILITIES": NO_PROBABILITIES, "NO_PROPENSITY": NO_PROPENSITY, "NOT_A_WINDOW": NOT_A_WINDOW,
+        "NO_LABEL_KNOWN": NO_LABEL_KNOWN, "NO_COSTS": NO_COSTS, "NO_POSITIVE": NO_POSITIVE, "NO_POSITIVE_CLASS": NO_POSITIVE_CLASS,
+        "NO_PROBABILITIES": NO_PROBABILITIES, "NO_PROPENSITY": NO_PROPENSITY, "NO_RANKS": NO_RANKS,
         "NOTHING": NO_WEIGHT, "SCORED": SCORED, "binary": binary,
     }  # fmt: skip
     return inner(written(name, parameters, lines, given, __name__, __file__))
@@ -71,20 +74,22 @@ def _within(*lines: str) -> list[str]:
 
 #: What is made of the matrix; and why the rest has no value where there are no scores.
 _put_matrix = _loop(
-    "put_matrix", "t, c, positive, values, reasons",
+    "put_matrix", "t, c, positive, k, values, reasons",
     *_computed(MATRIX, CLASSES),
     "if positive == NO_POSITIVE:", *_within(*_refused("NO_POSITIVE_CLASS", POSITIVE, RANKS)),
     "else:",
     *_within("b = binary(t.n, c, positive)", *_computed(POSITIVE), *_refused("NO_PROBABILITIES", RANKS)),
     *_refused("NO_PROBABILITIES", PROBABILITIES),
     *_refused("NO_PROPENSITY", PROPENSITIES),
+    "if k.known:", *_within(*_computed(COSTS)),
+    "else:", *_within(*_refused("NO_COSTS", COSTS)),
 )  # fmt: skip
 
 #: What is made of scores. There may be weights alone.
 _put_scores = _loop(
     "put_scores", "sums, positive, values, reasons",
     *_computed(PROBABILITIES, PROPENSITIES),
-    "if positive != NO_POSITIVE and sums[SCORED] >= NOTHING:", *_within(*_refused("NOT_A_WINDOW", RANKS)),
+    "if positive != NO_POSITIVE and sums[SCORED] >= NOTHING:", *_within(*_refused("NO_RANKS", RANKS)),
 )  # fmt: skip
 
 #: Baselines that had no label to predict by say nothing; nor does what is made of them.
@@ -99,8 +104,8 @@ _refuse_baselines = _loop(
 
 _put_numbers = _loop("put_numbers", "sums, spread, values, reasons", *_computed(NUMBERS, SPREAD))
 
-#: What is made of the ranks of a window's scores, and where there is no positive class that they are of.
-put_ranks = _loop("put_ranks", "p, is_positive, n, scratch, values, reasons", *_computed(RANKS))
+#: What is made of the ranks of scores, and where there is no positive class that they are of.
+put_ranks = _loop("put_ranks", "r, values, reasons", *_computed(RANKS))
 refuse_ranks = _loop(
     "refuse_ranks", "values, reasons",
     *(f"values[{INDEX[name]}], reasons[{INDEX[name]}] = 0.0, NO_POSITIVE_CLASS" for name in made_of(RANKS)),
@@ -222,21 +227,21 @@ def _refuse_infinite(values: Floats, reasons: Ints) -> None:
 
 @inner
 def _put_measures(
-    t: Totals, c: Classes, positive: int, sums: Floats, scored: bool, values: Floats, reasons: Ints
+    t: Totals, c: Classes, positive: int, k: Paid, sums: Floats, scored: bool, values: Floats, reasons: Ints
 ) -> None:
     _fill(values, reasons, NOT_REGRESSION if t.n > 0.0 else EMPTY)
     if t.n > 0.0:
-        _put_matrix(t, c, positive, values, reasons)
+        _put_matrix(t, c, positive, k, values, reasons)
         if scored:
             _put_scores(sums, positive, values, reasons)
         _refuse_infinite(values, reasons)
 
 
 @inner
-def _put_expected(t: Totals, c: Classes, positive: int, values: Floats, reasons: Ints) -> None:
+def _put_expected(t: Totals, c: Classes, positive: int, k: Paid, values: Floats, reasons: Ints) -> None:
     _fill(values, reasons, NOT_REGRESSION if t.n > 0.0 else EMPTY)
     if t.n > 0.0:
-        _put_matrix(expect(t, c), c, positive, values, reasons)
+        _put_matrix(expect(t, c), c, positive, k, values, reasons)
         values[_KAPPA_SE] *= math.sqrt(t.n)  # of n outcomes; the expected matrix has n-fold counts
         _refuse_infinite(values, reasons)
 
@@ -248,6 +253,7 @@ class InMemory(NamedTuple):
     known: bool  # whether baselines had a label to predict by at any of the outcomes
     sums: Floats  # (`SIZE`,) sums of scores …
     scored: bool  # … and whether there are any
+    whole: bool = True  # whether each outcome counts 1
 
 
 @kernel
@@ -258,7 +264,7 @@ def measure_cells(
     """All measures of classes of one sequence, from joint cells and, if there are such, sums of scores.
 
     The positive class is the configured one or what the sequence's labels in memory say. What is made of the
-    ranks of a window's scores is the caller's to fill in (see `put_ranks`).
+    ranks of scores is the caller's to fill in (see `put_ranks`).
 
     Parameters
     ----------
@@ -278,9 +284,11 @@ def measure_cells(
     t = sum_up(memory.cells, c)
     positive = positive_of(positives, sequence, c.labels)
     if chance:
-        _put_expected(t, c, positive, values, reasons)
+        k = paid_by_chance(positives, sequence, c.labels, c.predictions, t.n, memory.whole)
+        _put_expected(t, c, positive, k, values, reasons)
     else:
-        _put_measures(t, c, positive, memory.sums, memory.scored, values, reasons)
+        k = paid_of(positives, sequence, memory.cells, len(c.labels), t.n, memory.whole)
+        _put_measures(t, c, positive, k, memory.sums, memory.scored, values, reasons)
     if t.n > 0.0 and not memory.known:
         _refuse_baselines(values, reasons)
 
