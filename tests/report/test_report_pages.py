@@ -172,6 +172,9 @@ class TestInABrowser:
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         ready(page, path.as_uri())
+        assert page.locator(".stream .course.line-1").get_attribute("data-points") == "40"
+        page.click("button:text-is('Table')")
+        page.wait_for_selector("table.models")
         assert "elec2: 7 labels came after the horizon" in page.inner_text("header")
         assert page.locator("table.models td:nth-child(2) a").all_inner_texts() == ["nb", "tree"]
         assert "Open incidents: 1" in page.inner_text("main")
@@ -206,7 +209,7 @@ class TestInABrowser:
         ]  # fmt: skip
         path = tmp_path / "report.html"
         path.write_bytes(report_of(*map(without_times, records)).html())
-        ready(page, path.as_uri())
+        ready(page, path.as_uri() + "#/overview?as=table")
         shown = [page.inner_text("body")]
         assert "since outcome 4,800" in shown[0]
         assert "1 alarm since outcome 3,000" in shown[0]

@@ -111,6 +111,7 @@ class Board:
                 _choice(params), now, _whole(params, "page"), _whole(params, "size", 50),
                 (history.version // max(1, len(history.models)), now // _ORDER_MS)
                 if self._clock is not None else None,
+                params.get("as") == "table",
             )  # fmt: skip
         if view == "model":
             key = _model(params, history)

@@ -12,8 +12,11 @@ const GLYPHS = { alarm: "▲", incident: "◆", version: "●", verdict: "■" }
 // Points of a line up to which each is marked.
 const MARKED = 60;
 
+// A line of fewer points is its points: nobody knows what was between them.
+export const FEW = 8;
+
 // Points of a line from which on the first of them don't matter for its heights.
-const SETTLING = 24;
+export const SETTLING = 24;
 
 // Rows of the table beneath a chart.
 const LISTED = 100;
@@ -202,7 +205,7 @@ function options(first, width, now, readout, zoom) {
   };
 }
 
-function tick(value) {
+export function tick(value) {
   return Math.abs(value) >= 1e4 ? number(value) : String(Number(value.toPrecision(4)));
 }
 
@@ -344,20 +347,4 @@ function fillTable(details, state) {
   details.append(h("table", {},
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, state.axis === "t" ? "time" : whatOf(state)), state.lines.map((one) => h("th", { scope: "col", class: "number" }, one.name)))),
     h("tbody", {}, newest.map(([x, values]) => h("tr", {}, h("th", { scope: "row" }, state.axis === "t" ? clock(x) : count(x)), values.map((value) => h("td", { class: "number" }, number(value))))))));
-}
-
-// A small course without axes, for a row of a table.
-export function spark(values) {
-  const known = values.filter((value) => value !== null);
-  if (known.length < 2) return null;
-  const low = Math.min(...known);
-  const high = Math.max(...known);
-  const width = 110;
-  const height = 22;
-  const x = (i) => 2 + (i * (width - 4)) / (values.length - 1);
-  const y = (value) => height - 3 - ((value - low) * (height - 6)) / (high - low || 1);
-  const points = values.map((value, i) => (value === null ? null : `${x(i).toFixed(1)},${y(value).toFixed(1)}`)).filter((one) => one);
-  return svg("svg", { width, height, class: "spark", role: "img", "aria-label": `from ${number(known[0])} to ${number(known[known.length - 1])}, least ${number(low)}, most ${number(high)}` },
-    svg("polyline", { points: points.join(" ") }),
-    svg("circle", { cx: x(values.length - 1), cy: y(known[known.length - 1]), r: 2.2 }));
 }
