@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from prequential.core.measures.registry import LESS_IS_BETTER, MEASURES
 from prequential.dashboard.history import History
 from prequential.dashboard.incidents import OPEN, began
 from prequential.dashboard.plots import Place, by_stream, stream_plots
+from prequential.dashboard.story import missed, worse_than
 from prequential.dashboard.verdicts import Verdicts
 from prequential.topics.outputs import Incident
 from prequential.watching.changes import Change
@@ -32,23 +32,6 @@ MOST_PLOTS = 24
 
 #: Measures that are columns, and lines of the lists above the table.
 _MEASURES, _LISTED = 4, 8
-
-#: Measures against a baseline: below 0 the baseline is better.
-_AGAINST = {
-    one.name: one.reference.name
-    for one in MEASURES.values()
-    if one.quality and one.reference is not None and one.needs_label
-}
-
-
-class Missed(NamedTuple):
-    """A bound of the objective that a model doesn't keep."""
-
-    measure: str
-    value: float
-    bound: float
-    less_is_better: bool
-
 
 class Overview:
     """Pages of models in the order of a choice; `live`: there is a now, by which models may be silent."""
@@ -138,7 +121,6 @@ class Overview:
     def row(self, row: Row, measures: list[str], now: int) -> dict[str, Any]:
         """A model as a line of the overview, as it is sent in JSON; `now` in epoch ms."""
         history, key, reading = self._history, row.model.key, row.reading
-        missed = self.missed(row)
         values = {} if reading is None else reading.measures
         incident = history.incidents.open_of(*_place(key))
         change = row.change
@@ -160,28 +142,12 @@ class Overview:
             "version": reading.model_version if reading else None,
             "started_empty": bool(reading and reading.started_empty),
             "values": {name: values[name] for name in measures if name in values},
-            "missed": [one._asdict() for one in missed],
-            "worse_than": [
-                words
-                for name, words in _AGAINST.items()
-                if values.get(name, 0.0) < 0 and not is_baseline(key.model)
-            ],
+            "missed": [one._asdict() for one in missed(history, row)],
+            "worse_than": worse_than(row),
             "better": self._verdicts.better_than(key),
             "incident": None if incident is None else incident_line(incident),
             "alarms": None if change is None else _change(change, now),
         }
-
-    def missed(self, row: Row) -> list[Missed]:
-        """Bounds of the configured objective that what is shown of a model doesn't keep."""
-        objective = self._history.config.stream(row.model.key.stream).objective
-        if objective is None or row.reading is None or is_baseline(row.model.key.model):
-            return []
-        values = row.reading.measures
-        return [
-            Missed(name, values[name], bound, name in LESS_IS_BETTER)
-            for name, bound in objective.bounds.items()
-            if name in values and MEASURES[name].margin(values[name], bound) + objective.tolerance < 0
-        ]
 
     def _urgency(self, row: Row) -> tuple[Any, ...]:
         """Open incidents first, the most severe above; missed objectives; silence; verdicts against it."""
@@ -189,7 +155,8 @@ class Overview:
         incident = self._history.incidents.open_of(*_place(key))
         severity = 0.0 if incident is None else incident.severity
         silent = self._history.silence(row.model, self._now) is not None
-        return incident is None, -severity, not self.missed(row), not silent, not self._verdicts.against(key)
+        trouble = bool(missed(self._history, row)), silent, self._verdicts.against(key)
+        return incident is None, -severity, *(not one for one in trouble)
 
     def _changes(self, now: int) -> list[dict[str, Any]]:
         """The newest alarms, those of one change as one; without those of open incidents, which say more."""

@@ -158,7 +158,7 @@ def _beside(
     loss = LOSSES.get(measure)
     if loss is None or loss.signal != "error" or any(is_baseline(row.model.key.model) for row in rows):
         return []
-    course = courses[0]
+    course = next((one for one in courses if one is not None), None)
     return [
         {"name": one.reference.name, "short": one.reference.short,
          **_points(course, name, timed, low, high, _POINTS, loss.one_less is False)}

@@ -34,7 +34,7 @@ class Verdicts:
 
     def __init__(self, history: History) -> None:
         self._history = history
-        #: By stream and partition: what there was to know of it, and by model the pairs that speak against it.
+        #: By stream and partition: what there was to know, and by model the pairs that speak against it.
         self._known: dict[tuple[str, int], tuple[int, dict[str, list[Pair]]]] = {}
 
     def against(self, key: ModelKey) -> bool:

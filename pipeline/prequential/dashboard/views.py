@@ -6,9 +6,12 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from prequential.dashboard.courses import Absent, Courses
 from prequential.dashboard.history import History, PairKey
+from prequential.dashboard.incident import incident_list, incident_page
 from prequential.dashboard.overview import Overview
-from prequential.dashboard.pages import Absent, Courses, incident_list, incident_page, model_page, pair_page
+from prequential.dashboard.pages import model_page
+from prequential.dashboard.pair import pair_page
 from prequential.settings.stages import FINAL
 from prequential.watching.ranking import Choice
 from prequential.watching.state import ModelKey

@@ -11,10 +11,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 from prequential.core.measures.registry import LESS_IS_BETTER
+from prequential.dashboard.courses import COVERAGE, Courses
 from prequential.dashboard.history import History, PairKey
+from prequential.dashboard.incident import incident_page
 from prequential.dashboard.overview import Overview
+from prequential.dashboard.pages import model_page
+from prequential.dashboard.pair import pair_page
 from prequential.dashboard.plots import by_stream
-from prequential.dashboard.pages import COVERAGE, Courses, incident_page, model_page, pair_page
 from prequential.dashboard.series import Series
 from prequential.dashboard.server import static_files
 from prequential.watching.ranking import Choice, Row, measures_shown
@@ -23,7 +26,8 @@ from prequential.watching.state import ModelKey
 #: Bytes of a report: what any mail server takes.
 MOST_BYTES = 2_000_000
 
-#: Shares of what scripts and styles leave: rows of the overview, plots, incidents, pairs; models get the rest.
+#: Shares of what scripts and styles leave: rows and plots of the overview, incidents, pairs; models get
+#: the rest.
 _ROWS_SHARE, _PLOTS_SHARE, _INCIDENTS_SHARE, _PAIRS_SHARE = 0.2, 0.15, 0.1, 0.2
 
 #: Bytes kept back for names, numbers and brackets around the parts.
@@ -206,8 +210,13 @@ def _models(history: History, rows: list[Row], budget: int) -> list[dict[str, An
     def made(detail: Detail, key: ModelKey, estimator: str | None = None, segment: str | None = None) -> Any:
         courses = ThinCourses(history, detail.points, detail.measures)
         told = model_page(history, key, estimator, segment, courses)
-        for name in ("alarms", "marks"):
-            told[name] = told[name][: detail.alarms] if name == "alarms" else told[name][-detail.alarms :]
+        told["alarms"] = told["alarms"][: detail.alarms]
+        for name in ("marks", "bands"):
+            told[name] = told[name][-detail.alarms :]
+        room = detail.alarms  # of all incidents, the newest first
+        for incident in told["incidents"]:
+            incident["alarms"] = incident["alarms"][:room]
+            room -= len(incident["alarms"])
         return told
 
     detail = next((one for one in _DETAILS if _size(one, keys, made) <= budget), _DETAILS[-1])

@@ -36,7 +36,9 @@ MAX_CLASSES = 0xFFFF
 
 BASELINES = ("persistent", "majority", "random")
 
-DETAILS = ("per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline")
+DETAILS = (
+    "confusion", "per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline",
+)  # fmt: skip
 
 #: Which models are compared, and losses: those of classes, and those of numbers.
 COMPARE = ("all", "champion", "off")
