@@ -43,7 +43,7 @@ _FINDINGS = 100
 _POINTS = 100
 
 #: The page's modules, each behind those that it imports from.
-_MODULES = ("dom", "format", "source", "chart", "small", "overview", "model", "pair", "incident", "main")
+_MODULES = ("dom", "format", "source", "chart", "small", "overview", "mistakes", "model", "pair", "incident", "main")
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)

@@ -39,7 +39,7 @@ export function incidentPage(root, params, context) {
     });
     const marks = data.marks.filter((mark) => (mark.segment ?? null) === null);
     chart.update({
-      axis, range: zoomed ?? rangeOf([course], marks, axis, null), marks, references: [],
+      axis, range: zoomed ?? rangeOf([course], marks, axis, null), marks, bands: data.bands, references: [],
       lines: [{ name: data.measure, x: course[axis], y: course.values[data.measure] }],
     });
   };

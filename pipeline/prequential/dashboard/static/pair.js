@@ -31,7 +31,7 @@ export function pairPage(root, params, context) {
       draw();
     });
     chart.update({
-      axis, range: zoomed ?? rangeOf(courses.map(([, course]) => course), marks, axis, null), lines, marks,
+      axis, range: zoomed ?? rangeOf(courses.map(([, course]) => course), marks, axis, null), lines, marks, bands: data.bands,
       references: [{ y: 0, text: `above 0: ${data.against} is better` }],
     });
   };
