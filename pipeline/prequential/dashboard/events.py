@@ -28,7 +28,7 @@ class Events(NamedTuple):
     marks
         Versions, and alarms that belong to no incident.
     incidents
-        Lines of incidents, the newest first, each with its number and its `alarms`.
+        Lines of incidents, open ones first, then the newest, each with its number and its `alarms`.
     alarms
         Alarms that belong to no incident, the newest first.
     """
@@ -65,7 +65,7 @@ def events_of(history: History, key: ModelKey) -> Events:
         [
             {**incident_line(one), "number": numbers[one.id], "alarm_count": one.alarm_count,
              "alarms": alarms_of[one.id][::-1]}
-            for one in incidents
+            for one in sorted(incidents, key=lambda one: one.status != OPEN)
         ],
         [alarm_line(one) for one in alone[::-1]],
     )  # fmt: skip

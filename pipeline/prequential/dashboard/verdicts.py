@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from prequential.core.comparisons import A_BETTER, B_BETTER, VERDICTS
 from prequential.dashboard.history import History
 from prequential.settings.stages import FINAL
 from prequential.watching.ranking import is_baseline
 from prequential.watching.state import ModelKey
-from prequential.wording.comparing import Pair, contradicted
+from prequential.wording.comparing import A_LEADS, B_LEADS, Pair, contradicted
 
 #: Those that are better than a model are named, so many of them.
 _NAMED = 3
@@ -23,7 +22,7 @@ def better_now(pair: Pair) -> str | None:
     verdict = pair.recent.verdict if pair.recent is not None else pair.verdict
     if pair.recent is None and contradicted(pair):
         return None
-    return {VERDICTS[A_BETTER]: pair.model, VERDICTS[B_BETTER]: pair.against}.get(verdict)
+    return {A_LEADS: pair.model, B_LEADS: pair.against}.get(verdict)
 
 
 class Verdicts:

@@ -123,7 +123,9 @@ class Board:
                 self.now() if self.live else None,
             )  # fmt: skip
         if view == "pair":
-            return pair_page(history, _pair(params, history), courses)
+            return pair_page(
+                history, _pair(params, history), courses, self.now() if self.live else None
+            )
         if view == "incident":
             return incident_page(history, _text(params, "id"), courses)
         if view == "incidents":

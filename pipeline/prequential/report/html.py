@@ -43,7 +43,9 @@ _FINDINGS = 100
 _POINTS = 100
 
 #: The page's modules, each behind those that it imports from.
-_MODULES = ("dom", "format", "source", "chart", "small", "overview", "mistakes", "model", "pair", "incident", "main")
+_MODULES = (
+    "dom", "format", "source", "chart", "small", "overview", "mistakes", "model", "pair", "incident", "main",
+)  # fmt: skip
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)

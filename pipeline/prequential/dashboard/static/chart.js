@@ -54,7 +54,7 @@ export function createChart(parent, title, zoom) {
     if (!state || width < 50) return;
     const data = aligned(state);
     // What a plot is made of; other data alone need no other plot.
-    const shape = JSON.stringify([state.axis, state.lines.map((line) => [line.name, Boolean(line.low), isFew(line)]), narrow(width), dark(), figure.dataset.redraw]);
+    const shape = JSON.stringify([state.axis, state.lines.map((line) => [line.name, Boolean(line.low), isFew(line)]), narrow(width), bandsWithin(state).length > 0, dark(), figure.dataset.redraw]);
     if (!plot || shape !== made) {
       if (plot) plot.destroy();
       holder.replaceChildren();
@@ -110,7 +110,7 @@ function narrow(width) {
 }
 
 function dark() {
-  return globalThis.matchMedia("(prefers-color-scheme: dark)").matches;
+  return !document.documentElement.hasAttribute("data-print") && globalThis.matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
 function colour(name) {
@@ -199,7 +199,7 @@ function options(first, width, now, readout, zoom) {
   return {
     width,
     height: HEIGHT,
-    padding: [18, narrow(width) ? 12 : 92, 0, 0],
+    padding: [bandsWithin(first).length ? 32 : 18, narrow(width) ? 12 : 92, 0, 0],
     legend: { show: false },
     tzDate: (seconds) => globalThis.uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     scales: {
@@ -313,7 +313,7 @@ function shade(plot, state) {
     const room = (i + 1 < found.length ? Math.max(place(found[i + 1].from), from + wide) : left + width) - from - 6 * ratio;
     const text = [`◆ ${band.number} ${shown(band.name)}`, `◆ ${band.number}`, "◆"].find((one) => ctx.measureText(one).width <= room);
     if (text && from >= free) {
-      ctx.fillText(text, from + 3 * ratio, top + 12 * ratio);
+      ctx.fillText(text, from, top - 17 * ratio);
       free = from + ctx.measureText(text).width + 8 * ratio;
     }
   });

@@ -82,7 +82,7 @@ function heading(data) {
 function incidents(data) {
   const { now } = data.board;
   const list = (found) => h("ul", { class: "plain" }, found.map((one) => h("li", {},
-    h("b", {}, `${one.number} `), incidentLine(one, now),
+    h("b", {}, `${one.number} `), incidentLine(one, now, true),
     one.alarms.length ? h("details", { "data-key": `alarms ${one.id}` }, h("summary", {}, counted(one.alarm_count, "alarm")), alarmTable(one.alarms)) : null)));
   const rest = data.incidents.slice(LISTED);
   if (!data.incidents.length) return null;
@@ -265,7 +265,7 @@ function now(data) {
     ...names.map((name) => (one.intervals[name] ? h("span", { title: `95 % interval, for one look: ${interval(one.intervals[name])}` }, number(one.values[name])) : number(one.values[name])))]);
   const undefined_ = Object.entries(Object.values(data.undefined)[0] ?? {});
   return section("Stages and estimators, now",
-    table(["stage", "estimator", "#n", "#outcomes", ...names.map((name) => `#${name}`)], rows, { "aria-label": "stages and estimators" }),
+    table(["stage", "estimator", "#n", "#outcomes", ...names.map((name) => `#${name}`)], rows, { "aria-label": "stages and estimators", class: "cards" }),
     undefined_.length ? h("p", { class: "quiet" }, `Without a value: ${undefined_.map(([name, reason]) => `${name} (${reason})`).join(", ")}`) : null);
 }
 
@@ -275,7 +275,7 @@ function segments(data) {
   return section("Segments", table(["segment", "#n", "#outcomes", ...names.map((name) => `#${name}`)],
     data.segment_rows.map((row) => [
       data.segments.includes(row.segment) ? link("model", { stream: data.stream, model: data.model, partition: data.partition, segment: row.segment }, row.segment) : row.segment,
-      count(row.n), count(row.outcomes), ...names.map((name) => number(row.values[name]))]), { "aria-label": "segments" }));
+      count(row.n), count(row.outcomes), ...names.map((name) => number(row.values[name]))]), { "aria-label": "segments", class: "cards" }));
 }
 
 function coverage(data) {
@@ -290,8 +290,8 @@ function coverage(data) {
   if (!lines.length && !shares.length && !latency.length) return null;
   return section("Labels: what became of its predictions",
     h("ul", {}, lines.map((text) => h("li", {}, text))),
-    shares.length ? table(["label came within", "#share of predictions"], shares.map(([within, share]) => [within, percent(share)]), { "aria-label": "label maturity" }) : null,
-    latency.length ? table(["label latency", "#p50", "#p90", "#p99"], latency.map((name) => [name === "label_latency_ms" ? "all labels" : "latest labels", ...["p50", "p90", "p99"].map((q) => (said[name][q] === undefined ? "–" : lengthOf(data)(said[name][q])))]), { "aria-label": "label latency" }) : null);
+    shares.length ? table(["label came within", "#share of predictions"], shares.map(([within, share]) => [within, percent(share)]), { "aria-label": "label maturity", class: "cards" }) : null,
+    latency.length ? table(["label latency", "#p50", "#p90", "#p99"], latency.map((name) => [name === "label_latency_ms" ? "all labels" : "latest labels", ...["p50", "p90", "p99"].map((q) => (said[name][q] === undefined ? "–" : lengthOf(data)(said[name][q])))]), { "aria-label": "label latency", class: "cards" }) : null);
 }
 
 function alarms(data) {
@@ -303,7 +303,7 @@ export function alarmTable(list) {
   const timed = list.some((alarm) => alarm.ts !== null);
   return table([...(timed ? ["time"] : []), "stage", "segment", "detector", "signal", "#outcome", "instance", "#statistic", "#threshold"],
     list.map((alarm) => [...(timed ? [alarm.ts === null ? "–" : clock(alarm.ts)] : []), alarm.stage, alarm.segment ?? "", alarm.detector, alarm.signal, count(alarm.outcome), h("code", {}, alarm.instance_id), number(alarm.statistic), number(alarm.threshold)]),
-    { "aria-label": "alarms" });
+    { "aria-label": "alarms", class: "cards" });
 }
 
 function counts(data) {

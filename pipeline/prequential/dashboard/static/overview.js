@@ -71,11 +71,12 @@ function mark(incident) {
   return `badge ${incident.severity < 0 ? "mark-better" : "mark-incident"}`;
 }
 
-export function incidentLine(one, now) {
+// `own`: on its model's page, where the model's name says nothing new.
+export function incidentLine(one, now, own = false) {
   const state = one.status === "open" && !one.untimed ? `open for ${age(now - one.began)}` : one.status;
   return [h("span", { class: mark(one) }, `◆ ${state}${one.severity < 0 ? ", better" : ""}`), " ",
-    link("incident", { id: one.id }, `${one.stream} / ${one.model}`),
-    ` since ${began(one, now)}, severity ${number(one.severity)}: ${one.causes.join(", ")}${one.segment === null ? "" : `; in ${one.segment}`}`];
+    link("incident", { id: one.id }, own ? `since ${began(one, now)}` : `${one.stream} / ${one.model}`),
+    `${own ? "" : ` since ${began(one, now)}`}, severity ${number(one.severity)}: ${one.causes.join(", ")}${one.segment === null ? "" : `; in ${one.segment}`}`];
 }
 
 // When something began: at an outcome where there are no times.
