@@ -9,6 +9,7 @@ from typing import Any
 
 from oracle_detectors import TESTS, Harm, Test, seed_of
 from oracle_estimators import ALL_MEASURES, Estimator, Halving, Outcome, parse_estimator
+from oracle_ranks import RANKED
 from oracle_records import Settings
 from oracle_scores import WEIGHTED
 
@@ -91,7 +92,8 @@ class MeasureSignal:
     LESS_IS_BETTER = ("error", "kappa_se", "log_loss", "brier", "ece", "mae", "mse", "rmse")
 
     def __init__(self, estimator: str, measure: str, settings: Settings) -> None:
-        self.estimator, self.measure = Estimator(estimator, settings), measure
+        ranked = measure in RANKED
+        self.estimator, self.measure = Estimator(estimator, settings, ranked=ranked), measure
 
     def add(self, outcome: Outcome) -> float | None:
         """The signal after this outcome, or None where the measure has no value."""
@@ -167,7 +169,7 @@ class Detector:
         self.signal: Signal | ScaledError | MeasureSignal
         if self.signal_name == "scaled_error":
             self.signal = ScaledError()
-        elif estimator and measure in (*ALL_MEASURES, *WEIGHTED):
+        elif estimator and measure in (*ALL_MEASURES, *RANKED, *WEIGHTED):
             self.signal = MeasureSignal(estimator, measure, settings)
         else:
             self.signal = Signal(self.signal_name, min_outcomes)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from oracle_cohorts import Place
-from oracle_measures import MEASURES, Kind, Measured, measures
+from oracle_measures import MEASURES, Kind, Measured, measures, positive_of
+from oracle_ranks import RANKED, Score, histogram, own_positive, rank_measures
 from oracle_records import Settings, Target
 from oracle_scores import (
     NUMERIC,
@@ -58,6 +60,13 @@ class Outcome:
     def probable(self) -> Probable:
         """What the measures of probabilities need; revisions never reach it."""
         return Probable(str(self.first_truth), str(self.y_pred), self.proba)
+
+    def score(self, weight: float, configured: str | None) -> Score:
+        """How it is ranked, with a weight, by the positive class that its label said at first."""
+        label = str(self.first_truth)
+        positive = own_positive(configured, label)
+        p = 0.0 if positive is None else self.proba.get(positive, 0.0)
+        return Score(weight, p, positive, label == positive)
 
     def number(self) -> Number:
         """What the measures of numbers need; revisions never reach it."""
@@ -137,8 +146,9 @@ def parse_estimator(text: str) -> tuple[str, float | None]:
 class Estimator:
     """An estimator's memory of a sequence, and all measures of it."""
 
-    def __init__(self, text: str, settings: Settings) -> None:
+    def __init__(self, text: str, settings: Settings, *, ranked: bool = False) -> None:
         self.text, self.settings = text, settings
+        self.ranked = ranked or not set(RANKED).isdisjoint(settings.measures)
         self.name, self.parameter = parse_estimator(text)
         self.outcomes: list[Outcome] = []
         self.fading = Fading(self.parameter if self.name == "fading" else 1.0)  # type: ignore[arg-type]
@@ -193,7 +203,8 @@ class Estimator:
         """All measures, with the labels as they are now or as they were at first."""
         if self.settings.task == "regression":
             values, undefined = number_measures((w, o.number()) for w, o in self.weighted())
-            undefined.update(dict.fromkeys((*MEASURES, *PROBABILISTIC, *WEIGHTED), "not_classification"))
+            others = (*MEASURES, *PROBABILISTIC, *RANKED, *WEIGHTED)
+            undefined.update(dict.fromkeys(others, "not_classification"))
             return values, undefined
         values, undefined = measures(self.kinds(revised=revised), self.settings.positive_class)
         of_probabilities: Measured = {}, dict.fromkeys(PROBABILISTIC, "empty")
@@ -206,5 +217,21 @@ class Estimator:
             of_weights = weighted_measures(
                 (w, o.first_truth == o.y_pred, o.propensity or 0.0) for w, o in known
             )
-        undefined |= {**of_probabilities[1], **of_weights[1], **dict.fromkeys(NUMERIC, "not_regression")}
-        return {**values, **of_probabilities[0], **of_weights[0]}, undefined
+        of_ranks: Measured = {}, dict.fromkeys(RANKED, "empty")
+        if self.outcomes and self.ranked:
+            positive = positive_of({kind.y_true for kind in kinds}, self.settings.positive_class)
+            of_ranks = rank_measures(self.scores(), positive, window=self.name == "window")
+        undefined |= {**of_probabilities[1], **of_weights[1], **of_ranks[1]}
+        undefined |= dict.fromkeys(NUMERIC, "not_regression")
+        return {**values, **of_probabilities[0], **of_weights[0], **of_ranks[0]}, undefined
+
+    def scores(self) -> list[Score]:
+        """The outcomes in memory that have probabilities, as they are ranked."""
+        return [o.score(w, self.settings.positive_class) for w, o in self.weighted() if o.proba]
+
+    def details(self) -> dict[str, Any]:
+        """What messages say of it beyond its measures."""
+        if "scores" not in self.settings.details or self.settings.task == "regression":
+            return {}
+        found = histogram(self.scores(), whole=not self.forgets)
+        return {} if found is None else {"scores": found}

@@ -9,7 +9,7 @@ memories.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -130,17 +130,24 @@ def _class_values(weights: Mapping[Kind, int], name: str) -> dict[str, Fraction 
     return found
 
 
+def positive_of(labels: Collection[str], configured: str | None) -> str | None:
+    """The positive class: the configured one, or what the names of the labels in memory say.
+
+    >>> positive_of({"true"}, None), positive_of({"0", "1"}, None), positive_of({"0", "2"}, None)
+    ('true', '1', None)
+    """
+    if configured is not None:
+        return configured
+    return "true" if set(labels) <= {"true", "false"} else "1" if set(labels) <= {"0", "1"} else None
+
+
 def _positive_measures(
     weights: Mapping[Kind, int],
     positive: str | None,
     values: dict[str, float],
     undefined: dict[str, str],
 ) -> None:
-    labels = {k.y_true for k in weights}
-    if positive is None and labels <= {"true", "false"}:
-        positive = "true"
-    elif positive is None and labels <= {"0", "1"}:
-        positive = "1"
+    positive = positive_of({k.y_true for k in weights}, positive)
     for name in ("precision", "recall", "specificity", "f1"):
         value = "no_positive_class" if positive is None else _class_values(weights, positive)[name]
         if isinstance(value, str):

@@ -76,6 +76,7 @@ class Settings:
     emit_every: int | None
     emit_comparisons: int | None
     versions: str = "mark"
+    details: tuple[str, ...] = ()  # those that the oracle knows: scores
 
 
 def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
@@ -108,6 +109,7 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         emit_every=None if every is None else duration(every),
         emit_comparisons=None if comparisons is None else duration(comparisons),
         versions=merged.get("versions", "mark"),
+        details=tuple(merged.get("details", ())),
     )
 
 

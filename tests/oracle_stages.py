@@ -218,5 +218,6 @@ class Model:
                     "measures": {name: values[name] for name in wanted if name in values},
                     "undefined": {name: undefined[name] for name in wanted if name in undefined},
                     "counts": dict(counts), "version": self.version, "same": self.same.get(stage),
+                    **({} if stage == "intermediate" else estimator.details()),
                 })  # fmt: skip
         return found

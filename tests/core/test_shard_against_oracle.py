@@ -72,8 +72,19 @@ def assert_same_metrics(ours: Metrics, theirs: dict[str, Any], config: Config) -
     assert ours.config == config.stream(ours.stream).digest
     assert_same_coverage(ours.coverage, theirs.get("coverage"), about)
     assert (ours.same or None) == theirs["same"], about
+    assert_same_scores(ours.scores, theirs.get("scores"), about)
     version = None if ours.model_version is msgspec.UNSET else (ours.model_version, ours.version_since)
     assert version == theirs["version"], about
+
+
+def assert_same_scores(ours: Any, theirs: Any, about: object) -> None:
+    """Bins exactly, weights in them as digits allow."""
+    assert (ours is msgspec.UNSET) == (theirs is None), about
+    if theirs is not None:
+        assert ours["bins"] == theirs["bins"], about
+        for side in ("negatives", "positives"):
+            assert list(map(type, ours[side])) == list(map(type, theirs[side])), about
+            assert all(map(close, ours[side], theirs[side])), about
 
 
 def assert_same_coverage(ours: Any, theirs: Any, about: object) -> None:

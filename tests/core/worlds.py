@@ -280,12 +280,33 @@ def _random_settings(
         defaults["measures"] = ["kappa_plus", rng.choice(["ece", "mcc"]), "r2", "error"]
     if sort.weighted:
         defaults["measures"] = [*DEFAULT_MEASURES, "ipw_accuracy", "ipw_n"]
+    if not sort.regression:
+        defaults |= _ranked(_beside(rng), defaults, sort)
     return {
         "defaults": defaults,
         "streams": {
             "s1": {"emit": {"every": rng.choice(["70ms", "3s", None])}, "detectors": detectors[-3:]}
         },
     }
+
+
+def _ranked(rng: random.Random, defaults: dict[str, Any], sort: Sort) -> dict[str, Any]:
+    """Measures of ranks, histograms of scores in messages, and signals of them, in half of all worlds."""
+    if rng.random() < (0.3 if sort.probable else 0.8):
+        return {}
+    of_ranks = rng.choice([["auc"], ["pr_auc"], ["pr_auc", "auc"], []])
+    more: dict[str, Any] = {"details": rng.choice([[], ["scores"], ["scores", "per_class"]])}
+    if of_ranks:
+        more["measures"] = rng.choice([of_ranks, [*defaults.get("measures", DEFAULT_MEASURES), *of_ranks]])
+    estimator = rng.choice(defaults["estimators"])
+    more["detectors"] = [
+        *defaults["detectors"],
+        {
+            "detector": "page-hinkley", "signal": f"{estimator}:{rng.choice(['auc', 'pr_auc'])}",
+            "delta": 0.1037193, "lambda": 0.5003719, "min_outcomes": 5,
+        },
+    ]  # fmt: skip
+    return more
 
 
 def _random_classes(rng: random.Random, count: int) -> list[list[Any]]:
@@ -445,7 +466,7 @@ def _extreme_signals(rng: random.Random, regression: bool) -> list[str]:
     """Of every sort."""
     measures = [name for name in ALL_MEASURES if (name in _OF_NUMBERS) == regression]
     of_measures = [
-        f"{rng.choice(_ESTIMATORS if measure != 'auc' else ('window:1', 'window:30'))}:{measure}"
+        f"{rng.choice(_ESTIMATORS)}:{measure}"
         for measure in (rng.choice(measures), rng.choice(measures), "rmse" if regression else "ipw_n")
     ]
     ratio = f"{rng.choice(_ESTIMATORS)}/{rng.choice(_ESTIMATORS)}"

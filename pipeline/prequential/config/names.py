@@ -8,7 +8,7 @@ from typing import Any
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.objectives import tested
 from prequential.core.estimators import naming
-from prequential.core.measures.registry import LOSSES, MEASURES, OF_RANKS, OWN_LOSSES
+from prequential.core.measures.registry import LOSSES, MEASURES, OWN_LOSSES
 from prequential.settings.durations import exact_duration
 from prequential.settings.model import DetectorConfig, Objective, StreamConfig
 from prequential.settings.stages import AFTER, parse
@@ -21,22 +21,8 @@ def parse_estimator(value: Any) -> str:
 
 
 def parse_signal(value: Any) -> str:
-    """A signal's name as it was given, if there is such a signal and it can have a value.
-
-    Raises ValueError quoting it otherwise.
-
-    >>> parse_signal("all:auc")
-    Traceback (most recent call last):
-    ...
-    ValueError: signal 'all:auc' never has a value, as only windows have auc: expected e.g. window:1000:auc
-    """
-    says = naming.parse_signal(_name(value))
-    measure = says.measure
-    if measure in OF_RANKS and naming.parse_estimator(says.estimator).memory.rank is None:
-        raise ValueError(
-            f"signal {value!r} never has a value, as only windows have {measure}: expected e.g. "
-            f"window:1000:{measure}"
-        )
+    """A signal's name as it was given, if there is such a signal; raises ValueError quoting it otherwise."""
+    naming.parse_signal(_name(value))
     return str(value)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from prequential.core.measures.registry import LESS_IS_BETTER, LOSSES, MEASURES, NAMES, NOT_QUALITY
@@ -11,6 +11,7 @@ from prequential.dashboard.events import events_of
 from prequential.dashboard.history import History, Past
 from prequential.dashboard.overview import silent_line
 from prequential.dashboard.pair import pair_lines
+from prequential.dashboard.probabilities import curves_of
 from prequential.dashboard.story import story
 from prequential.settings.stages import shown_order
 from prequential.watching.expected import expected_lines
@@ -102,6 +103,7 @@ def model_page(
         "marks": events.marks,
         "incidents": events.incidents,
         "alarms": events.alarms,
+        "probabilities": _probabilities(history, model, segment, stages),
         "mistakes": _mistakes(history, model, segment, stages),
         "pairs": pair_lines(history, key.stream, key.partition, key.model),
         "segment_rows": _segment_rows(history, model, row.sequence),
@@ -180,13 +182,35 @@ def _mistakes(
     history: History, model: Model, segment: str | None, stages: list[str]
 ) -> dict[str, dict[str, Any]]:
     """By memory of the first stage that has one: the confusion matrix, or what is known by class."""
-    found: dict[str, dict[str, Any]] = {}
-    for one in model.sequences:
-        reading: Reading | None = None
-        if one.segment == segment and one.stage == (stages[0] if stages else None):
-            reading = history.reading(model.sequences[one])
-        if reading is not None and (reading.confusion or reading.per_class):
-            found[one.estimator] = {
-                "n": reading.n, "confusion": reading.confusion, "per_class": reading.per_class,
-            }  # fmt: skip
+    return {
+        name: {"n": reading.n, "confusion": reading.confusion, "per_class": reading.per_class}
+        for name, reading in _memories(history, model, segment, stages)
+        if reading.confusion or reading.per_class
+    }
+
+
+def _probabilities(
+    history: History, model: Model, segment: str | None, stages: list[str]
+) -> dict[str, dict[str, Any]]:
+    """By memory of the first stage that has one: what its histogram of scores says, and measures of them."""
+    found = {}
+    for name, reading in _memories(history, model, segment, stages):
+        if reading.scores:
+            try:
+                curves = curves_of(reading.scores)
+            except (LookupError, TypeError, ValueError):
+                continue  # of another version
+            values = {one: reading.measures[one] for one in ("auc", "pr_auc") if one in reading.measures}
+            found[name] = {"n": reading.n, **curves, "values": values}
     return found
+
+
+def _memories(
+    history: History, model: Model, segment: str | None, stages: list[str]
+) -> Iterator[tuple[str, Reading]]:
+    """Memories of the first stage, with what they say."""
+    for one, newest in model.sequences.items():
+        if one.segment == segment and one.stage in stages[:1]:
+            reading = history.reading(newest)
+            if reading is not None:
+                yield one.estimator, reading

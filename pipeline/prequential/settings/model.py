@@ -38,6 +38,7 @@ BASELINES = ("persistent", "majority", "random")
 
 DETAILS = (
     "confusion", "per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline",
+    "scores",
 )  # fmt: skip
 
 #: Which models are compared, and losses: those of classes, and those of numbers.

@@ -92,6 +92,8 @@ class Metrics(msgspec.Struct, gc=False):
         Detail: whether errors and labels depend on those before them.
     worse_than_baseline
         Detail: by baseline that is ahead, the `ts` of the message since which it is.
+    scores
+        Detail: histogram of the positive class's scores: bins that have outcomes, and how many of each class.
 
     Examples
     --------
@@ -132,6 +134,7 @@ class Metrics(msgspec.Struct, gc=False):
     intervals: dict[str, tuple[float, float]] | msgspec.UnsetType = msgspec.UNSET
     dependence: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     worse_than_baseline: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+    scores: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Comparison(msgspec.Struct, gc=False):

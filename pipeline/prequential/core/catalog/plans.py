@@ -15,6 +15,8 @@ from prequential.core.compiled.repeated import Repeated, Run, run
 from prequential.core.detectors.signals import WRONG
 from prequential.core.detectors.watch import LOSSES, WatchedRows, watches_of
 from prequential.core.estimators.estimator import Estimator
+from prequential.core.estimators.histograms import keeps_histogram
+from prequential.core.estimators.naming import parse_estimator
 from prequential.core.estimators.pairs import CODES, codes_of, follow, new_error_pairs, new_last_signs
 from prequential.core.estimators.rows import unrevised
 from prequential.core.measures.positive import Positives
@@ -49,12 +51,17 @@ class Plan:
         self.entity: Ints32 = np.zeros(16, dtype=np.int32)  # entity by row
         self._free: list[int] = []  # first rows of entities that are gone
         paired = not self.numbers and bool({"intervals", "dependence"} & set(config.details))
-        self.estimators = [Estimator(name, 16, capacity, self.numbers, paired) for name in config.estimators]
+        self.estimators = [self._estimator(name, paired) for name in config.estimators]
         self.last_signs = new_last_signs(16)
         self.paired = paired
         self.watches = watches_of(config, 16, capacity, self.loss) if watched else []
         self.error_pairs = new_error_pairs(16)
         self.scored = False  # whether sums are kept: from the first outcome on that has a score
+
+    def _estimator(self, name: str, paired: bool) -> Estimator:
+        memory = parse_estimator(name).memory
+        histogram = keeps_histogram(memory, self.config.measures, self.config.details)
+        return Estimator(name, 16, self.capacity, self.numbers, paired, histogram)
 
     # ---- rows
 
@@ -149,7 +156,7 @@ class Plan:
     def adopt(self, other: Plan, rows: Ints, new_rows: Ints) -> list[tuple[str, str]]:
         """Copy rows of another plan to `new_rows` of this one, as many; returns what starts empty here.
 
-        As kind (`estimator`, `detector`) and name.
+        As kind (`estimator`, `scores` of an estimator, `detector`) and name.
         """
         missing = []
         if other.scored:
@@ -157,7 +164,10 @@ class Plan:
         estimators = {estimator.name: estimator for estimator in other.estimators}
         for estimator in self.estimators:
             if estimator.name in estimators:
-                estimator.adopt(estimators[estimator.name], rows, new_rows)
+                former = estimators[estimator.name]
+                estimator.adopt(former, rows, new_rows)
+                if estimator.histogram is not None and former.histogram is None:
+                    missing.append(("scores", estimator.name))
             else:
                 missing.append(("estimator", estimator.name))
         watches = {watch.key: watch for watch in other.watches}

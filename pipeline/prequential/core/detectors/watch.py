@@ -14,11 +14,12 @@ from prequential.core.detectors.budgets import BINARY, BOUNDED, NO_LOSS, RATIO
 from prequential.core.detectors.declaration import MIN_OUTCOMES
 from prequential.core.detectors.objectives import every_detector
 from prequential.core.detectors.signals import ABSOLUTE_LOSS, SQUARED_LOSS, WRONG, is_of_sums
-from prequential.core.estimators.accumulator import Accumulator
+from prequential.core.estimators.accumulator import Accumulator, new_counted
 from prequential.core.estimators.declaration import NO_CELL, Additions, Counted, Payload
 from prequential.core.estimators.estimator import Estimator
+from prequential.core.estimators.histograms import keeps_histogram, rank_bins
 from prequential.core.estimators.measuring import NO_SUMS, Asked, block_of, measure, new_measured
-from prequential.core.estimators.naming import SCALED, canonical, parse_signal
+from prequential.core.estimators.naming import SCALED, canonical, parse_estimator, parse_signal
 from prequential.core.estimators.rows import Rows
 from prequential.core.estimators.sums import ONE_RIGHT_OR_WRONG, additions, losses
 from prequential.core.measures.positive import Positives
@@ -101,7 +102,9 @@ class Signal:
         self._loss_measure = INDEX[says.measure] if says.measure and not says.estimator else None
         if says.estimator:
             self._measure = INDEX[says.measure]
-            self._estimator = Estimator(says.estimator, rows, capacity, loss != WRONG, paired=False)
+            memory = parse_estimator(says.estimator).memory
+            histogram = keeps_histogram(memory, (says.measure,), ())
+            self._estimator = Estimator(says.estimator, rows, capacity, loss != WRONG, False, histogram)
             if is_of_sums(says.measure):
                 self._estimator.score()
 
@@ -143,9 +146,9 @@ class Signal:
 
     def _measures(self, estimator: Estimator, rows: WatchedRows, values: Floats, fed: Bytes) -> None:
         """What grows when the model gets worse, after each of the rows, block by block."""
-        ranked = NAMES[self._measure] in OF_RANKS
+        ranked = NAMES[self._measure] in OF_RANKS and estimator.histogram is None
         asked = Asked(self._capacity, rows.positives, estimator.numbers, False)
-        step = block_of(estimator.cells.payload, estimator.sums.payload)
+        step = block_of(*(one.payload for one in estimator.accumulators()))
         for start in range(0, len(rows), step):
             span = slice(start, start + step)
             codes = viewed(rows.cells, span)
@@ -167,6 +170,10 @@ class Signal:
                 estimator.memory.rank(
                     estimator.sums.table, kind, sequences, positive, added, into.values, into.reasons
                 )
+            if estimator.histogram is not None:
+                histogram = new_counted(count, estimator.histogram.payload.width)
+                estimator.histogram.count(viewed(rows.histogram, span), histogram)
+                rank_bins(histogram.cells, positive, rows.outcome[span], into.values, into.reasons)
             signals.feed(into, self._measure, rows.outcome[span], values[span], fed[span])
 
     @property

@@ -105,8 +105,8 @@ class Memory(NamedTuple):
     #: effective(table of counts, sequence, parameter, n): how many equal outcomes a memory of weight n is
     #: worth, n²/Σw² of its outcomes' weights w.
     effective: Callable[[Any, int, float, float], float] = lambda table, q, parameter, n: n
-    #: rank(table of sums, kind, sequences, positives, additions, values, reasons): `auc` of the outcomes that
-    #: it has kept (`prequential.core.estimators.window`); None: it keeps none.
+    #: rank(table of sums, kind, sequences, positives, additions, values, reasons): measures of ranks of the
+    #: outcomes that it has kept (`prequential.core.estimators.window`); None: it keeps none.
     rank: Callable[..., None] | None = None
     #: Outcomes that it keeps of each sequence.
     kept: Callable[[float], int] = lambda parameter: 0

@@ -10,16 +10,20 @@ from prequential.core.compiled.kernel import Floats, Ints
 from prequential.core.estimators import pairs
 from prequential.core.estimators.accumulator import Accumulator
 from prequential.core.estimators.declaration import COUNTS, Payload
+from prequential.core.estimators.histograms import OF_SCORES
 from prequential.core.estimators.rows import Rows, payload_of_cells, payload_of_scores, places
 
 
 class Estimator:
     """One estimator of all sequences of a plan.
 
-    It has joint cells, sums of scores and, for details, pairs of neighbours.
+    It has joint cells, sums of scores and, where they are asked for, pairs of neighbours and a histogram of
+    scores.
     """
 
-    def __init__(self, name: str, rows: int, capacity: int, numbers: bool, paired: bool) -> None:
+    def __init__(
+        self, name: str, rows: int, capacity: int, numbers: bool, paired: bool, histogram: bool = False
+    ) -> None:
         self.name = name
         self.capacity = capacity
         self.numbers = numbers
@@ -29,6 +33,7 @@ class Estimator:
         self.sums = Accumulator(name, payload_of_scores(numbers), 1)
         signs = pairs.CODES if paired else ()
         self.pairs = [Accumulator(name, Payload(COUNTS, codes), rows) for codes in signs]
+        self.histogram = Accumulator(name, OF_SCORES, rows) if histogram and not numbers else None
         self.memory, self.parameter = self.cells.memory, self.cells.parameter
 
     @property
@@ -40,6 +45,8 @@ class Estimator:
         """Those that have a row for each sequence."""
         yield self.cells
         yield from self.pairs
+        if self.histogram is not None:
+            yield self.histogram
         if self.summed:
             yield self.sums
 
@@ -56,12 +63,14 @@ class Estimator:
             self.sums.follow(self.cells, slice(None))
 
     def update(self, rows: Rows) -> None:
-        """Take over rows of the log: joint cells, scores (once `score` was called), and pairs."""
+        """Take over rows of the log: joint cells, scores (once `score` was called), pairs, a histogram."""
         self.cells.count(rows.cells, run=rows.run)
         if self.summed:
             self.sums.add(rows.scores, run=rows.run)
         for one, codes in zip(self.pairs, rows.pairs):
             one.count(codes, run=rows.run)
+        if self.histogram is not None:
+            self.histogram.count(rows.histogram, run=rows.run)
 
     def tables(self) -> Iterator[Any]:
         """The tables of all its payloads; each has a row for each sequence."""
@@ -82,6 +91,8 @@ class Estimator:
             self.sums.follow(self.cells, new_rows)
         for old, new in zip(other.pairs, self.pairs):
             new.adopt(old, rows, new_rows)
+        if self.histogram is not None and other.histogram is not None:
+            self.histogram.adopt(other.histogram, rows, new_rows)
 
     def begin(self, rows: Ints, outcomes: Ints) -> None:
         """Note that these sequences had so many outcomes before it: revisions of those don't reach it."""
@@ -96,6 +107,12 @@ class Estimator:
     def pairs_of(self, sequence: int) -> list[Floats]:
         """By sign (`CODES`), counts or weights of a sequence's pairs of neighbours: 00, 01, 10, 11."""
         return [one.counted(np.array([sequence])).cells[0] for one in self.pairs]
+
+    def histogram_of(self, sequence: int) -> Floats | None:
+        """A sequence's histogram of scores (`prequential.core.estimators.histograms`), if there is one."""
+        if self.histogram is None:
+            return None
+        return self.histogram.counted(np.array([sequence])).cells[0]
 
     def knows_labels(self, sequence: int) -> bool:
         """Whether baselines had a label to predict by at any outcome in a sequence's memory."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from prequential.core.compiled.kernel import Floats, Ints, allocating, viewed
 from prequential.core.compiled.repeated import Repeated, Run, run
+from prequential.core.estimators import histograms
 from prequential.core.estimators.declaration import Additions, Counted, Payload
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.sums import OF_CLASSES, SPREAD, additions, is_any
@@ -109,7 +110,8 @@ def measured(
     chance
         Whether the measures are those of random predictions with the model's distribution.
     ranked
-        Whether `auc` is made of windows, which are sorted for it; else it stays without a value.
+        Whether there are measures of ranks, such as `auc`: windows are sorted for them, other memories have
+        histograms.
     into
         Zeros of `new_measured` that are written to; None: new ones.
     run
@@ -122,17 +124,19 @@ def measured(
     """
     into = into or new_measured(len(sequences))
     rank = estimator.memory.rank
-    ranks = ranked and rank is not None and estimator.summed and not estimator.numbers and not chance
+    ranked = ranked and estimator.summed and not estimator.numbers and not chance
     asked = Asked(estimator.capacity, positives, estimator.numbers, chance)
-    step = block_of(estimator.cells.payload, estimator.sums.payload)
+    step = block_of(*(one.payload for one in estimator.accumulators()))
     for start in range(0, len(sequences), step):
         some = sequences[start : start + step]
         block = viewed(into, slice(start, start + step))
         positive = np.empty(len(some), dtype=np.int64)
         summed = estimator.sums.summed(some, run) if estimator.summed else NO_SUMS
         run(measure, estimator.cells.counted(some, run), summed, some, asked, block, positive)
-        if ranks:
-            assert rank is not None
+        if ranked and rank is None and estimator.histogram is not None:
+            cells = estimator.histogram.counted(some, run).cells
+            run(histograms.rank_bins, cells, positive, np.ones(len(some), np.uint8), block.values, block.reasons)
+        elif ranked and rank is not None:
             table, kind = estimator.sums.table, estimator.sums.payload.kind
             run(rank, table, kind, some, positive, NOTHING_ADDED, block.values, block.reasons)
     return into

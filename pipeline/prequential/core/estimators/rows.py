@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from prequential.core.compiled.kernel import Ints, Ints32, kernel
 from prequential.core.compiled.repeated import Run, run
-from prequential.core.estimators import sums
+from prequential.core.estimators import histograms, sums
 from prequential.core.estimators.declaration import COUNTS, NO_CELL, Additions, Codes, Payload
 from prequential.core.tables.outcomes import REVISION, Log, cell_of
 
@@ -37,6 +37,13 @@ class Rows:
         into = _new_codes(len(self.rows))
         self.run(joint_codes, self.log, self.rows, self._capacity, into)
         return into
+
+    @cached_property
+    def histogram(self) -> Codes:
+        """Which counts of a histogram of scores the rows add 1 to."""
+        cell = np.empty(len(self.rows), np.int32)
+        self.run(histograms.histogram_codes, self.log, self.rows, cell)
+        return unrevised(self.cells.sequence, self.cells.t1, cell)
 
     @cached_property
     def scores(self) -> Additions:

@@ -27,6 +27,7 @@ from prequential.core.estimators.sums import (
     copied,
 )
 from prequential.core.measures.declaration import NO_POSITIVE
+from prequential.core.measures.ranking import Ranks, group
 from prequential.core.measures.table import put_ranks, refuse_ranks
 from prequential.core.tables import outcomes
 
@@ -220,13 +221,14 @@ def rank(
     table: WindowSums, kind: int, sequences: Ints, positives: Ints, rows: Additions, values: Floats,
     reasons: Ints,
 ) -> None:  # fmt: skip
-    """Measures of ranks (`auc`) of the windows of `sequences`, where these have scored outcomes.
+    """Measures of ranks (such as `auc`) of the windows of `sequences`, where these have scored outcomes.
 
     `positives`: the code of the positive class of each, or NO_POSITIVE. If there are additions, one for each
     of `sequences`, that is added before. `values`, `reasons`: (sequences, measures).
     """
     size = table.flags.shape[1]
     p, is_positive, ordered = np.empty(size), np.empty(size, np.uint8), np.empty(2 * size)
+    of_positives, of_negatives = np.empty(size), np.empty(size)
     for i in range(len(sequences)):
         q = sequences[i]
         if len(rows.sequence):
@@ -238,7 +240,8 @@ def rank(
             if n < 0:
                 refuse_ranks(values[i], reasons[i])
             elif n:
-                put_ranks(p, is_positive, n, ordered, values[i], reasons[i])
+                groups = group(p, is_positive, n, ordered, of_positives, of_negatives)
+                put_ranks(Ranks(of_positives, of_negatives, groups), values[i], reasons[i])
 
 
 def parse(text: str) -> float | None:

@@ -22,12 +22,12 @@ from typing import Any, NamedTuple, TypeVar
 REASONS: tuple[str, ...] = (
     "", "empty", "p_ran_one", "p_per_one", "p_maj_one", "no_positives", "no_predicted_positives",
     "no_negatives", "zero_denominator", "no_positive_class", "no_probabilities", "no_propensity",
-    "not_a_window", "not_regression", "not_classification", "no_label_known",
+    "no_ranks", "not_regression", "not_classification", "no_label_known",
 )  # fmt: skip
 
 (
     DEFINED, EMPTY, P_RAN_ONE, P_PER_ONE, P_MAJ_ONE, NO_POSITIVES, NO_PREDICTED_POSITIVES, NO_NEGATIVES,
-    ZERO_DENOMINATOR, NO_POSITIVE_CLASS, NO_PROBABILITIES, NO_PROPENSITY, NOT_A_WINDOW,
+    ZERO_DENOMINATOR, NO_POSITIVE_CLASS, NO_PROBABILITIES, NO_PROPENSITY, NO_RANKS,
     NOT_REGRESSION, NOT_CLASSIFICATION, NO_LABEL_KNOWN,
 ) = range(len(REASONS))  # fmt: skip
 
@@ -62,11 +62,8 @@ POSITIVE = Input("positive class", CLASSIFICATION, "b", (NO_POSITIVE_CLASS,))
 #: f(sums): sums of scores (`prequential.core.tables.scores`), of predicted probabilities or of weights.
 PROBABILITIES = Input("probabilities", CLASSIFICATION, "sums", (NO_PROBABILITIES,), of_sums=True)
 PROPENSITIES = Input("propensities", CLASSIFICATION, "sums", (NO_PROPENSITY,), of_sums=True)
-#: f(p, is_positive, n, scratch): of a window, its first n p(positive class); room for 2·n numbers.
-RANKS = Input(
-    "ranks", CLASSIFICATION, "p, is_positive, n, scratch",
-    (NO_POSITIVE_CLASS, NO_PROBABILITIES, NOT_A_WINDOW), of_sums=True,
-)  # fmt: skip
+#: f(r): outcomes by their score, p(positive class) (`ranking.Ranks`).
+RANKS = Input("ranks", CLASSIFICATION, "r", (NO_POSITIVE_CLASS, NO_PROBABILITIES, NO_RANKS), of_sums=True)
 #: f(sums): sums of errors; f(sums, spread): and Σ(y - ȳ)² of the labels in memory.
 NUMBERS = Input("numbers", REGRESSION, "sums", of_sums=True)
 SPREAD = Input("numbers and their spread", REGRESSION, "sums, spread", of_sums=True)

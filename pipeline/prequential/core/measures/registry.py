@@ -6,7 +6,7 @@ all of them.
 
 from __future__ import annotations
 
-from prequential.core.measures import agreement, auc, per_class, probabilistic, regression, weighted
+from prequential.core.measures import agreement, per_class, probabilistic, ranking, regression, weighted
 from prequential.core.measures.declaration import (
     DECLARED,
     LESS,
@@ -23,7 +23,7 @@ from prequential.core.measures.declaration import (
 )
 
 #: Modules that declare measures, in the order of their columns; behind them, whatever else has.
-_MODULES = (agreement, per_class, probabilistic, auc, regression, weighted)
+_MODULES = (agreement, per_class, probabilistic, ranking, regression, weighted)
 
 _PLACE = {str(module.__file__): place for place, module in enumerate(_MODULES)}
 
@@ -53,7 +53,7 @@ def made_of(*inputs: Input) -> tuple[str, ...]:
 #: Measures of predicted numbers: those of task regression.
 OF_NUMBERS = tuple(one.name for one in MEASURES.values() if one.task == REGRESSION)
 
-#: Measures that need predicted probabilities; of these, those of a window's ranks; those that need
+#: Measures that need predicted probabilities; of these, those of ranks; those that need
 #: propensities of labels.
 OF_PROBABILITIES = made_of(PROBABILITIES, RANKS)
 OF_RANKS = made_of(RANKS)

@@ -20,7 +20,7 @@ from prequential.core.measures.declaration import (
     NO_POSITIVE_CLASS,
     NO_PROBABILITIES,
     NO_PROPENSITY,
-    NOT_A_WINDOW,
+    NO_RANKS,
     NOT_CLASSIFICATION,
     NOT_REGRESSION,
     NUMBERS,
@@ -59,7 +59,7 @@ def _loop(name: str, parameters: str, *lines: str) -> Any:
     given: dict[str, Any] = {one.name: one.function for one in MEASURES.values()}
     given |= {
         "NO_LABEL_KNOWN": NO_LABEL_KNOWN, "NO_POSITIVE": NO_POSITIVE, "NO_POSITIVE_CLASS": NO_POSITIVE_CLASS,
-        "NO_PROBABILITIES": NO_PROBABILITIES, "NO_PROPENSITY": NO_PROPENSITY, "NOT_A_WINDOW": NOT_A_WINDOW,
+        "NO_PROBABILITIES": NO_PROBABILITIES, "NO_PROPENSITY": NO_PROPENSITY, "NO_RANKS": NO_RANKS,
         "NOTHING": NO_WEIGHT, "SCORED": SCORED, "binary": binary,
     }  # fmt: skip
     return inner(written(name, parameters, lines, given, __name__, __file__))
@@ -84,7 +84,7 @@ _put_matrix = _loop(
 _put_scores = _loop(
     "put_scores", "sums, positive, values, reasons",
     *_computed(PROBABILITIES, PROPENSITIES),
-    "if positive != NO_POSITIVE and sums[SCORED] >= NOTHING:", *_within(*_refused("NOT_A_WINDOW", RANKS)),
+    "if positive != NO_POSITIVE and sums[SCORED] >= NOTHING:", *_within(*_refused("NO_RANKS", RANKS)),
 )  # fmt: skip
 
 #: Baselines that had no label to predict by say nothing; nor does what is made of them.
@@ -99,8 +99,8 @@ _refuse_baselines = _loop(
 
 _put_numbers = _loop("put_numbers", "sums, spread, values, reasons", *_computed(NUMBERS, SPREAD))
 
-#: What is made of the ranks of a window's scores, and where there is no positive class that they are of.
-put_ranks = _loop("put_ranks", "p, is_positive, n, scratch, values, reasons", *_computed(RANKS))
+#: What is made of the ranks of scores, and where there is no positive class that they are of.
+put_ranks = _loop("put_ranks", "r, values, reasons", *_computed(RANKS))
 refuse_ranks = _loop(
     "refuse_ranks", "values, reasons",
     *(f"values[{INDEX[name]}], reasons[{INDEX[name]}] = 0.0, NO_POSITIVE_CLASS" for name in made_of(RANKS)),
@@ -258,7 +258,7 @@ def measure_cells(
     """All measures of classes of one sequence, from joint cells and, if there are such, sums of scores.
 
     The positive class is the configured one or what the sequence's labels in memory say. What is made of the
-    ranks of a window's scores is the caller's to fill in (see `put_ranks`).
+    ranks of scores is the caller's to fill in (see `put_ranks`).
 
     Parameters
     ----------

@@ -15,6 +15,7 @@ from prequential.core.delay.accounts import Accounts
 from prequential.core.details.details import details_of
 from prequential.core.details.notes import Notes
 from prequential.core.detectors.watch import Watch
+from prequential.core.estimators.histograms import SCORES, as_message
 from prequential.core.measures.declaration import REASONS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import positive_of
@@ -37,6 +38,9 @@ _ACCURACY = INDEX["accuracy"]
 #: Fields of a message that the configuration asks for, in their order.
 _FIELDS = Metrics.__struct_fields__
 _DETAILS = _FIELDS[_FIELDS.index("coverage") + 1 :]
+
+#: What a new configuration may bring of an estimator: all of it, or its histogram of scores.
+_BEGUN = ("estimator", "scores")
 
 
 class Estimate(NamedTuple):
@@ -222,11 +226,15 @@ class Reporter:
             matrix = new_classes(estimator.capacity)
             if sum_up(cells, matrix).n:
                 positive = positive_of(self._catalog.positives_of(stream), 0, matrix.labels)
+                histogram = estimator.histogram_of(sequence)
                 details = details_of(
                     names, cells, estimator.capacity, estimator.memory.whole,
                     partial(estimator.effective, sequence), estimator.pairs_of(sequence), positive,
                     stream.class_names, estimator.knows_labels(sequence),
                 )  # fmt: skip
+                if histogram is not None and SCORES in names:
+                    of_scores = as_message(histogram, estimator.memory.whole)
+                    details |= {} if of_scores is None else {SCORES: of_scores}
                 if row in self._notes.labels and "dependence" in details:
                     details["dependence"] |= self._notes.labels[row].report(stream.class_names)
         if "worse_than_baseline" in names:
@@ -261,7 +269,7 @@ class Reporter:
         return any(
             what in kept
             for one in stages
-            for what in (f"stage {one}", f"{one} estimator {line.estimator}")
+            for what in (f"stage {one}", *(f"{one} {kind} {line.estimator}" for kind in _BEGUN))
         )
 
     def _counts(self, rows: Sequence[int]) -> list[dict[str, int]]:

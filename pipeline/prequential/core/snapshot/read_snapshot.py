@@ -101,6 +101,8 @@ def _row_bytes(plan: Plan, scored: bool) -> int:
     total = 0
     for estimator in plan.estimators:
         total += sum(one.row_bytes for one in (estimator.cells, *estimator.pairs))
+        if estimator.histogram is not None and scored:
+            total += estimator.histogram.row_bytes
         if estimator.summed and (scored or plan.numbers):
             total += estimator.sums.row_bytes
     return total
@@ -174,4 +176,6 @@ def _estimator(estimator: Estimator, rows: Ints, with_sums: bool) -> Estimator:
     part.sums = estimator.sums.part(rows if part.summed else slice(0))
     part.cells = estimator.cells.part(rows)
     part.pairs = [one.part(rows) for one in estimator.pairs]
+    if estimator.histogram is not None:
+        part.histogram = estimator.histogram.part(rows) if with_sums else None
     return part

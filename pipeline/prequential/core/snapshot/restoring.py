@@ -310,7 +310,7 @@ class _Restoring:
         """A saved plan with its tables."""
         config = replace(
             StreamConfig(), task=saved["task"], loss=saved["loss"], estimators=tuple(saved["estimators"]),
-            details=tuple(saved["details"]),
+            details=tuple(saved["details"]), measures=tuple(saved["measures"]),
             detectors=tuple(DetectorConfig(**detector) for detector in saved["detectors"]),
         )  # fmt: skip
         plan = Plan(number, config, tuple(saved["stages"]), saved["watched"], saved["capacity"])

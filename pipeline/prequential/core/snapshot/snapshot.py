@@ -116,6 +116,7 @@ def _head(state: State) -> dict[str, Any]:
             {
                 "task": plan.config.task, "loss": plan.config.loss,
                 "estimators": list(plan.config.estimators), "details": list(plan.config.details),
+                "measures": list(plan.config.measures),
                 "stages": list(plan.stages), "watched": plan.watched,
                 "detectors": [asdict(detector) for detector in every_detector(plan.config)],
                 "capacity": plan.capacity, "rows": plan.rows, "scored": plan.scored,

@@ -310,7 +310,7 @@ function shade(plot, state) {
     ctx.globalAlpha = 0.14;
     ctx.fillRect(from, top, wide, height);
     ctx.globalAlpha = 1;
-    const room = (i + 1 < found.length ? Math.max(place(found[i + 1].from), from + wide) : left + width) - from - 6 * ratio;
+    const room = (i + 1 < found.length ? Math.max(place(found[i + 1].from), from + wide) : left + width + (narrow(plot.width) ? 0 : 84 * ratio)) - from - 6 * ratio;
     const text = [`◆ ${band.number} ${shown(band.name)}`, `◆ ${band.number}`, "◆"].find((one) => ctx.measureText(one).width <= room);
     if (text && from >= free) {
       ctx.fillText(text, from, top - 17 * ratio);

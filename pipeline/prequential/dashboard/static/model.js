@@ -5,6 +5,7 @@ import { clock, count, counted, duration, inRows, interval, number, percent } fr
 import { createChart } from "./chart.js";
 import { mistakes } from "./mistakes.js";
 import { incidentLine } from "./overview.js";
+import { probabilities } from "./probabilities.js";
 
 // Incidents that are listed; the others are behind a line.
 const LISTED = 5;
@@ -19,11 +20,13 @@ export function modelPage(root, params, context) {
   const controls = h("div", { class: "controls" });
   const charts = h("div", { class: "charts" });
   const wrong = h("div");
+  const probable = h("div");
+  const scores = { memory: null, costs: null };
   const labels = h("div");
   const labelCharts = h("div", { class: "charts" });
   const below = h("div");
   const note = h("p");
-  root.append(head, controls, note, charts, wrong, labels, labelCharts, below);
+  root.append(head, controls, note, charts, wrong, probable, labels, labelCharts, below);
   const view = { note, axis: null, zoom: null, span: null, chosen: null, memory: null, charts: new Map(), data: null };
   const redraw = () => view.data && draw(view, { charts, labelCharts }, redraw);
   const fillMistakes = () => replace(wrong, mistakes(view.data, view.memory, (memory) => {
@@ -34,6 +37,7 @@ export function modelPage(root, params, context) {
     fillControls(controls, view, params, context, again);
     redraw();
   };
+  const fillProbabilities = () => replace(probable, probabilities(view.data, scores, fillProbabilities));
   let made = "";
   return {
     title: `${params.stream} / ${params.model}`,
@@ -54,6 +58,7 @@ export function modelPage(root, params, context) {
       }
       redraw();
       fillMistakes();
+      fillProbabilities();
       replace(labels, coverage(data));
       replace(below, pairs(data), now(data), segments(data), alarms(data), counts(data));
     },

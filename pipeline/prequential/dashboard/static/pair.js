@@ -71,10 +71,15 @@ function heading(data) {
   const whole = h("p", { class: "verdict" }, h("b", {}, `${better ? "■" : "?"} ${of}`), data.since ? `, since outcome ${count(data.since)} of ${count(data.outcomes)}` : `, after ${count(data.outcomes)} outcomes of both`);
   return [
     h("h1", { tabindex: "-1" }, `${data.model} and ${data.against} on ${data.stream}`),
-    data.contradicted ? [latest(data), whole] : [whole, latest(data)],
-    h("p", {}, data.sentence),
+    data.contradicted ? [recent(data), latest(data), whole] : [whole, recent(data), latest(data)],
     h("p", { class: "quiet" }, "Models ", model(data.model), " and ", model(data.against), ` · stage ${[data.stage, ...data.same].join(" = ")}${data.segment ? ` · segment ${data.segment}` : ""} · loss ${data.loss} · difference ${number(data.difference)}, interval ${interval(data.interval)}, ${Number((100 * (1 - data.level)).toPrecision(3))} % for all pairs of the stream and any number of looks, as long as outcomes depend on each other over less than a sixth of the run${data.untimed ? "" : ` · newest label of ${clock(data.ts)}`}`),
   ];
+}
+
+// Who is better now, by the verdict that forgets what was before the latest change.
+function recent(data) {
+  if (!data.recent) return null;
+  return h("p", { class: "verdict" }, h("b", {}, `■ Now: ${data.recent.verdict === "a_better" ? data.model : data.against} is better`), `, since about outcome ${count(data.recent.since)}`);
 }
 
 // Who is better in the latest outcomes, and by how much.
@@ -125,10 +130,10 @@ function labels(data) {
   const of = (one) => {
     const { coverage } = one;
     return [one.model, count(coverage.waiting), coverage.waiting ? length(coverage.oldest_waiting_ms ?? 0) : "–", percent(coverage.labelled?.horizon),
-      coverage.label_latency_ms?.p50 === undefined ? "–" : length(coverage.label_latency_ms.p50), one.silent ? `no new outcomes since ${clock(one.silent.since)}; ${one.silent.why}` : ""];
+      coverage.label_latency_ms?.p50 === undefined ? "–" : length(coverage.label_latency_ms.p50), ...(data.models.some((other) => other.silent) ? [one.silent ? `no new outcomes since ${clock(one.silent.since)}; ${one.silent.why}` : ""] : [])];
   };
   return section("Labels of both, and what is unknown yet",
-    table(["model", "#predictions that wait", "#the oldest for", "#get a label at all", "#label latency, median", "silent"], known.map(of), { "aria-label": "labels of both", class: "cards" }));
+    table(["model", "#predictions that wait", "#the oldest for", "#get a label at all", "#label latency, median", ...(data.models.some((one) => one.silent) ? ["silent"] : [])], known.map(of), { "aria-label": "labels of both", class: "cards" }));
 }
 
 function expected(data) {

@@ -1,0 +1,243 @@
+"""Curves of a histogram of scores (detail `scores`): ROC, precision and recall, reliability, cost by threshold.
+
+A threshold t stands for the rule that predicts the positive class where its score is at least t. Those that a
+histogram can tell apart are the bounds of its bins: 0, with which all are positive, the edges, and 1 for none.
+Counts may be weights, as faded ones are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.core.compiled.kernel import Floats
+from prequential.core.compiled.mathematics import added
+from prequential.core.tables.score_bins import BINS, EDGES
+
+#: Bins of equal width of a reliability diagram.
+WIDE_BINS = 15
+
+#: Standard deviations of a normal distribution that hold 95 % of it, on both sides and on one.
+_TWO_SIDED, _ONE_SIDED = 1.959963984540054, 1.6448536269514722
+
+#: Thresholds from the lowest to the highest: (BINS + 1,).
+THRESHOLDS: Floats = np.concatenate(([0.0], EDGES, [1.0]))
+
+#: The score that stands for all of a bin, its middle: (BINS,).
+SCORES: Floats = (THRESHOLDS[:-1] + THRESHOLDS[1:]) / 2
+
+
+class Histogram(NamedTuple):
+    """Outcomes by bin of the positive class's score: (BINS,) each, counts or weights."""
+
+    negatives: Floats
+    positives: Floats
+
+
+class Point(NamedTuple):
+    """What a threshold makes of the outcomes; None where there is nothing that it could be a share of."""
+
+    threshold: float
+    recall: float | None  # true positives among the positives
+    false_positive_rate: float | None  # false positives among the negatives
+    precision: float | None  # true positives among those that are predicted to be such
+
+
+class ReliabilityBin(NamedTuple):
+    """Outcomes whose scores are alike: how many, their mean score, and the share of positives among them."""
+
+    low: float
+    high: float
+    count: float
+    mean_score: float
+    share_positive: float
+
+
+class Reliability(NamedTuple):
+    """A reliability diagram: its bins that have outcomes, and the expected calibration error."""
+
+    bins: list[ReliabilityBin]
+    ece: float | None
+
+
+class Costs(NamedTuple):
+    """What an outcome costs: a negative or a positive, by what was predicted."""
+
+    false_positive: float
+    false_negative: float
+    true_positive: float = 0.0
+    true_negative: float = 0.0
+
+
+class BestThreshold(NamedTuple):
+    """The threshold with the least mean cost, and how much it is to be preferred.
+
+    The outcomes that chose it say its cost, too, so that cost is a little too low and the gain too high.
+    """
+
+    threshold: float
+    cost: float
+    interval: tuple[float, float]  # from the lowest to the highest that isn't clearly worse (5 %, one-sided)
+    present: float
+    present_cost: float
+    gain: float  # of mean cost against the present threshold, at least 0
+    gain_interval: tuple[float, float]  # 95 %
+
+
+def histogram_of(message: Mapping[str, Any]) -> Histogram:
+    """The histogram that the field `scores` of a message has.
+
+    >>> one = histogram_of({"bins": [7, 199], "negatives": [3, 0], "positives": [1, 2]})
+    >>> float(one.negatives.sum()), float(one.positives[199])
+    (3.0, 2.0)
+    """
+    found = Histogram(np.zeros(BINS), np.zeros(BINS))
+    found.negatives[message["bins"]] = message["negatives"]
+    found.positives[message["bins"]] = message["positives"]
+    return found
+
+
+def points(one: Histogram) -> list[Point]:
+    """What each threshold makes of the outcomes, from 1 (no positives are predicted) down to 0.
+
+    ROC is `recall` by `false_positive_rate`, the other curve `precision` by `recall`. Of thresholds with equal
+    results the highest is listed.
+
+    >>> at = points(histogram_of({"bins": [0, 199], "negatives": [2, 1], "positives": [0, 1]}))
+    >>> [(point.recall, point.false_positive_rate, point.precision) for point in at]
+    [(0.0, 0.0, None), (1.0, 0.3333333333333333, 0.5), (1.0, 1.0, 0.25)]
+    """
+    hits, false = _above(one.positives), _above(one.negatives)
+    found: list[Point] = []
+    for place in range(BINS, -1, -1):
+        if place < BINS and hits[place] == hits[place + 1] and false[place] == false[place + 1]:
+            continue
+        found.append(Point(
+            float(THRESHOLDS[place]), _share(hits[place], hits[0]), _share(false[place], false[0]),
+            _share(hits[place], hits[place] + false[place]),
+        ))  # fmt: skip
+    return found
+
+
+def reliability(one: Histogram, bins: int = WIDE_BINS) -> Reliability:
+    """A reliability diagram of so many bins of equal width, and its expected calibration error.
+
+    A bin of the histogram belongs where its middle is, and the mean score is of such middles: it is off by
+    less than half of its bins' width, 0.007.
+
+    References
+    ----------
+    Guo, Pleiss, Sun, Weinberger: On calibration of modern neural networks, ICML 2017: Σ_b n_b/n·|share - mean|.
+
+    Examples
+    --------
+    >>> diagram = reliability(histogram_of({"bins": [100], "negatives": [1], "positives": [3]}))
+    >>> [(one.count, round(one.mean_score, 2), one.share_positive) for one in diagram.bins]
+    [(4.0, 0.51, 0.75)]
+    >>> round(diagram.ece, 2)
+    0.24
+    """
+    count = one.negatives + one.positives
+    places = np.minimum(bins - 1, (SCORES * bins).astype(np.int64))
+    found, total, gaps = [], added(count.tolist()), 0.0
+    for place in range(bins):
+        own = places == place
+        n = added(count[own].tolist())
+        if n > 0.0:
+            mean = added((count[own] * SCORES[own]).tolist()) / n
+            share = added(one.positives[own].tolist()) / n
+            found.append(ReliabilityBin(place / bins, (place + 1) / bins, n, mean, share))
+            gaps += n * abs(share - mean)
+    return Reliability(found, gaps / total if total else None)
+
+
+def mean_costs(one: Histogram, costs: Costs) -> Floats:
+    """Mean cost of an outcome by threshold, as `THRESHOLDS`: (BINS + 1,).
+
+    Raises ValueError for a histogram without outcomes.
+
+    >>> one = histogram_of({"bins": [0, 199], "negatives": [2, 1], "positives": [0, 1]})
+    >>> mean_costs(one, Costs(false_positive=1, false_negative=5))[[0, 1, 200]]
+    array([0.75, 0.25, 1.25])
+    """
+    hits, false = _above(one.positives), _above(one.negatives)
+    n = hits[0] + false[0]
+    if n <= 0.0:
+        raise ValueError("there are no outcomes with a score: expected at least one")
+    total = (
+        hits * costs.true_positive + (hits[0] - hits) * costs.false_negative + false * costs.false_positive
+        + (false[0] - false) * costs.true_negative
+    )  # fmt: skip
+    mean: Floats = total / n
+    return mean
+
+
+def best_threshold(
+    one: Histogram, costs: Costs, present: float = 0.5, worth: float | None = None
+) -> BestThreshold:
+    """The threshold with the least mean cost; of several the one nearest to the present one.
+
+    Two thresholds differ in the outcomes whose scores lie between them. The variance of this difference says
+    which are clearly worse, as if outcomes were independent of each other.
+
+    Parameters
+    ----------
+    one
+        Of at least one outcome; else ValueError.
+    costs
+        What outcomes cost.
+    present
+        The threshold in use; of a model of two classes that predicts the more probable one, 0.5.
+    worth
+        How many equal outcomes the histogram's weight is worth; None: as many as it weighs.
+
+    Examples
+    --------
+    >>> one = histogram_of({
+    ...     "bins": [20, 90, 110, 180], "negatives": [900, 50, 10, 0], "positives": [1, 50, 40, 9],
+    ... })
+    >>> best = best_threshold(one, Costs(false_positive=1, false_negative=5))
+    >>> best.threshold < 0.5, round(best.cost, 3), round(best.gain, 3), best.gain_interval[0] > 0
+    (True, 0.061, 0.189, True)
+    """
+    mean = mean_costs(one, costs)
+    n = added([*one.negatives.tolist(), *one.positives.tolist()])
+    away = np.abs(THRESHOLDS - present)
+    at = min(range(BINS + 1), key=lambda place: (mean[place], away[place]))
+    now = int(np.argmin(away))
+    error = _errors(one, costs, at, n, worth)
+    near = np.flatnonzero(mean - mean[at] <= _ONE_SIDED * error)
+    gain = float(mean[now] - mean[at])
+    around = _TWO_SIDED * float(error[now])
+    return BestThreshold(
+        float(THRESHOLDS[at]), float(mean[at]), (float(THRESHOLDS[near[0]]), float(THRESHOLDS[near[-1]])),
+        float(THRESHOLDS[now]), float(mean[now]), gain, (gain - around, gain + around),
+    )  # fmt: skip
+
+
+def _errors(one: Histogram, costs: Costs, at: int, n: float, worth: float | None) -> Floats:
+    """Standard errors of the differences of mean cost between each threshold and the one at this place."""
+    of_positive = costs.false_negative - costs.true_positive
+    of_negative = costs.false_positive - costs.true_negative
+    hits, false = _above(one.positives), _above(one.negatives)
+    positives, negatives = np.abs(hits - hits[at]), np.abs(false - false[at])
+    # What a positive in between costs more with the higher threshold, a negative costs less.
+    mean = (positives * of_positive - negatives * of_negative) / n
+    square = (positives * of_positive**2 + negatives * of_negative**2) / n
+    errors: Floats = np.sqrt(np.maximum(0.0, square - mean * mean) / (worth or n))
+    return errors
+
+
+def _above(counts: Floats) -> Floats:
+    """Outcomes whose scores are at least each threshold's: (BINS + 1,)."""
+    found = np.zeros(BINS + 1)
+    total = 0.0
+    for place in range(BINS - 1, -1, -1):
+        total += counts[place]
+        found[place] = total
+    return found
+
+
+def _share(part: float, whole: float) -> float | None:
+    return float(part / whole) if whole > 0.0 else None
