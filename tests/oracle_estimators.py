@@ -219,7 +219,8 @@ class Estimator:
             )
         of_ranks: Measured = {}, dict.fromkeys(RANKED, "empty")
         if self.outcomes and self.ranked:
-            positive = positive_of({kind.y_true for kind in kinds}, self.settings.positive_class)
+            labels = {kind.y_true for kind in self.kinds(revised=revised)}
+            positive = positive_of(labels, self.settings.positive_class)
             of_ranks = rank_measures(self.scores(), positive, window=self.name == "window")
         undefined |= {**of_probabilities[1], **of_weights[1], **of_ranks[1]}
         undefined |= dict.fromkeys(NUMERIC, "not_regression")

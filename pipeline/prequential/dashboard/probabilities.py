@@ -1,4 +1,4 @@
-"""Whether a model's probabilities are right, and what other thresholds would do, as what is sent to the page."""
+"""Whether probabilities are right, and what other thresholds would do, as what is sent to the page."""
 
 from __future__ import annotations
 
