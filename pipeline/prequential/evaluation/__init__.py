@@ -13,5 +13,6 @@
 from prequential.evaluation.evaluating import evaluate
 from prequential.evaluation.evaluator import Evaluator
 from prequential.evaluation.result import Result
+from prequential.evaluation.svg import Plot
 
-__all__ = ["Evaluator", "Result", "evaluate"]
+__all__ = ["Evaluator", "Plot", "Result", "evaluate"]
