@@ -148,9 +148,10 @@ class TestModel:
             # Two stages, and both baselines of the first: 61 messages are `final`, 60 `initial`.
             assert points(page, "accuracy") == 61 + 60 + 61 + 61
             assert points(page, "kappa") == 61 + 60
-            # Two alarms, a version, an incident: the same on each axis.
+            # An alarm of no incident, a version, an incident's band: the same on each axis.
             for title in ("accuracy", "kappa", "kappa_per"):
-                assert page.get_attribute(f'figure[data-title="{title}"]', "data-marks") == "4"
+                assert page.get_attribute(f'figure[data-title="{title}"]', "data-marks") == "2"
+                assert page.get_attribute(f'figure[data-title="{title}"]', "data-bands") == "1"
                 assert colours(page, title) > 8
             legend = page.inner_text('figure[data-title="accuracy"] .legend')
             assert "final 0.600 (0.550 to 0.650)" in legend

@@ -184,7 +184,9 @@ class TestInABrowser:
         page.wait_for_selector("text=1 to 2 of 2 models")
         page.click("table.models a:text-is('nb')")
         page.wait_for_selector('figure[data-title="kappa"][data-points="60"]')
-        assert page.get_attribute('figure[data-title="kappa"]', "data-marks") == "2"
+        assert page.get_attribute('figure[data-title="kappa"]', "data-marks") == "0"
+        assert page.get_attribute('figure[data-title="kappa"]', "data-bands") == "1"
+        assert page.inner_text("details:has(> table) summary, .plain details summary") == "1 alarm"
         page.select_option("label:has-text('Estimator') select", "all")
         page.wait_for_url("**estimator=all**")
         page.select_option("label:has-text('Estimator') select", "window:1000")
@@ -215,7 +217,7 @@ class TestInABrowser:
         assert "1 alarm since outcome 3,000" in shown[0]
         page.click("table.models a:text-is('nb')")
         page.wait_for_selector('figure[data-title="kappa"][data-points="60"]')
-        assert page.get_attribute('figure[data-title="kappa"]', "data-marks") == "4"
+        assert page.get_attribute('figure[data-title="kappa"]', "data-bands") == "2"
         assert page.locator("label:has-text('Axis')").count() == 0
         page.click('figure[data-title="kappa"] summary')
         assert page.inner_text('figure[data-title="kappa"] th >> nth=0') == "outcome"

@@ -226,7 +226,7 @@ class Result:
         Returns
         -------
         list of str
-            Lines; `print("\\n".join(lines))` shows them.
+            Lines of a text, without their ends.
 
         Raises
         ------
