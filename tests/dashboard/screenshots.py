@@ -46,15 +46,16 @@ def main() -> None:
             time.sleep(1)
         incidents = ask(address, "overview")["incidents"]
         views = {
-            "demo": ("#/model?stream=demo&model=static-bayes", False),
-            "model": ("#/model?stream=demo&model=logistic", False),
-            "overview": ("#/", True),
-            "incident": (f"#/incident?id={incidents[0]['id']}", False),
+            "demo": ("#/model?stream=demo&model=static-bayes", False, 720),
+            "model": (f"#/model?stream=demo&model={incidents[0]['model']}", False, 1900),
+            "overview": ("#/", True, 640),
+            "pair": ("#/pair?stream=demo&model=static-bayes&against=logistic&stage=final&loss=error", False, 1300),
+            "incident": (f"#/incident?id={incidents[0]['id']}", False, 720),
         }
         with browser() as launched:
-            for name, (view, dark) in views.items():
+            for name, (view, dark, height) in views.items():
                 page = launched.new_page(
-                    viewport={"width": 1280, "height": 720}, color_scheme="dark" if dark else "light"
+                    viewport={"width": 1280, "height": height}, color_scheme="dark" if dark else "light"
                 )
                 page.goto(address + view)
                 page.wait_for_selector("main[data-ready]")

@@ -104,5 +104,5 @@ def test_an_incident_is_explained(result: Result) -> None:
 def test_a_result_shows_its_plots(result: Result) -> None:
     html = result._repr_html_()
     assert html.count("<svg") == 1
-    assert "stream: accuracy, means of" in html
+    assert ": accuracy, means of" in html
     assert html.index("<svg") < html.index("<table")

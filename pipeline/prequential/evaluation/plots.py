@@ -32,15 +32,15 @@ def plot_of(messages: Sequence[Metrics], measure: str, incidents: Sequence[Incid
     loss = LOSSES.get(measure)
     if loss is not None and loss.signal == "error":
         first = next(iter(models.values()))
-        for name, declared in MEASURES.items():
-            known = declared.reference is not None and not declared.quality and declared.needs_label
-            if known and declared.reference is not None and any(name in one.measures for one in first):
-                line = _line(first, declared.reference.short, name, timed)
+        for name, other in MEASURES.items():
+            baseline = other.reference if not other.quality and other.needs_label else None
+            if baseline is not None and any(name in one.measures for one in first):
+                line = _line(first, baseline.short, name, timed)
                 ys = line.y if loss.one_less else [None if y is None else 1 - y for y in line.y]
                 lines.append(line._replace(y=ys, faint=True))
     shown = (one for one in incidents if one.model in models)
-    one = MEASURES.get(measure)
-    bounds = (one.low, one.high) if one is not None else (float("-inf"), float("inf"))
+    declared = MEASURES[measure]
+    bounds = declared.low, declared.high
     return Plot(title, lines, list(_bands(shown, timed)), timed=timed, bounds=bounds)
 
 

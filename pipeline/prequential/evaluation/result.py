@@ -242,10 +242,10 @@ class Result:
         >>> table = {"y_pred": ["UP"] * 3000, "y_true": ["DOWN" if one else "UP" for one in wrong]}
         >>> lines = evaluate(table, table).explain(0)
         >>> lines[1]
-        'since         outcome 1,508'
+        'since         outcome 1,497'
         >>> lines[3]
-        'how bad       mean loss 0.107 (0.0919 to 0.123, n = 1,507) → 0.493 (0.467 to 0.518, n = 1,493): \
-severity 0.93 (large)'
+        'how bad       mean loss 0.0917 (0.0771 to 0.109, n = 1,472) → 0.515 (0.449 to 0.581, n = 270): \
+severity 1.04 (large)'
         """
         known = Known()
         for message in self.messages:
