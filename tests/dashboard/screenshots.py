@@ -42,14 +42,15 @@ def main() -> None:
     try:
         assert demo.stdout is not None
         address = next(match[1] for line in demo.stdout if (match := re.match(r"the page: (\S+)", line)))
-        while not (rows := ask(address, "overview")["rows"]) or (rows[0]["outcomes"] or 0) < _OUTCOMES:
+        while not (rows := ask(address, "overview?as=table")["rows"]) or (rows[0]["outcomes"] or 0) < _OUTCOMES:
             time.sleep(1)
         incidents = ask(address, "overview")["incidents"]
+        pair = "stream=demo&model=static-bayes&against=logistic&stage=final&loss=error"
         views = {
             "demo": ("#/model?stream=demo&model=static-bayes", False, 720),
             "model": (f"#/model?stream=demo&model={incidents[0]['model']}", False, 1900),
             "overview": ("#/", True, 640),
-            "pair": ("#/pair?stream=demo&model=static-bayes&against=logistic&stage=final&loss=error", False, 1300),
+            "pair": (f"#/pair?{pair}", False, 1300),
             "incident": (f"#/incident?id={incidents[0]['id']}", False, 720),
         }
         with browser() as launched:

@@ -57,7 +57,11 @@ def course_plots(sequences: Iterable[Evaluated], incidents: Iterable[Incident]) 
         lines = [
             Line(
                 one.model,
-                [one.course.outcomes * (place + 1) for place in range(len(one.course.loss))],
+                # Each block stands where it ends, the last one perhaps before it is full.
+                [
+                    min(one.outcomes, one.course.outcomes * (place + 1))
+                    for place in range(len(one.course.loss))
+                ],
                 [1 - loss if right else loss for loss in one.course.loss], is_baseline(one.model),
             )
             for one in own

@@ -162,10 +162,14 @@ class Plot:
 
     def _axis(self, left: float, right: float) -> list[str]:
         at = _HEIGHT - _BOTTOM
+        if self.timed:  # both ends, within the plot
+            shown = [(x, anchor, _moment(x, right - left)) for x, anchor in ((left, "start"), (right, "end"))]
+        else:
+            shown = [(x, "middle", f"{x:,.0f}") for x in _ticks(left, right)]
         parts = [
-            f'<text x="{_across(x, left, right):.1f}" y="{at + 14}" text-anchor="middle" opacity="0.75">'
-            f"{_moment(x, right - left) if self.timed else f'{x:,.0f}'}</text>"
-            for x in ([left, right] if self.timed else _ticks(left, right))
+            f'<text x="{_across(x, left, right):.1f}" y="{at + 14}" text-anchor="{anchor}" opacity="0.75">'
+            f"{text}</text>"
+            for x, anchor, text in shown
         ]
         what = "label time (UTC)" if self.timed else "outcomes"
         middle = (_LEFT + _WIDTH - _RIGHT) / 2
