@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oracle_cohorts import Place
-from oracle_measures import MEASURES, Kind, Measured, measures, positive_of
+from oracle_measures import FURTHER, MEASURES, Kind, Measured, measures, positive_of
 from oracle_ranks import RANKED, Score, histogram, own_positive, rank_measures
 from oracle_records import Settings, Target
 from oracle_scores import (
@@ -203,7 +203,7 @@ class Estimator:
         """All measures, with the labels as they are now or as they were at first."""
         if self.settings.task == "regression":
             values, undefined = number_measures((w, o.number()) for w, o in self.weighted())
-            others = (*MEASURES, *PROBABILISTIC, *RANKED, *WEIGHTED)
+            others = (*MEASURES, *FURTHER, *PROBABILISTIC, *RANKED, *WEIGHTED)
             undefined.update(dict.fromkeys(others, "not_classification"))
             return values, undefined
         values, undefined = measures(self.kinds(revised=revised), self.settings.positive_class)

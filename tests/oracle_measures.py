@@ -19,6 +19,9 @@ MEASURES = (
     "macro_precision", "macro_recall", "macro_f1", "weighted_f1",
 )  # fmt: skip
 
+#: Measures of the matrix that aren't among those of every message.
+FURTHER = ("f2", "f0_5")
+
 Measured = tuple[dict[str, float], dict[str, str]]  # values, and reasons of absence
 
 ZERO = Fraction(0)
@@ -47,7 +50,7 @@ def measures(memory: Mapping[Kind, float], positive_class: str | None = None) ->
     """
     fractions = {kind: Fraction(weight) for kind, weight in memory.items() if weight}
     if not fractions:
-        return {}, dict.fromkeys(MEASURES, "empty")
+        return {}, dict.fromkeys((*MEASURES, *FURTHER), "empty")
     # Whole numbers of one small unit add up faster than fractions, and as exactly.
     unit = math.lcm(*(weight.denominator for weight in fractions.values()))
     weights = {kind: int(weight * unit) for kind, weight in fractions.items()}
@@ -121,12 +124,13 @@ def _class_values(weights: Mapping[Kind, int], name: str) -> dict[str, Fraction 
     negatives = total - labelled
     true_negatives = negatives - (predicted - tp)
     found["specificity"] = Fraction(true_negatives, negatives) if negatives else "no_negatives"
-    if not labelled:
-        found["f1"] = "no_positives"
-    elif not predicted:
-        found["f1"] = "no_predicted_positives"
-    else:
-        found["f1"] = Fraction(2 * tp, labelled + predicted)
+    for f, beta in (("f1", Fraction(1)), ("f2", Fraction(2)), ("f0_5", Fraction(1, 2))):
+        if not labelled:
+            found[f] = "no_positives"
+        elif not predicted:
+            found[f] = "no_predicted_positives"
+        else:
+            found[f] = (1 + beta**2) * tp / (beta**2 * labelled + predicted)
     return found
 
 
@@ -148,7 +152,7 @@ def _positive_measures(
     undefined: dict[str, str],
 ) -> None:
     positive = positive_of({k.y_true for k in weights}, positive)
-    for name in ("precision", "recall", "specificity", "f1"):
+    for name in ("precision", "recall", "specificity", "f1", *FURTHER):
         value = "no_positive_class" if positive is None else _class_values(weights, positive)[name]
         if isinstance(value, str):
             undefined[name] = value

@@ -315,7 +315,6 @@ WRONG = [
     ("defaults: {estimators: ['decay:99999w']}", 1, ["'decay:99999w'", "at most 36525d"]),
     ("defaults: {estimators: ['decay:1h', 'decay:60m']}", 1,
      ["'decay:1h' and 'decay:60m' are the same", "without repeats"]),
-    ("defaults: {detectors: [{signal: 'decay:1h:auc'}]}", 1, ["'decay:1h:auc'", "only windows have auc"]),
     ("defaults:\n  detectors:\n  - {signal: 'decay:1h/all'}\n  - {signal: 'decay:60m/all'}", 4,
      ["detector on decay:60m/all twice"]),
     ("defaults:\n  estimators: [all, 'fading:0.9', 'fading:0.90']", 2,
@@ -348,10 +347,6 @@ WRONG = [
     ("defaults: {task: regression, detectors: [{signal: 'window:5:error'}]}", 1, ["'window:5:error'", "mae"]),
     ("defaults: {task: regression}\nstreams:\n  a: {}\n  b: {detectors: [{signal: 'all:ece'}]}", 4,
      ["streams.b.detectors[0]: signal 'all:ece'", "task regression"]),
-    ("defaults: {detectors: [{signal: 'all:auc'}]}", 1,
-     ["signal: signal 'all:auc' never has a value, as only windows have auc: expected e.g. window:1000:auc"]),
-    ("defaults: {detectors: [{signal: 'fading:0.99:auc'}]}", 1,
-     ["'fading:0.99:auc'", "only windows have auc"]),
     ("defaults: {task: regression, detectors: [{signal: 'window:9:auc'}]}", 1, ["'window:9:auc'", "mae"]),
     ("defaults:\n  detectors:\n  - {signal: 'fading:0.9:ece'}\n  - {signal: 'fading:0.90:ece'}", 4,
      ["detector on fading:0.90:ece twice"]),
@@ -359,7 +354,7 @@ WRONG = [
      ["detector on fading:0.5/fading:1.0 twice"]),
     ("defaults: {stages: [last]}", 1, ["unknown stage 'last'", "known: initial, final"]),
     ("defaults: {stages: []}", 1, ["defaults.stages: []", "at least one"]),
-    ("defaults: {measures: [f2]}", 1, ["unknown measure 'f2'", "known: error, accuracy"]),
+    ("defaults: {measures: [f3]}", 1, ["unknown measure 'f3'", "known: error, accuracy"]),
     ("defaults: {bins: 0}", 1, ["defaults.bins: 0", "an integer from 1"]),
     ("defaults: {bins: 2.5}", 1, ["defaults.bins: 2.5", "an integer from 1"]),
     ("defaults: {bins: true}", 1, ["defaults.bins: True", "an integer from 1"]),
@@ -389,7 +384,7 @@ WRONG = [
     ("defaults: {detectors: [{min_outcomes: 2.5}]}", 1, ["min_outcomes: 2.5", "an integer from 1"]),
     ("defaults: {detectors: [{signal: kappa}]}", 1, ["'kappa'", "ESTIMATOR:MEASURE"]),
     ("defaults: {detectors: [{signal: 'all/error'}]}", 1, ["'error'", "window:W"]),
-    ("defaults: {detectors: [{signal: 'all:f2'}]}", 1, ["'all:f2'", "ESTIMATOR:MEASURE"]),
+    ("defaults: {detectors: [{signal: 'all:f3'}]}", 1, ["'all:f3'", "ESTIMATOR:MEASURE"]),
     ("defaults: {detectors: [{signal: scaled_error}]}", 1,
      ["detectors[0]: signal 'scaled_error' is of numbers", "expected error"]),
     ("defaults: {task: regression}\nstreams:\n  a:\n    task: classification\n    detectors:\n"
@@ -406,7 +401,7 @@ WRONG = [
     ("http: {port: -1}", 1, ["http.port: -1", "from 0 to 65535"]),
     ("http: {port: 65536}", 1, ["http.port: 65536", "from 0 to 65535"]),
     ("http: {host: 5}", 1, ["http.host: 5", "a string"]),
-    ("http:\n  measures: [kappa, f2]", 2, ["http.measures", "unknown measure 'f2'; known: error"]),
+    ("http:\n  measures: [kappa, f3]", 2, ["http.measures", "unknown measure 'f3'; known: error"]),
     ("http: {measures: [kappa, kappa]}", 1, ["http.measures", "a list without repeats"]),
     ("http: {stages: [bins]}", 1, ["http.stages: no stream has 'bins'; configured: initial, f"]),
     ("http:\n  estimators: ['window:7']", 2, ["http.estimators: no stream has 'window:7'; configured"]),
@@ -587,7 +582,7 @@ def test_a_measure_is_a_signal_where_its_task_can_have_it(file: Path, task: str,
         "defaults: {detectors: [{signal: 'all:kappa'}]}\n"
         "streams: {a: {task: regression, detectors: [{signal: 'all:mae'}, {signal: all}]}, b: {bins: 3}}",
         "defaults: {detectors: [{signal: 'fading:0.9', delta: 0.1}, {signal: 'fading:0.90', delta: 0.2}]}",
-        "defaults: {detectors: [{signal: 'window:100:auc'}], alpha: 1.0e-6}",
+        "defaults: {detectors: [{signal: 'all:auc'}, {signal: 'decay:1h:pr_auc'}], alpha: 1.0e-6}",
         "defaults: {alpha: 1000000}\nstreams: {a: {alpha: 1}}",
     ],
 )
@@ -601,7 +596,7 @@ def test_a_detector_without_a_signal_watches_errors(file: Path) -> None:
 
 
 def test_all_of_the_contract_can_be_computed() -> None:
-    more = {"p_ran", "auc", "bias", "ipw_accuracy", "ipw_n"}
+    more = {"p_ran", "f2", "f0_5", "auc", "pr_auc", "bias", "ipw_accuracy", "ipw_n"}
     assert set(MEASURES) == {*DEFAULT_MEASURES, *more}
 
 

@@ -348,3 +348,28 @@ def test_since_when_it_is_worse_is_forgotten_where_nobody_looks(
     looked = not meanwhile or (meanwhile == {"stages": ("initial",)} and not twice)
     begun = 21 if looked else 10 * (5 + outcomes + 1) + 1
     assert wrong(3) == {"persistent": begun, "majority": begun}
+
+
+def test_histograms_of_scores_go_on_and_begin_where_they_are_new() -> None:
+    """A measure of ranks and the detail have the same one; what is new hasn't seen what was before."""
+    usual: dict[str, Any] = {"positive_class": "a", "stages": ("final",)}
+    lives, numbers = Lives(measures=("auc",), **usual), count(1)
+
+    def next_scores(y: str, p: float) -> Metrics:
+        number = next(numbers)
+        made = pred(number, 10 * number, "a", y_proba={"a": p})
+        return by_stage(lives.go(made, lab(number, 10 * number + 1, y)))["final"]
+
+    next_scores("a", 0.9)
+    lives.next(measures=("pr_auc",), details=("scores",), **usual)
+    assert lives.missing == []
+    message = next_scores("b", 0.2)
+    assert message.scores == {"bins": [75, 135], "negatives": [1, 0], "positives": [0, 1]}
+    assert message.measures == {"pr_auc": 1.0}
+    lives.next(**usual)
+    next_scores("b", 0.95)
+    lives.next(details=("scores",), **usual)
+    assert lives.missing == ["s/m: final scores all"]
+    message = next_scores("a", 0.5)
+    assert message.scores == {"bins": [100], "negatives": [0], "positives": [1]}
+    assert message.started_empty is True

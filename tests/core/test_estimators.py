@@ -435,7 +435,7 @@ class TestSignals:
     @pytest.mark.parametrize(
         "name",
         ["", "kappa", "errors", "all/", "/all", "all/all/all", "window", "window:0", "window:-1",
-         "window:x", "fading:0", "fading:1.5", "fading:nan", "all:1", "all:f2", "error/all",
+         "window:x", "fading:0", "fading:1.5", "fading:nan", "all:1", "all:f3", "error/all",
          "window:5:nothing", "fading:0.9:", "ALL"],
     )  # fmt: skip
     def test_what_is_no_signal_is_quoted(self, name: str) -> None:

@@ -195,7 +195,8 @@ _NULLABLE = (
 #: Measures that are shares, whatever they are made of.
 _SHARES = (
     "error", "accuracy", "p_per", "p_maj", "p_ran", "balanced_accuracy", "g_mean", "precision", "recall",
-    "specificity", "f1", "macro_precision", "macro_recall", "macro_f1", "weighted_f1", "auc", "ipw_accuracy",
+    "specificity", "f1", "macro_precision", "macro_recall", "macro_f1", "weighted_f1", "auc", "pr_auc",
+    "f2", "f0_5", "ipw_accuracy",
 )  # fmt: skip
 
 

@@ -12,8 +12,8 @@ import pytest
 from helpers import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle_measures import Kind, measures
-from prequential.core.measures import agreement, per_class, probabilistic, regression, weighted
+from oracle_measures import FURTHER, Kind, measures
+from prequential.core.measures import agreement, per_class, probabilistic, ranking, regression, weighted
 from prequential.core.measures import registry as columns
 from prequential.core.measures.declaration import NO_POSITIVE
 from prequential.core.measures.positive import positive_of
@@ -23,7 +23,9 @@ from sequences import NO_CLASS, Codes, Measured, Outcomes, positives_of, random_
 
 #: What is made of a confusion matrix.
 OTHERS = {*OF_NUMBERS, *OF_PROBABILITIES, *OF_WEIGHTS}
-NAMES = [name for name in columns.NAMES if name in DEFAULT_MEASURES and name not in OTHERS]
+NAMES = [
+    name for name in columns.NAMES if name in (*DEFAULT_MEASURES, *FURTHER) and name not in OTHERS
+]
 #: Measures of agreement with a value wherever their reference isn't 1.
 PLAIN = ["error", "accuracy", "kappa", "p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus"]
 #: Quotients of integers; the others have roots or sums of quotients.
@@ -260,10 +262,10 @@ def test_correlation_needs_two_classes_on_either_side() -> None:
     assert measured([(0, 1, 1, 1), (1, 0, 1, 1)], names=["mcc"]) == ({"mcc": -1.0}, {})
 
 
-@pytest.mark.parametrize("name", [name for name in columns.NAMES if name != "auc"])
+@pytest.mark.parametrize("name", columns.NAMES)
 def test_every_measure_has_an_example(name: str) -> None:
     """Of a few outcomes, so that its value can be checked by hand; `make test` runs it."""
-    modules = (agreement, per_class, probabilistic, regression, weighted)
+    modules = (agreement, per_class, probabilistic, ranking, regression, weighted)
     [function] = [getattr(module, name) for module in modules if hasattr(module, name)]
     assert f">>> {name}(" in (function.__doc__ or "")
 

@@ -294,7 +294,7 @@ def _ranked(rng: random.Random, defaults: dict[str, Any], sort: Sort) -> dict[st
     """Measures of ranks, histograms of scores in messages, and signals of them, in half of all worlds."""
     if rng.random() < (0.3 if sort.probable else 0.8):
         return {}
-    of_ranks = rng.choice([["auc"], ["pr_auc"], ["pr_auc", "auc"], []])
+    of_ranks = rng.choice([["auc"], ["pr_auc"], ["pr_auc", "auc"], ["f2", "f0_5"], []])
     more: dict[str, Any] = {"details": rng.choice([[], ["scores"], ["scores", "per_class"]])}
     if of_ranks:
         more["measures"] = rng.choice([of_ranks, [*defaults.get("measures", DEFAULT_MEASURES), *of_ranks]])

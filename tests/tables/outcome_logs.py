@@ -121,7 +121,7 @@ class Consumers:
 
     def _estimators(self) -> dict[str, Estimator]:
         found = {
-            name: Estimator(text, self.sequences, self.capacity, self.numbers, paired=True)
+            name: Estimator(text, self.sequences, self.capacity, self.numbers, paired=True, histogram=True)
             for name, text in ESTIMATORS.items()
         }
         for one in found.values():
@@ -129,15 +129,16 @@ class Consumers:
         return found
 
     def _signals(self) -> dict[str, Signal]:
-        measures = ("bias", "mse", "r2", "rmse") if self.numbers else ("log_loss", "auc", "ece", "brier")
-        of_measures = dict(zip(("all log_loss", "window auc", "fading ece", "decay brier"), measures))
-        names = {
+        names = "all log_loss", "window auc", "fading ece", "decay brier", "all pr_auc", "fading auc"
+        of_classes = "log_loss", "auc", "ece", "brier", "pr_auc", "auc"
+        of_measures = dict(zip(names, ("bias", "mse", "r2", "rmse") if self.numbers else of_classes))
+        texts = {
             "error": "error", "ratio": f"{ESTIMATORS['fading']}/all",
             **{f"{name} error": text for name, text in ESTIMATORS.items()},
             **{name: f"{ESTIMATORS[name.split()[0]]}:{measure}" for name, measure in of_measures.items()},
         }  # fmt: skip
         return {
-            name: Signal(text, 30, self.sequences, self.capacity, self.loss) for name, text in names.items()
+            name: Signal(text, 30, self.sequences, self.capacity, self.loss) for name, text in texts.items()
         }
 
     def grow(self) -> None:
@@ -187,6 +188,12 @@ class Consumers:
         summed = {name: one.sums.summed(sequences) for name, one in self.estimators.items()}
         return [{name: (cells[name][q], summed[name][q]) for name in ESTIMATORS} for q in sequences]
 
+    def histograms(self, name: str) -> Floats:
+        """Histograms of all sequences of an estimator."""
+        histogram = self.estimators[name].histogram
+        assert histogram is not None
+        return histogram.counted(np.arange(self.sequences)).cells
+
     def bits(self) -> str:
         """A digest of all state, all values and all alarms."""
         digest = hashlib.sha256()
@@ -200,6 +207,8 @@ class Consumers:
         for said in self.read():
             for cells, summed in said.values():
                 digest.update(cells.tobytes() + summed.tobytes())
+        for name in () if self.numbers else ESTIMATORS:
+            digest.update(self.histograms(name).tobytes())
         digest.update(repr((self.values, sorted(self.alarms, key=repr))).encode())
         return digest.hexdigest()
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from compiled import from_python
+from oracle_ranks import bin_of
 from outcome_logs import (
     CAPACITIES,
     ESTIMATORS,
@@ -31,7 +32,7 @@ from prequential.core.estimators.declaration import COUNTS, Payload
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.rows import Rows, unrevised
 from prequential.core.estimators.sums import OF_CLASSES, SPREAD, is_any
-from prequential.core.tables import outcomes, scores
+from prequential.core.tables import outcomes, score_bins, scores
 from prequential.core.tables.outcomes import OUTCOME, REVISION, Log
 
 from tests.nightly import few
@@ -273,6 +274,32 @@ def test_sides_are_the_scored_probabilities_of_the_window() -> None:
         n = sides(consumers.estimators["window"].sums.table, q, p, is_positive)
         expected = [(one["positive"], one["is_positive"]) for one in of[-SIZE:] if int(one["scored"]) & 1]
         assert list(zip(p[:n].tolist(), is_positive[:n].tolist())) == expected
+
+
+def place_in_histogram(one: dict[str, float]) -> int:
+    """The place of an outcome's count in a histogram, as docs/measures.md has it."""
+    if not int(one["scored"]) & outcomes.SCORED:
+        return score_bins.WITHOUT_SCORE
+    if int(one["scored"]) & outcomes.NO_POSITIVE:
+        return score_bins.WITHOUT_POSITIVE
+    return int(one["is_positive"]) * 200 + bin_of(one["positive"])
+
+
+def test_histograms_are_of_the_scores_in_memory() -> None:
+    log = random_log(7, ROWS)
+    log.scored[::50] |= outcomes.NO_POSITIVE
+    consumers = consumed(log, random_cuts(7, ROWS))
+    for q, of in enumerate(sequences_of(log)):
+        places = [place_in_histogram(one) for one in of]
+        said = {name: consumers.histograms(name)[q] for name in ESTIMATORS}
+        assert said["all"].tolist() == np.bincount(places, minlength=score_bins.WIDTH).tolist()
+        assert said["window"].tolist() == np.bincount(places[-SIZE:], minlength=score_bins.WIDTH).tolist()
+        for name, decays in {"fading": [FACTOR] * len(of), "decay": decays_of(of)}.items():
+            weights = np.zeros(score_bins.WIDTH)
+            for place, decay in zip(places, decays):
+                weights *= decay
+                weights[place] += 1.0
+            np.testing.assert_allclose(said[name], weights, rtol=1e-11, atol=1e-199)
 
 
 def test_a_spread_of_numbers_that_are_the_same_is_0() -> None:

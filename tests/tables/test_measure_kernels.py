@@ -16,28 +16,30 @@ import pytest
 from compiled import from_python
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from oracle_measures import MEASURES as OF_MATRIX
-from oracle_measures import Kind, Measured, measures
+from oracle_measures import FURTHER, MEASURES, Kind, Measured, measures
 from prequential.core.compiled import mathematics
-from prequential.core.compiled.kernel import Floats, Ints
+from prequential.core.compiled.kernel import Bytes, Floats, Ints
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.measuring import measured as measured_by
 from prequential.core.estimators.sums import SPREAD
-from prequential.core.measures import auc
+from prequential.core.measures import ranking
 from prequential.core.measures.declaration import NO_POSITIVE, REASONS, UNSEEN_POSITIVE
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import Positives
+from prequential.core.measures.ranking import Ranks
 from prequential.core.measures.registry import INDEX, NAMES
 from prequential.core.measures.table import InMemory, measure_cells, measure_numbers
 from prequential.core.tables import scores
 from prequential.core.tables.streams import OTHER
 
-area = from_python(auc.auc)
+area, average_precision, group = map(from_python, (ranking.auc, ranking.pr_auc, ranking.group))
 power, kth_root = from_python(mathematics.power), from_python(mathematics.root)
 halved = from_python(mathematics.halved)
 bin_of, log_loss_of = from_python(scores.bin_of), from_python(scores.log_loss_of)
 
 NO_SUMS = np.zeros(scores.SIZE)
+
+OF_MATRIX = (*MEASURES, *FURTHER)
 
 #: Values and reasons by the measure's name.
 Table = tuple[dict[str, float], dict[str, str]]
@@ -223,11 +225,35 @@ def test_room_for_more_classes_changes_no_bit(cells: Floats, configured: str | N
     assert measured(wide.ravel(), code) == measured(cells, code)
 
 
+def ranks_of(p: Floats, sides: Bytes, n: int) -> Ranks:
+    """The first n scores as measures of ranks have them."""
+    positives, negatives = np.zeros(n), np.zeros(n)
+    return Ranks(positives, negatives, group(p, sides, n, np.empty(2 * n), positives, negatives))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=7))
+def test_average_precision_is_that_of_all_orders_of_ties(pairs: list[tuple[int, bool]]) -> None:
+    p = np.array([rank / 3 for rank, _ in pairs])
+    sides = np.array([side for _, side in pairs], dtype=np.uint8)
+    value, reason = average_precision(ranks_of(p, sides, len(pairs)))
+    if not sides.any():
+        assert REASONS[reason] == "no_positives"
+        return
+    found = []
+    for order in itertools.permutations(pairs):
+        if all(a[0] >= b[0] for a, b in itertools.pairwise(order)):
+            at = [i for i, (_, side) in enumerate(order) if side]
+            found.append(sum(Fraction(hits, i + 1) for hits, i in enumerate(at, 1)) / len(at))
+    assert value == pytest.approx(float(sum(found) / len(found)), abs=1e-12)
+
+
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=40))
 def test_area_is_the_share_of_pairs_in_order(pairs: list[tuple[int, bool]]) -> None:
     p = np.array([rank / 5 for rank, _ in pairs] + [9.0])
     sides = np.array([side for _, side in pairs] + [True], dtype=np.uint8)
-    value, reason = area(p, sides, len(pairs), np.empty(2 * len(pairs)))
+    if not pairs:
+        return  # of nothing nobody asks
+    value, reason = area(ranks_of(p, sides, len(pairs)))
     positive = [rank for rank, side in pairs if side]
     negative = [rank for rank, side in pairs if not side]
     if positive and negative:
@@ -283,7 +309,7 @@ def test_cells_are_measured_with_the_positive_class_of_their_sequence(
     assert found == unscored  # of no outcome there are probabilities
     with_some = InMemory(cells, True, scores.sums_of({scores.SCORED: 1}), True)
     some = table(measure_cells, with_some, *given, False)
-    assert some[1]["auc"] == ("no_positive_class" if positive is None else "not_a_window")
+    assert some[1]["auc"] == ("no_positive_class" if positive is None else "no_ranks")
 
     # By chance: each label with each prediction, while the baselines stay as they are.
     pairs: dict[Kind, float] = defaultdict(float)
@@ -410,8 +436,9 @@ def fixed() -> str:
         bits.append(float(log_loss_of(x / (1 + x))).hex())
     p = np.round(generator.random(50), 1)
     sides: Ints = (generator.random(50) < 0.4).astype(np.uint8)
-    value, _ = area(p, sides, 50, np.empty(100))
-    return "\n".join([*bits, float(value).hex()])
+    ranks = ranks_of(p, sides, 50)
+    bits += [float(measure(ranks)[0]).hex() for measure in (area, average_precision)]
+    return "\n".join(bits)
 
 
 def test_without_the_compiler_the_bits_are_the_same() -> None:

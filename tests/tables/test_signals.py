@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+import oracle_ranks
 import pytest
+from oracle_ranks import Score, groups_of
 from outcome_logs import (
     CAPACITIES,
     FACTOR,
@@ -157,6 +159,24 @@ def test_measures_of_scores() -> None:
                 gaps[place] += weight * (log.confidence[row] - right)
         return math.fsum(map(abs, gaps)) / weights if weights else None
 
+    def area(rows: list[int]) -> float | None:
+        groups = groups_of(score_list(rows, FACTOR), binned=True)
+        found = oracle_ranks.auc(groups)
+        return None if isinstance(found, str) else 1.0 - found
+
+    def precision(rows: list[int]) -> float | None:
+        found = oracle_ranks.average_precision(groups_of(score_list(rows, 1.0), binned=True))
+        return None if isinstance(found, str) else 1.0 - found
+
+    def score_list(rows: list[int], factor: float) -> list[Score]:
+        ages = ((row, age) for age, row in enumerate(reversed(rows)) if log.scored[row] & SCORED)
+        return [
+            Score(factor**age, float(log.positive[row]), "1", bool(log.is_positive[row]))
+            for row, age in ages
+        ]  # fmt: skip
+
+    check(log, consumers.values["all pr_auc"], precision, 1e-9)
+    check(log, consumers.values["fading auc"], area, 1e-9)
     check(log, consumers.values["all log_loss"], log_loss, 1e-12)
     check(log, consumers.values["window auc"], auc, 1e-12)
     check(log, consumers.values["fading ece"], ece, 1e-9)

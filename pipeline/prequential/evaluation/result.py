@@ -263,6 +263,34 @@ severity 1.04 (large)'
         except WorkError as error:
             raise ValueError(str(error)) from None
 
+    def scores(
+        self, model: str | None = None, *, stage: str = "final", estimator: str | None = None,
+        stream: str | None = None,
+    ) -> Scores:  # fmt: skip
+        """A model's scores at the end of the run: histogram, curves, reliability, the best threshold.
+
+        Parameters
+        ----------
+        model, stream
+            Must be named if there are several.
+        stage
+            Which of an instance's predictions is evaluated.
+        estimator
+            By default `all`, or the first one where that isn't evaluated.
+
+        Returns
+        -------
+        Scores
+            They need `details=["scores"]`, `y_proba` and a positive class.
+
+        Raises
+        ------
+        ValueError
+            For names that nothing has, and where there are no scores: it says why.
+        """
+        metrics = [one for one in self.messages if isinstance(one, Metrics)]
+        return scores_of(metrics, Wanted(model, stage, estimator, stream))
+
     def report(self, path: str | os.PathLike[str], title: str = "") -> int:
         """Write a report as one HTML file that needs nothing else.
 

@@ -1,7 +1,8 @@
-"""Curves of a histogram of scores (detail `scores`): ROC, precision and recall, reliability, cost by threshold.
+"""Curves of a histogram of scores (detail `scores`): ROC, precision, reliability, cost by threshold.
 
-A threshold t stands for the rule that predicts the positive class where its score is at least t. Those that a
-histogram can tell apart are the bounds of its bins: 0, with which all are positive, the edges, and 1 for none.
+A threshold t stands for the rule that predicts the positive class where its score is at least t. Those that
+a histogram can tell apart are the bounds of its bins: 0, with which all are positive, the edges, and 1 for
+none.
 Counts may be weights, as faded ones are.
 """
 
@@ -49,7 +50,7 @@ class ReliabilityBin(NamedTuple):
 
     low: float
     high: float
-    count: float
+    outcomes: float
     mean_score: float
     share_positive: float
 
@@ -101,8 +102,8 @@ def histogram_of(message: Mapping[str, Any]) -> Histogram:
 def points(one: Histogram) -> list[Point]:
     """What each threshold makes of the outcomes, from 1 (no positives are predicted) down to 0.
 
-    ROC is `recall` by `false_positive_rate`, the other curve `precision` by `recall`. Of thresholds with equal
-    results the highest is listed.
+    ROC is `recall` by `false_positive_rate`, the other curve `precision` by `recall`. Of thresholds with
+    equal results the highest is listed.
 
     >>> at = points(histogram_of({"bins": [0, 199], "negatives": [2, 1], "positives": [0, 1]}))
     >>> [(point.recall, point.false_positive_rate, point.precision) for point in at]
@@ -128,12 +129,13 @@ def reliability(one: Histogram, bins: int = WIDE_BINS) -> Reliability:
 
     References
     ----------
-    Guo, Pleiss, Sun, Weinberger: On calibration of modern neural networks, ICML 2017: Σ_b n_b/n·|share - mean|.
+    Guo, Pleiss, Sun, Weinberger: On calibration of modern neural networks, ICML 2017:
+    Σ_b n_b/n·|share - mean|.
 
     Examples
     --------
     >>> diagram = reliability(histogram_of({"bins": [100], "negatives": [1], "positives": [3]}))
-    >>> [(one.count, round(one.mean_score, 2), one.share_positive) for one in diagram.bins]
+    >>> [(one.outcomes, round(one.mean_score, 2), one.share_positive) for one in diagram.bins]
     [(4.0, 0.51, 0.75)]
     >>> round(diagram.ece, 2)
     0.24

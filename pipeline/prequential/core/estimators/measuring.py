@@ -135,7 +135,8 @@ def measured(
         run(measure, estimator.cells.counted(some, run), summed, some, asked, block, positive)
         if ranked and rank is None and estimator.histogram is not None:
             cells = estimator.histogram.counted(some, run).cells
-            run(histograms.rank_bins, cells, positive, np.ones(len(some), np.uint8), block.values, block.reasons)
+            each = np.ones(len(some), np.uint8)
+            run(histograms.rank_bins, cells, positive, each, block.values, block.reasons)
         elif ranked and rank is not None:
             table, kind = estimator.sums.table, estimator.sums.payload.kind
             run(rank, table, kind, some, positive, NOTHING_ADDED, block.values, block.reasons)

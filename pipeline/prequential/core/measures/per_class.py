@@ -192,13 +192,55 @@ def f1(b: Binary) -> Result:
     >>> f1(Binary(tp=6.0, fn=2.0, fp=10.0, tn=22.0))  # 12/24
     (0.5, 0)
     """
-    _, reason = recall(b)
-    if reason:
-        return 0.0, reason
-    _, reason = precision(b)
+    reason = _without_f(b)
     if reason:
         return 0.0, reason
     return 2.0 * b.tp / (b.tp + b.fn + (b.tp + b.fp)), DEFINED
+
+
+@measure(
+    POSITIVE, "5·TP/(4·P + P̂)", "van Rijsbergen 1979", low=0, high=1,
+    undefined=(NO_POSITIVES, NO_PREDICTED_POSITIVES),
+    help="F2 of the positive class: recall counts four times as much as precision",
+)  # fmt: skip
+@inner
+def f2(b: Binary) -> Result:
+    """Weighted harmonic mean of precision and recall, (1 + β²)TP/(β²P + P̂) with β = 2; as `f1`.
+
+    >>> f2(Binary(tp=6.0, fn=2.0, fp=10.0, tn=22.0))  # 30/48
+    (0.625, 0)
+    """
+    reason = _without_f(b)
+    if reason:
+        return 0.0, reason
+    return 5.0 * b.tp / (4.0 * (b.tp + b.fn) + (b.tp + b.fp)), DEFINED
+
+
+@measure(
+    POSITIVE, "1.25·TP/(0.25·P + P̂)", "van Rijsbergen 1979", low=0, high=1,
+    undefined=(NO_POSITIVES, NO_PREDICTED_POSITIVES),
+    help="F0.5 of the positive class: precision counts four times as much as recall",
+)  # fmt: skip
+@inner
+def f0_5(b: Binary) -> Result:
+    """Weighted harmonic mean of precision and recall, (1 + β²)TP/(β²P + P̂) with β = 1/2; as `f1`.
+
+    >>> f0_5(Binary(tp=6.0, fn=2.0, fp=13.0, tn=22.0))  # 7.5/21
+    (0.35714285714285715, 0)
+    """
+    reason = _without_f(b)
+    if reason:
+        return 0.0, reason
+    return 1.25 * b.tp / (0.25 * (b.tp + b.fn) + (b.tp + b.fp)), DEFINED
+
+
+@inner
+def _without_f(b: Binary) -> int:
+    """Why precision and recall have no mean: the reason of one that has no value."""
+    _, reason = recall(b)
+    if not reason:
+        _, reason = precision(b)
+    return reason
 
 
 @measure(CLASSES, "mean of r_i/h_i", low=0, high=1, help="Mean precision of the classes")

@@ -1,6 +1,6 @@
 """Measures of how scores rank outcomes: positives before negatives.
 
-All that they know are outcomes of equal score, by class: those of a window's scores, or of a histogram's bins.
+All that they know are outcomes of equal score, by class: of a window's scores, or a histogram's bins.
 """
 
 from __future__ import annotations

@@ -1,0 +1,120 @@
+"""Curves of histograms against scikit-learn's of the scores, and plain loops; what a threshold costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from prequential.core.compiled.kernel import Floats
+from prequential.core.details.curves import (
+    SCORES,
+    THRESHOLDS,
+    Costs,
+    Histogram,
+    best_threshold,
+    histogram_of,
+    mean_costs,
+    points,
+    reliability,
+)
+from prequential.core.tables.score_bins import BINS, EDGES
+from sklearn import calibration
+from sklearn import metrics as sklearn
+
+
+def scored(n: int, seed: int = 1, rate: float = 0.3) -> tuple[Floats, Floats]:
+    """Labels, and calibrated scores in the middle of bins, so that a histogram knows them exactly."""
+    random = np.random.default_rng(seed)
+    odds = np.log(rate / (1 - rate)) + 1.5 * random.normal(size=n)
+    places = np.searchsorted(EDGES, 1 / (1 + np.exp(-odds)), side="right")
+    p = SCORES[places]
+    return (random.random(n) < p).astype(np.float64), p
+
+
+def of_scores(y: Floats, p: Floats) -> Histogram:
+    places = np.searchsorted(EDGES, p, side="right")
+    negatives, positives = (np.bincount(places, w, BINS).astype(float) for w in (1 - y, y))
+    return Histogram(negatives, positives)
+
+
+def test_points_are_those_of_scikit_learn() -> None:
+    y, p = scored(3000)
+    ours = points(of_scores(y, p))
+    false, hits, _ = sklearn.roc_curve(y, p, drop_intermediate=False)
+    assert [one.false_positive_rate for one in ours] == pytest.approx(false.tolist())
+    assert [one.recall for one in ours] == pytest.approx(hits.tolist())
+    precision, recall, _ = sklearn.precision_recall_curve(y, p)
+    assert [one.recall for one in ours[1:]] == pytest.approx(recall[::-1][1:].tolist())
+    assert [one.precision for one in ours[1:]] == pytest.approx(precision[::-1][1:].tolist())
+    assert ours[0].precision is None
+    for one in ours:  # which is the rule: at least the threshold
+        assert one.recall == pytest.approx((p[y == 1] >= one.threshold).mean())
+
+
+@pytest.mark.parametrize("bins", [5, 10, 15])
+def test_reliability_is_scikit_learns(bins: int) -> None:
+    y, p = scored(3000)
+    ours = reliability(of_scores(y, p), bins)
+    share, mean = calibration.calibration_curve(y, p, n_bins=bins)
+    assert [one.share_positive for one in ours.bins] == pytest.approx(share.tolist())
+    assert [one.mean_score for one in ours.bins] == pytest.approx(mean.tolist())
+    counts = np.array([one.outcomes for one in ours.bins])
+    assert ours.ece == pytest.approx(float((counts * np.abs(share - mean)).sum() / 3000))
+
+
+def test_of_nothing_there_are_no_curves() -> None:
+    nothing = histogram_of({"bins": [], "negatives": [], "positives": []})
+    assert [one[1:] for one in points(nothing)] == [(None, None, None)]
+    assert reliability(nothing) == ([], None)
+    with pytest.raises(ValueError, match="no outcomes"):
+        mean_costs(nothing, Costs(1, 1))
+
+
+def cost(y: Any, p: Any, threshold: float, costs: Costs) -> float:
+    """The mean cost of a rule, outcome by outcome."""
+    total = 0.0
+    for label, score in zip(y.tolist(), p.tolist()):
+        if score >= threshold:
+            total += costs.true_positive if label else costs.false_positive
+        else:
+            total += costs.false_negative if label else costs.true_negative
+    return total / len(y)
+
+
+COSTS = (Costs(1, 5), Costs(5, 1), Costs(1, 1), Costs(2, 10, -3, 0.5))
+
+
+@pytest.mark.parametrize("costs", COSTS)
+def test_costs_are_those_of_each_rule(costs: Costs) -> None:
+    y, p = scored(500)
+    found = mean_costs(of_scores(y, p), costs)
+    assert found.tolist() == pytest.approx([cost(y, p, t, costs) for t in THRESHOLDS.tolist()])
+    best = best_threshold(of_scores(y, p), costs)
+    assert best.cost == pytest.approx(found.min())
+    assert best.present_cost == pytest.approx(cost(y, p, 0.5, costs))
+    assert best.gain == pytest.approx(best.present_cost - best.cost)
+    assert best.interval[0] <= best.threshold <= best.interval[1]
+
+
+def test_intervals_have_the_best_threshold_of_what_is_true() -> None:
+    """Of calibrated scores it is c_fp/(c_fp + c_fn); its interval has it, and has the true gain, mostly."""
+    costs, right, gained, runs = Costs(1, 5), 0, 0, 200
+    y, p = scored(200_000, seed=9)
+    of_all = mean_costs(of_scores(y, p), costs)
+    for seed in range(runs):
+        best = best_threshold(of_scores(*scored(2000, seed)), costs)
+        right += best.interval[0] - 0.013 <= 1 / 6 <= best.interval[1] + 0.013
+        # The gain that the chosen threshold will have on what comes.
+        place = int(np.argmin(np.abs(THRESHOLDS - best.threshold)))
+        gain = of_all[THRESHOLDS.tolist().index(0.5)] - of_all[place]
+        gained += best.gain_interval[0] <= gain <= best.gain_interval[1]
+    assert right >= 0.9 * runs
+    assert gained >= 0.9 * runs
+
+
+def test_faded_outcomes_say_less() -> None:
+    one = of_scores(*scored(2000))
+    whole, faded = (best_threshold(one, Costs(1, 5), worth=worth) for worth in (None, 200.0))
+    assert faded.interval[0] < whole.interval[0]
+    assert faded.gain_interval[0] < whole.gain_interval[0]

@@ -1,0 +1,60 @@
+"""`Result.scores`: the histogram of the newest message, its curves, and what is said where there is none."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from prequential.evaluation import evaluate
+from sklearn import metrics as sklearn
+
+
+def rows(n: int, model: str = "m", seed: int = 1) -> list[dict[str, Any]]:
+    rng = random.Random(seed)
+    found = []
+    for i in range(n):
+        p = rng.betavariate(1, 3)
+        found.append({
+            "instance_id": f"{model}{i}", "model": model, "y_pred": int(p > 0.5),
+            "y_proba": {"1": p, "0": 1 - p}, "y_true": int(rng.random() < p),
+        })  # fmt: skip
+    return found
+
+
+def test_scores_are_those_of_the_predictions() -> None:
+    table = rows(2000)
+    result = evaluate(
+        table, table, estimators=["all", "window:500", "fading:0.99"], details=["scores"],
+        measures=["auc", "pr_auc", "accuracy"],
+    )  # fmt: skip
+    y, p = (np.array(column) for column in zip(*((one["y_true"], one["y_proba"]["1"]) for one in table)))
+    for estimator, some in (("all", slice(None)), ("window:500", slice(-500, None))):
+        scores = result.scores(estimator=estimator)
+        assert scores.histogram.positives.sum() == y[some].sum()
+        assert scores.histogram.negatives.sum() == (1 - y[some]).sum()
+        assert scores.curve[-1].precision == pytest.approx(y[some].mean())
+        auc = result.measures("auc", estimator=estimator)["m"]
+        assert auc == pytest.approx(sklearn.roc_auc_score(y[some], p[some]), abs=0.002)
+    assert result.measures("pr_auc")["m"] == pytest.approx(sklearn.average_precision_score(y, p), abs=0.002)
+    # The probabilities are true ones.
+    assert result.scores().reliability.ece == pytest.approx(0, abs=0.05)
+    best = result.scores().best_threshold(false_positive=1, false_negative=4)
+    assert best.interval[0] <= 0.2 <= best.interval[1]
+    assert best.gain_interval[0] > 0
+    assert result.scores(stage="initial").message.stage == "final"  # the same
+
+
+def test_what_there_is_is_said() -> None:
+    table = [*rows(20, "m"), *rows(20, "n")]
+    result = evaluate(table, table, estimators=["window:9"], details=["scores"])
+    assert result.scores("n").message.model == "n"
+    with pytest.raises(ValueError, match="several models: expected model to be one of m, n"):
+        result.scores()
+    with pytest.raises(ValueError, match="no scores of model 'o': expected one of m, n"):
+        result.scores("o")
+    with pytest.raises(ValueError, match="no scores of estimator 'all': expected one of window:9"):
+        result.scores("m", estimator="all")
+    with pytest.raises(ValueError, match=r'there are no scores: expected details=\["scores"\]'):
+        evaluate(table, table).scores()
