@@ -35,6 +35,11 @@ def ask(address: str, view: str) -> dict[str, Any]:
     return found
 
 
+def outcomes(rows: list[dict[str, Any]]) -> int:
+    """Of the worst model."""
+    return rows[0]["outcomes"] or 0
+
+
 def main() -> None:
     """Run the demo and take the pictures."""
     command = [sys.executable, "-m", "prequential.cli.main", "demo", "--duration", str(_DURATION)]
@@ -42,7 +47,7 @@ def main() -> None:
     try:
         assert demo.stdout is not None
         address = next(match[1] for line in demo.stdout if (match := re.match(r"the page: (\S+)", line)))
-        while not (rows := ask(address, "overview?as=table")["rows"]) or (rows[0]["outcomes"] or 0) < _OUTCOMES:
+        while not (rows := ask(address, "overview?as=table")["rows"]) or outcomes(rows) < _OUTCOMES:
             time.sleep(1)
         incidents = ask(address, "overview")["incidents"]
         pair = "stream=demo&model=static-bayes&against=logistic&stage=final&loss=error"

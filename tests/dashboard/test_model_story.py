@@ -81,7 +81,7 @@ class TestIncidents:
 
 class TestProbabilities:
     def test_curves_are_those_of_the_histogram(self) -> None:
-        found = curves_of(SCORES)
+        found = curves_of(histogram_of(SCORES))
         at = points(histogram_of(SCORES))
         assert found["recall"] == pytest.approx([point.recall for point in at], abs=1e-4)
         assert (found["positives"], found["negatives"]) == (100, 960)

@@ -11,7 +11,7 @@ from prequential.dashboard.events import events_of
 from prequential.dashboard.history import History, Past
 from prequential.dashboard.overview import silent_line
 from prequential.dashboard.pair import pair_lines
-from prequential.dashboard.probabilities import curves_of
+from prequential.dashboard.probabilities import curves_of, histogram
 from prequential.dashboard.story import story
 from prequential.settings.stages import shown_order
 from prequential.watching.expected import expected_lines
@@ -195,13 +195,10 @@ def _probabilities(
     """By memory of the first stage that has one: what its histogram of scores says, and measures of them."""
     found = {}
     for name, reading in _memories(history, model, segment, stages):
-        if reading.scores:
-            try:
-                curves = curves_of(reading.scores)
-            except (LookupError, TypeError, ValueError):
-                continue  # of another version
-            values = {one: reading.measures[one] for one in ("auc", "pr_auc") if one in reading.measures}
-            found[name] = {"n": reading.n, **curves, "values": values}
+        one = histogram(reading.scores) if reading.scores else None
+        if one is not None:
+            values = {of: reading.measures[of] for of in ("auc", "pr_auc") if of in reading.measures}
+            found[name] = {"n": reading.n, **curves_of(one), "values": values}
     return found
 
 

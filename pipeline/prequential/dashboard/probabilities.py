@@ -14,10 +14,16 @@ _DIGITS = 5
 PRESENT = 0.5
 
 
-def curves_of(message: Mapping[str, Any]) -> dict[str, Any]:
-    """What the field `scores` of a message makes: reliability, and by threshold recall, precision and more.
+def histogram(message: Mapping[str, Any]) -> Histogram | None:
+    """The histogram that the field `scores` of a message has; None where it is none, of another version."""
+    try:
+        return histogram_of(message)
+    except (LookupError, TypeError, ValueError):
+        return None
 
-    Raises LookupError, TypeError or ValueError for what is no histogram.
+
+def curves_of(one: Histogram) -> dict[str, Any]:
+    """What a histogram says of probabilities: reliability, and by threshold recall, precision and more.
 
     Returns
     -------
@@ -26,7 +32,6 @@ def curves_of(message: Mapping[str, Any]) -> dict[str, Any]:
         positives, outcomes. `thresholds`: from the highest to the lowest, with `recall`, `precision`,
         `false_positive_rate` (None where there is none). `present`: number of the one in use among them.
     """
-    one = histogram_of(message)
     at = points(one)
     diagram = reliability(one)
     return {
@@ -34,7 +39,7 @@ def curves_of(message: Mapping[str, Any]) -> dict[str, Any]:
         "negatives": _total(one, "negatives"),
         "ece": _cut(diagram.ece),
         "reliability": [
-            [_cut(bin_.mean_score), _cut(bin_.share_positive), _cut(bin_.count)] for bin_ in diagram.bins
+            [_cut(bin_.mean_score), _cut(bin_.share_positive), _cut(bin_.outcomes)] for bin_ in diagram.bins
         ],
         "thresholds": [_cut(point.threshold) for point in at],
         "recall": [_cut(point.recall) for point in at],

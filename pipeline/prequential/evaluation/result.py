@@ -12,6 +12,7 @@ from typing import Any
 from prequential.evaluation.html import page_of
 from prequential.evaluation.messages import table_of, table_of_incidents
 from prequential.evaluation.plots import plot_of
+from prequential.evaluation.scores import Scores, Wanted, scores_of
 from prequential.evaluation.svg import Plot
 from prequential.replay.summary import Summary
 from prequential.replay.text import IN_PYTHON, finding_in_words, show, shown_estimators
