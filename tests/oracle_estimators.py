@@ -194,6 +194,20 @@ class Estimator:
             weight *= factor
         return found
 
+    def kinds(self, *, revised: bool) -> Mapping[Kind, float]:
+        """The weight of each kind of outcome in memory."""
+        if self.forgets:
+            return self.fading.weights
+        return Counter(outcome.kind(revised=revised) for outcome in self.last())
+
+    def confusion(self, *, revised: bool) -> dict[str, dict[str, float]]:
+        """Weights by label, then by prediction."""
+        matrix: dict[str, dict[str, float]] = {}
+        for kind, weight in self.kinds(revised=revised).items():
+            row = matrix.setdefault(kind.y_true, {})
+            row[kind.y_pred] = row.get(kind.y_pred, 0) + weight
+        return matrix
+
     def measures(self, *, revised: bool) -> Measured:
         """All measures, with the labels as they are now or as they were at first."""
         if self.settings.task == "regression":
@@ -201,10 +215,7 @@ class Estimator:
             others = (*MEASURES, *FURTHER, *OF_COSTS, *PROBABILISTIC, *RANKED, *WEIGHTED)
             undefined.update(dict.fromkeys(others, "not_classification"))
             return values, undefined
-        kinds: Mapping[Kind, float] = self.fading.weights
-        if not self.forgets:
-            kinds = Counter(outcome.kind(revised=revised) for outcome in self.last())
-        values, undefined = measures(kinds, self.settings.positive_class)
+        values, undefined = measures(self.kinds(revised=revised), self.settings.positive_class)
         of_probabilities: Measured = {}, dict.fromkeys(PROBABILISTIC, "empty")
         if self.outcomes:
             memory = self.weighted() if any(o.proba for o in self.last()) else []
@@ -217,7 +228,8 @@ class Estimator:
             )
         of_ranks: Measured = {}, dict.fromkeys(RANKED, "empty")
         if self.outcomes and self.ranked:
-            positive = positive_of({kind.y_true for kind in kinds}, self.settings.positive_class)
+            labels = {kind.y_true for kind in self.kinds(revised=revised)}
+            positive = positive_of(labels, self.settings.positive_class)
             of_ranks = rank_measures(self.scores(), positive, window=self.name == "window")
         of_costs = cost_measures(kinds, self.settings.costs, whole=not self.forgets)
         values |= of_costs[0]

@@ -35,6 +35,11 @@ def ask(address: str, view: str) -> dict[str, Any]:
     return found
 
 
+def outcomes(rows: list[dict[str, Any]]) -> int:
+    """Of the worst model."""
+    return rows[0]["outcomes"] or 0
+
+
 def main() -> None:
     """Run the demo and take the pictures."""
     command = [sys.executable, "-m", "prequential.cli.main", "demo", "--duration", str(_DURATION)]
@@ -42,19 +47,21 @@ def main() -> None:
     try:
         assert demo.stdout is not None
         address = next(match[1] for line in demo.stdout if (match := re.match(r"the page: (\S+)", line)))
-        while not (rows := ask(address, "overview")["rows"]) or (rows[0]["outcomes"] or 0) < _OUTCOMES:
+        while not (rows := ask(address, "overview?as=table")["rows"]) or outcomes(rows) < _OUTCOMES:
             time.sleep(1)
         incidents = ask(address, "overview")["incidents"]
+        pair = "stream=demo&model=static-bayes&against=logistic&stage=final&loss=error"
         views = {
-            "demo": ("#/model?stream=demo&model=static-bayes", False),
-            "model": ("#/model?stream=demo&model=logistic", False),
-            "overview": ("#/", True),
-            "incident": (f"#/incident?id={incidents[0]['id']}", False),
+            "demo": ("#/model?stream=demo&model=static-bayes", False, 720),
+            "model": (f"#/model?stream=demo&model={incidents[0]['model']}", False, 1900),
+            "overview": ("#/", True, 640),
+            "pair": (f"#/pair?{pair}", False, 1300),
+            "incident": (f"#/incident?id={incidents[0]['id']}", False, 720),
         }
         with browser() as launched:
-            for name, (view, dark) in views.items():
+            for name, (view, dark, height) in views.items():
                 page = launched.new_page(
-                    viewport={"width": 1280, "height": 720}, color_scheme="dark" if dark else "light"
+                    viewport={"width": 1280, "height": height}, color_scheme="dark" if dark else "light"
                 )
                 page.goto(address + view)
                 page.wait_for_selector("main[data-ready]")

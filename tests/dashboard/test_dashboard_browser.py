@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 #: Takes seconds to start.
 pytestmark = pytest.mark.slow
 
+TABLE = "#/overview?as=table"
+
 MODEL = "#/model?stream=elec2&model=nb&partition=0"
 
 #: A name that would do harm if it were taken for markup.
@@ -66,7 +68,7 @@ class TestOverview:
             metrics(9000, 0.8, model="repeats", measures={"accuracy": 0.8, "kappa_per": -0.4}),
         ]  # fmt: skip
         with served(some, config=config) as (address, _):
-            ready(page, address)
+            ready(page, address + TABLE)
             assert models(page) == ["struck", "missing", "alarmed", "bad", "repeats", "good", "@persistent"]
             states = [row[2] for row in rows(page)]
             assert "◆ incident, 1 h" in states[0]
@@ -83,7 +85,7 @@ class TestOverview:
             for s in range(1000) for m in range(5)
         )  # fmt: skip
         with served(many) as (address, _):
-            ready(page, address)
+            ready(page, address + TABLE)
             assert "1 to 50 of 5,000 models, 1,000 streams" in page.inner_text(".pager >> nth=0")
             assert len(rows(page)) == 50
             first = [float(row[3]) for row in rows(page)]
@@ -104,7 +106,7 @@ class TestOverview:
 
     def test_the_keyboard_reaches_a_model_and_keeps_its_place_when_messages_come(self, page: Page) -> None:
         with served(metrics(model="first"), metrics(2000, 0.9, model="second")) as (address, board):
-            ready(page, address)
+            ready(page, address + TABLE)
             page.keyboard.press("Tab")
             assert page.evaluate("document.activeElement.innerText") == "Skip to the content"
             for _ in range(20):
@@ -146,9 +148,10 @@ class TestModel:
             # Two stages, and both baselines of the first: 61 messages are `final`, 60 `initial`.
             assert points(page, "accuracy") == 61 + 60 + 61 + 61
             assert points(page, "kappa") == 61 + 60
-            # Two alarms, a version, an incident: the same on each axis.
+            # An alarm of no incident, a version, an incident's band: the same on each axis.
             for title in ("accuracy", "kappa", "kappa_per"):
-                assert page.get_attribute(f'figure[data-title="{title}"]', "data-marks") == "4"
+                assert page.get_attribute(f'figure[data-title="{title}"]', "data-marks") == "2"
+                assert page.get_attribute(f'figure[data-title="{title}"]', "data-bands") == "1"
                 assert colours(page, title) > 8
             legend = page.inner_text('figure[data-title="accuracy"] .legend')
             assert "final 0.600 (0.550 to 0.650)" in legend
@@ -312,14 +315,14 @@ class TestAge:
         board = Board(history, "a cluster", lambda: now[0])
         server = Server(board, "127.0.0.1", 0)
         try:
-            ready(page, server.address)
+            ready(page, server.address + TABLE)
             assert "live, newest message" in page.inner_text(".status")
             assert "not live" not in page.inner_text(".status")
             models = page.inner_text("table.models")
             assert "no new outcomes since 22:18:19 UTC; its predictions stopped" in models
             now[0] += 3_600_000
             board.trouble = None
-            ready(page, server.address + "?again")
+            ready(page, server.address + "?again" + TABLE)
             assert "not live, newest message 1 h ago" in page.inner_text(".status")
             assert "nothing stands out" not in page.inner_text("table.models")
             assert "labels stopped, or all predictions" in page.inner_text("table.models")
@@ -348,7 +351,7 @@ class TestSafety:
             incident(**named, id=EVIL, examples=[EVIL], causes=[{"cause": EVIL, "share": 0.5, EVIL: EVIL}]),
         ]  # fmt: skip
         with served(some) as (address, _):
-            ready(page, address)
+            ready(page, address + TABLE)
             seen = EVIL.replace("\u202e", "\ufffd")
             assert rows(page)[0][0] == seen
             page.click("table.models tbody a >> nth=0")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 from boards import DAY, START, a_drift, alarm, comparison, history_of, incident, metrics, period
+from prequential.dashboard.courses import Absent, Courses
 from prequential.dashboard.history import History
+from prequential.dashboard.incident import incident_page
 from prequential.dashboard.overview import Overview
-from prequential.dashboard.pages import Absent, Courses, incident_page, model_page, pair_page
+from prequential.dashboard.pages import model_page
+from prequential.dashboard.pair import pair_page
 from prequential.dashboard.series import Capacity
 from prequential.dashboard.views import BadRequest, Board
 from prequential.settings.model import Config, Objective, StreamConfig

@@ -178,7 +178,9 @@ class TestEvaluate:
         assert "drift alarms:" in text
         html = result._repr_html_()
         assert html.count("<tr>") == 1 + 2  # a head, two models whose two stages are one
-        assert html.count("final = initial") == html.count("<polyline") == 2
+        assert html.count("final = initial") == 2
+        assert html.count("<svg") == 1  # of the stream, with a line for each model
+        assert html.count("<polyline") == 2
         assert "b leads a over the whole run: error lower by" in html
         assert "<script" not in html
         size = result.report(tmp_path / "report.html")

@@ -172,6 +172,9 @@ class TestInABrowser:
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         ready(page, path.as_uri())
+        assert page.locator(".stream .course.line-1").get_attribute("data-points") == "40"
+        page.click("button:text-is('Table')")
+        page.wait_for_selector("table.models")
         assert "elec2: 7 labels came after the horizon" in page.inner_text("header")
         assert page.locator("table.models td:nth-child(2) a").all_inner_texts() == ["nb", "tree"]
         assert "Open incidents: 1" in page.inner_text("main")
@@ -181,7 +184,9 @@ class TestInABrowser:
         page.wait_for_selector("text=1 to 2 of 2 models")
         page.click("table.models a:text-is('nb')")
         page.wait_for_selector('figure[data-title="kappa"][data-points="60"]')
-        assert page.get_attribute('figure[data-title="kappa"]', "data-marks") == "2"
+        assert page.get_attribute('figure[data-title="kappa"]', "data-marks") == "0"
+        assert page.get_attribute('figure[data-title="kappa"]', "data-bands") == "1"
+        assert page.inner_text("details:has(> table) summary, .plain details summary") == "1 alarm"
         page.select_option("label:has-text('Estimator') select", "all")
         page.wait_for_url("**estimator=all**")
         page.select_option("label:has-text('Estimator') select", "window:1000")
@@ -206,13 +211,13 @@ class TestInABrowser:
         ]  # fmt: skip
         path = tmp_path / "report.html"
         path.write_bytes(report_of(*map(without_times, records)).html())
-        ready(page, path.as_uri())
+        ready(page, path.as_uri() + "#/overview?as=table")
         shown = [page.inner_text("body")]
         assert "since outcome 4,800" in shown[0]
         assert "1 alarm since outcome 3,000" in shown[0]
         page.click("table.models a:text-is('nb')")
         page.wait_for_selector('figure[data-title="kappa"][data-points="60"]')
-        assert page.get_attribute('figure[data-title="kappa"]', "data-marks") == "4"
+        assert page.get_attribute('figure[data-title="kappa"]', "data-bands") == "2"
         assert page.locator("label:has-text('Axis')").count() == 0
         page.click('figure[data-title="kappa"] summary')
         assert page.inner_text('figure[data-title="kappa"] th >> nth=0') == "outcome"

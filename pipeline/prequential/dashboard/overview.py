@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from prequential.core.measures.registry import LESS_IS_BETTER, MEASURES
 from prequential.dashboard.history import History
 from prequential.dashboard.incidents import OPEN, began
+from prequential.dashboard.plots import Place, by_stream, stream_plots
+from prequential.dashboard.story import missed, worse_than
+from prequential.dashboard.verdicts import Verdicts
 from prequential.topics.outputs import Incident
 from prequential.watching.changes import Change
 from prequential.watching.pace import Silence
@@ -25,25 +27,11 @@ from prequential.wording.incidents import cause_in_words
 #: Rows of a page, at most: more than anybody reads, and few enough to be sent every second.
 MOST_ROWS = 200
 
-#: Measures that are columns, points of a row's course, and lines of the lists above the table.
-_MEASURES, _POINTS, _LISTED = 4, 48, 8
+#: Plots of a page, at most: as many as anybody scrolls through.
+MOST_PLOTS = 24
 
-#: Measures against a baseline: below 0 the baseline is better.
-_AGAINST = {
-    one.name: one.reference.name
-    for one in MEASURES.values()
-    if one.quality and one.reference is not None and one.needs_label
-}
-
-
-class Missed(NamedTuple):
-    """A bound of the objective that a model doesn't keep."""
-
-    measure: str
-    value: float
-    bound: float
-    less_is_better: bool
-
+#: Measures that are columns, and lines of the lists above the table.
+_MEASURES, _LISTED = 4, 8
 
 class Overview:
     """Pages of models in the order of a choice; `live`: there is a now, by which models may be silent."""
@@ -51,7 +39,10 @@ class Overview:
     def __init__(self, history: History, live: bool = False) -> None:
         self._history = history
         self._live = live
+        #: Epoch ms by which models are silent; None for files.
+        self._now: int | None = None
         self._ranking = Ranking(history, self._urgency, live)
+        self._verdicts = Verdicts(history)
         self._rows: list[Row] = []
         #: What the rows were made of.
         self._made: tuple[Any, ...] = ()
@@ -59,6 +50,7 @@ class Overview:
     def rows(self, choice: Choice, now: int, stamp: object = None) -> list[Row]:
         """All models that the choice leaves, in order; the same `stamp` as before is the same order."""
         made = choice, stamp
+        self._now = now if self._live else None
         if stamp is None or made != self._made:
             self._ranking.choice = choice
             self._rows = self._ranking.rows(now)
@@ -66,8 +58,9 @@ class Overview:
         return self._rows
 
     def page(
-        self, choice: Choice, now: int, page: int = 0, size: int = 50, stamp: object = None
-    ) -> dict[str, Any]:
+        self, choice: Choice, now: int, page: int = 0, size: int = 50, stamp: object = None,
+        as_table: bool = True,
+    ) -> dict[str, Any]:  # fmt: skip
         """One page of the models in the choice's order, as what is sent as JSON.
 
         Parameters
@@ -80,16 +73,23 @@ class Overview:
             Number of the page, from 0, and rows on it; beyond what there is, the nearest one.
         stamp
             The same as before: in the order of before; None: anew.
+        as_table
+            Whether there are `rows`, a model each; else there are `plots`, a stream each, in the order of
+            their first models.
         """
         history = self._history
         rows = self.rows(choice, now, stamp)
-        size = max(1, min(size, MOST_ROWS))
-        page = max(0, min(page, (len(rows) - 1) // size))
+        streams = by_stream(rows)
+        size = max(1, min(size, MOST_ROWS if as_table else MOST_PLOTS))
+        page = max(0, min(page, (len(rows if as_table else streams) - 1) // size))
+        part = slice(page * size, (page + 1) * size)
         measures = measures_shown(history.measures, choice.by)[:_MEASURES]
         sequences = [row.sequence for row in rows if row.sequence is not None]
         return {
             "now": now,
             "total": len(rows),
+            "total_streams": len(streams),
+            "as_table": as_table,
             "models": len(history.models),
             "streams": len({key.stream for key in history.models}),
             "page": page,
@@ -107,16 +107,20 @@ class Overview:
                     {one.estimator for model in history.models.values() for one in model.sequences}
                 ),
             },
-            "rows": [self.row(row, measures, now) for row in rows[page * size : (page + 1) * size]],
+            "rows": [self.row(row, measures, now) for row in rows[part]] if as_table else [],
+            "plots": [] if as_table else self.plots(dict(list(streams.items())[part]), choice.by, now),
             "incidents": [incident_line(one) for one in history.incidents.all()[:_LISTED]],
             "incidents_open": sum(one.status == OPEN for one in history.incidents.all()),
             "changes": self._changes(now),
         }  # fmt: skip
 
+    def plots(self, streams: dict[Place, list[Row]], by: str | None, now: int) -> list[dict[str, Any]]:
+        """A plot of each of these streams, as it is sent in JSON; `now` in epoch ms."""
+        return stream_plots(self._history, streams, by, lambda row, measures: self.row(row, measures, now))
+
     def row(self, row: Row, measures: list[str], now: int) -> dict[str, Any]:
         """A model as a line of the overview, as it is sent in JSON; `now` in epoch ms."""
         history, key, reading = self._history, row.model.key, row.reading
-        missed = self.missed(row)
         values = {} if reading is None else reading.measures
         incident = history.incidents.open_of(*_place(key))
         change = row.change
@@ -138,46 +142,21 @@ class Overview:
             "version": reading.model_version if reading else None,
             "started_empty": bool(reading and reading.started_empty),
             "values": {name: values[name] for name in measures if name in values},
-            "missed": [one._asdict() for one in missed],
-            "worse_than": [
-                words
-                for name, words in _AGAINST.items()
-                if values.get(name, 0.0) < 0 and not is_baseline(key.model)
-            ],
+            "missed": [one._asdict() for one in missed(history, row)],
+            "worse_than": worse_than(row),
+            "better": self._verdicts.better_than(key),
             "incident": None if incident is None else incident_line(incident),
             "alarms": None if change is None else _change(change, now),
-            "course": self._course(row, measures),
         }
 
-    def missed(self, row: Row) -> list[Missed]:
-        """Bounds of the configured objective that what is shown of a model doesn't keep."""
-        objective = self._history.config.stream(row.model.key.stream).objective
-        if objective is None or row.reading is None or is_baseline(row.model.key.model):
-            return []
-        values = row.reading.measures
-        return [
-            Missed(name, values[name], bound, name in LESS_IS_BETTER)
-            for name, bound in objective.bounds.items()
-            if name in values and MEASURES[name].margin(values[name], bound) + objective.tolerance < 0
-        ]
-
     def _urgency(self, row: Row) -> tuple[Any, ...]:
-        """Models with an open incident first, the most severe one above; then those that miss objectives."""
-        incident = self._history.incidents.open_of(*_place(row.model.key))
+        """Open incidents first, the most severe above; missed objectives; silence; verdicts against it."""
+        key = row.model.key
+        incident = self._history.incidents.open_of(*_place(key))
         severity = 0.0 if incident is None else incident.severity
-        return incident is None, -severity, not self.missed(row)
-
-    def _course(self, row: Row, measures: list[str]) -> list[float | None]:
-        """How the first measure that the model has went."""
-        past = self._history.past.get(row.model.key)
-        if past is None or row.sequence is None or row.reading is None:
-            return []
-        name = next((name for name in measures if name in row.reading.measures), None)
-        series = past.series.get(row.sequence)
-        if name is None or series is None:
-            return []
-        values = self._history.within(series).values(name)
-        return [values[place] for place in series.at_most(_POINTS)]
+        silent = self._history.silence(row.model, self._now) is not None
+        trouble = bool(missed(self._history, row)), silent, self._verdicts.against(key)
+        return incident is None, -severity, *(not one for one in trouble)
 
     def _changes(self, now: int) -> list[dict[str, Any]]:
         """The newest alarms, those of one change as one; without those of open incidents, which say more."""

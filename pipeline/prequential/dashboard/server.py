@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from prequential.dashboard.pages import Absent
+from prequential.dashboard.courses import Absent
 from prequential.dashboard.views import BadRequest, Board
 from prequential.http.access import Access
 from prequential.http.server import HttpServer, address, in_thread, response

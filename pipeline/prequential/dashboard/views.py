@@ -6,9 +6,12 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from prequential.dashboard.courses import Absent, Courses
 from prequential.dashboard.history import History, PairKey
+from prequential.dashboard.incident import incident_list, incident_page
 from prequential.dashboard.overview import Overview
-from prequential.dashboard.pages import Absent, Courses, incident_list, incident_page, model_page, pair_page
+from prequential.dashboard.pages import model_page
+from prequential.dashboard.pair import pair_page
 from prequential.settings.stages import FINAL
 from prequential.watching.ranking import Choice
 from prequential.watching.state import ModelKey
@@ -111,6 +114,7 @@ class Board:
                 _choice(params), now, _whole(params, "page"), _whole(params, "size", 50),
                 (history.version // max(1, len(history.models)), now // _ORDER_MS)
                 if self._clock is not None else None,
+                params.get("as") == "table",
             )  # fmt: skip
         if view == "model":
             key = _model(params, history)
@@ -119,7 +123,9 @@ class Board:
                 self.now() if self.live else None,
             )  # fmt: skip
         if view == "pair":
-            return pair_page(history, _pair(params, history), courses)
+            return pair_page(
+                history, _pair(params, history), courses, self.now() if self.live else None
+            )
         if view == "incident":
             return incident_page(history, _text(params, "id"), courses)
         if view == "incidents":

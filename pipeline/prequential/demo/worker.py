@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from prequential.demo.broker import GuardedProcess
 from prequential.demo.endpoint import is_ready
-from prequential.demo.stream import HORIZON
+from prequential.demo.stream import CLASSES, HORIZON
 from prequential.settings.model import HttpConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
@@ -61,6 +61,8 @@ def configuration(kafka: KafkaConfig, group: str) -> dict[str, Any]:
         "worker": {"group": group},
         "defaults": {
             "label_horizon": f"{HORIZON}ms",
+            "positive_class": CLASSES[1],
+            "details": ["confusion", "scores"],
             "detectors": _DETECTORS,
             "emit": {"outcomes": EMIT_OUTCOMES, "every": "1s"},
         },

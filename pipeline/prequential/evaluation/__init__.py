@@ -14,5 +14,6 @@ from prequential.evaluation.evaluating import evaluate
 from prequential.evaluation.evaluator import Evaluator
 from prequential.evaluation.result import Result
 from prequential.evaluation.scores import Scores
+from prequential.evaluation.svg import Plot
 
-__all__ = ["Evaluator", "Result", "Scores", "evaluate"]
+__all__ = ["Evaluator", "Plot", "Result", "Scores", "evaluate"]

@@ -11,13 +11,17 @@ from typing import Any
 
 from prequential.evaluation.html import page_of
 from prequential.evaluation.messages import table_of, table_of_incidents
+from prequential.evaluation.plots import plot_of
 from prequential.evaluation.scores import Scores, Wanted, scores_of
+from prequential.evaluation.svg import Plot
 from prequential.replay.summary import Summary
 from prequential.replay.text import IN_PYTHON, finding_in_words, show, shown_estimators
 from prequential.report import Report
 from prequential.settings.model import Config
 from prequential.topics.decoding import KINDS
-from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Message, Metrics
+from prequential.topics.errors import WorkError
+from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
+from prequential.wording.explaining import Known, explain
 from rich.console import Console
 
 #: Characters of a line of the summary: its table with courses needs them.
@@ -154,6 +158,112 @@ class Result:
                 raise ValueError(f"no measure {measure!r} has a value: {known}")
         return by_model
 
+    def plot(
+        self, measure: str, *, stage: str = "final", estimator: str | None = None,
+        stream: str | None = None, segment: str | None = None,
+    ) -> Plot:  # fmt: skip
+        """A measure in the course of time, a line for each model, with incidents behind: SVG for a notebook.
+
+        A point is what a message said; few points are drawn as points.
+
+        Parameters
+        ----------
+        measure
+            Its name, such as `kappa`.
+        stage
+            Which of an instance's predictions is evaluated.
+        estimator
+            By default the one of the latest outcomes (`window:1000`), or the first one.
+        stream
+            Must be named if there are several.
+        segment
+            `key=value`; None: the stream as a whole.
+
+        Returns
+        -------
+        Plot
+            `.save(path)` writes it to a file.
+
+        Raises
+        ------
+        ValueError
+            For names that nothing has, and if there are several streams and none is named.
+
+        Examples
+        --------
+        >>> from prequential.evaluation import evaluate
+        >>> table = {"y_pred": ["UP", "UP", "DOWN"], "y_true": ["UP", "DOWN", "DOWN"], "model": ["nb"] * 3}
+        >>> plot = evaluate(table, table, estimators=["all"]).plot("accuracy")
+        >>> plot.title, [line.name for line in plot.lines if not line.faint]
+        ('accuracy, final, all', ['nb'])
+        """
+        if estimator is None:
+            named = next((one for one in self.summary.sequences if stream in (None, one.stream)), None)
+            estimator = None if named is None else shown_estimators(named.measures)[1]
+        self.measures(measure, stage=stage, estimator=estimator, stream=stream)  # raises for what nothing has
+        chosen = [
+            one for one in self.messages
+            if isinstance(one, Metrics) and one.segment == segment and one.estimator == estimator
+            and stage in (one.stage, *(one.same or ())) and stream in (None, one.stream)
+        ]  # fmt: skip
+        if not chosen:
+            raise ValueError(f"no message of segment {segment!r}: expected one of {self._segments()}")
+        incidents = [one for one in self.summary.incidents if stream in (None, one.stream)]
+        where = "" if segment is None else f", {segment}"
+        return plot_of(chosen, measure, incidents, f"{measure}, {stage}, {estimator}{where}")
+
+    def explain(self, incident: str | int | Incident = 0) -> list[str]:
+        """What is known of an incident, as lines of text: those of `prequential explain`.
+
+        They say since when it is, how bad, what changed, what other models and baselines did then, whether
+        detectors are noisy here, which records to look at, and its alarms.
+
+        Parameters
+        ----------
+        incident
+            (The beginning of) its id, its number in the order in which incidents opened, from 0 (-1: the
+            newest), or the incident itself.
+
+        Returns
+        -------
+        list of str
+            Lines of a text, without their ends.
+
+        Raises
+        ------
+        ValueError
+            If there is no such incident.
+
+        Examples
+        --------
+        >>> import random
+        >>> from prequential.evaluation import evaluate
+        >>> r = random.Random(1)
+        >>> wrong = [r.random() < (0.1 if i < 1500 else 0.5) for i in range(3000)]
+        >>> table = {"y_pred": ["UP"] * 3000, "y_true": ["DOWN" if one else "UP" for one in wrong]}
+        >>> lines = evaluate(table, table).explain(0)
+        >>> lines[1]
+        'since         outcome 1,497'
+        >>> lines[3]
+        'how bad       mean loss 0.0917 (0.0771 to 0.109, n = 1,472) → 0.515 (0.449 to 0.581, n = 270): \
+severity 1.04 (large)'
+        """
+        known = Known()
+        for message in self.messages:
+            known.put(message)
+        found = known.newest()
+        if isinstance(incident, Incident):
+            return list(explain(known, incident))
+        if isinstance(incident, int):
+            if not -len(found) <= incident < len(found):
+                many = f"there are {len(found):,}" if len(found) != 1 else "there is 1"
+                raise ValueError(f"no incident number {incident}: {many}")
+            return list(explain(known, found[incident]))
+        try:
+            return list(explain(known, known.by_id(incident)))
+        except WorkError as error:
+            raise ValueError(str(error)) from None
+
     def scores(
         self, model: str | None = None, *, stage: str = "final", estimator: str | None = None,
         stream: str | None = None,
@@ -220,6 +330,10 @@ class Result:
 
     def _repr_html_(self) -> str:
         return page_of(self.summary)
+
+    def _segments(self) -> str:
+        found = {one.segment for one in self.messages if isinstance(one, Metrics) and one.segment is not None}
+        return ", ".join(sorted(found)) or "none"
 
     def _table(self, kind: Any) -> Any:
         return table_of([one for one in self.messages if isinstance(one, kind)], kind)

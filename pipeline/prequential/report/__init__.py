@@ -12,10 +12,10 @@
 True
 """
 
+from prequential.dashboard.promotion import Promotion
 from prequential.report.challengers import Challenge
 from prequential.report.collecting import Report, write_report
 from prequential.report.conditions import Condition, parse_condition
 from prequential.report.markdown import markdown
-from prequential.report.promotion import Promotion
 
 __all__ = ["Challenge", "Condition", "Promotion", "Report", "markdown", "parse_condition", "write_report"]

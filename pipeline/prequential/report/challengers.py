@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS
+from prequential.dashboard.answer import Answer, lately
 from prequential.dashboard.history import History
-from prequential.report.answer import Answer, lately
 from prequential.settings.stages import FINAL
 from prequential.watching.ranking import is_baseline
 

@@ -10,9 +10,9 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from prequential.core.measures.registry import NAMES
+from prequential.dashboard.answer import Answer
 from prequential.dashboard.history import History
 from prequential.report import challengers
-from prequential.report.answer import Answer
 from prequential.report.challengers import Challenge
 from prequential.topics.errors import UsageError
 from prequential.watching.ranking import Ranking, Row, is_baseline

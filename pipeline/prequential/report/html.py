@@ -11,9 +11,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 from prequential.core.measures.registry import LESS_IS_BETTER
+from prequential.dashboard.courses import COVERAGE, Courses
 from prequential.dashboard.history import History, PairKey
+from prequential.dashboard.incident import incident_page
 from prequential.dashboard.overview import Overview
-from prequential.dashboard.pages import COVERAGE, Courses, incident_page, model_page, pair_page
+from prequential.dashboard.pages import model_page
+from prequential.dashboard.pair import pair_page
+from prequential.dashboard.plots import by_stream
 from prequential.dashboard.series import Series
 from prequential.dashboard.server import static_files
 from prequential.watching.ranking import Choice, Row, measures_shown
@@ -22,8 +26,9 @@ from prequential.watching.state import ModelKey
 #: Bytes of a report: what any mail server takes.
 MOST_BYTES = 2_000_000
 
-#: Shares of what scripts and styles leave: rows of the overview, incidents, pairs; models get the rest.
-_ROWS_SHARE, _INCIDENTS_SHARE, _PAIRS_SHARE = 0.25, 0.1, 0.2
+#: Shares of what scripts and styles leave: rows and plots of the overview, incidents, pairs; models get
+#: the rest.
+_ROWS_SHARE, _PLOTS_SHARE, _INCIDENTS_SHARE, _PAIRS_SHARE = 0.2, 0.15, 0.1, 0.2
 
 #: Bytes kept back for names, numbers and brackets around the parts.
 _RESERVE = 20_000
@@ -38,7 +43,10 @@ _FINDINGS = 100
 _POINTS = 100
 
 #: The page's modules, each behind those that it imports from.
-_MODULES = ("dom", "format", "source", "chart", "overview", "model", "pair", "incident", "main")
+_MODULES = (
+    "dom", "format", "source", "chart", "small", "overview", "mistakes", "probabilities",
+    "model", "pair", "incident", "main",
+)  # fmt: skip
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
@@ -137,6 +145,9 @@ def _data(history: History, title: str, findings: list[str], budget: int) -> byt
     rows = overview.rows(Choice(), now)
     table = overview.page(Choice(), now, 0, 1)
     table["rows"] = fit((overview.row(row, table["measures"], now) for row in rows), budget * _ROWS_SHARE)
+    streams = by_stream(rows)
+    of_streams = (overview.plots({place: of}, None, now)[0] for place, of in streams.items())
+    table["plots"] = fit(of_streams, budget * _PLOTS_SHARE)
     table["less_is_better"] = list(LESS_IS_BETTER)
     # Other ways to sort need what isn't there any more.
     known = {"newest alarm", "fewest outcomes", "name", *table["measures"]}
@@ -155,6 +166,8 @@ def _data(history: History, title: str, findings: list[str], budget: int) -> byt
         left_out = f"the report has room for pages of the {shown:,} worst of {len(rows):,} models"
         if len(table["rows"]) < len(rows):
             left_out += f", and for lines of the {len(table['rows']):,} worst"
+        if len(table["plots"]) < len(streams):
+            left_out += f"; for plots of the {len(table['plots']):,} worst of {len(streams):,} streams"
     board = {
         "title": title, "now": now, "live": False, "catching_up": False, "read": history.messages,
         "to_read": 0, "since": None, "unreadable": history.unreadable, "messages": history.messages,
@@ -200,8 +213,13 @@ def _models(history: History, rows: list[Row], budget: int) -> list[dict[str, An
     def made(detail: Detail, key: ModelKey, estimator: str | None = None, segment: str | None = None) -> Any:
         courses = ThinCourses(history, detail.points, detail.measures)
         told = model_page(history, key, estimator, segment, courses)
-        for name in ("alarms", "marks"):
-            told[name] = told[name][: detail.alarms] if name == "alarms" else told[name][-detail.alarms :]
+        told["alarms"] = told["alarms"][: detail.alarms]
+        for name in ("marks", "bands"):
+            told[name] = told[name][-detail.alarms :]
+        room = detail.alarms  # of all incidents, the newest first
+        for incident in told["incidents"]:
+            incident["alarms"] = incident["alarms"][:room]
+            room -= len(incident["alarms"])
         return told
 
     detail = next((one for one in _DETAILS if _size(one, keys, made) <= budget), _DETAILS[-1])

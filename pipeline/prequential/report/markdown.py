@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from prequential.dashboard.history import History
 from prequential.dashboard.overview import Overview
+from prequential.dashboard.story import missed
 from prequential.report.challengers import Challenge
 from prequential.report.conditions import Condition
 from prequential.topics.reasons import printable
@@ -94,11 +95,11 @@ def _table(history: History) -> Iterator[str]:
         values = row.reading.measures
         model = code(row.model.key.model) + (" (baseline)" if is_baseline(row.model.key.model) else "")
         stage = stage_in_words(row.sequence.stage, row.reading.same)
-        missed = {one.measure for one in overview.missed(row)}
+        below = {one.measure for one in missed(history, row)}
         yield from _row([
             code(row.model.key.stream), model, code(stage), code(row.sequence.estimator),
             f"{row.reading.outcomes:,}",
-            *(number(values[name]) + " ▼" * (name in missed) if name in values else "–" for name in names),
+            *(number(values[name]) + " ▼" * (name in below) if name in values else "–" for name in names),
         ])  # fmt: skip
     if len(rows) > _MODELS:
         yield ""

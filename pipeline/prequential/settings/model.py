@@ -37,7 +37,8 @@ MAX_CLASSES = 0xFFFF
 BASELINES = ("persistent", "majority", "random")
 
 DETAILS = (
-    "per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline", "scores",
+    "confusion", "per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline",
+    "scores",
 )  # fmt: skip
 
 #: Which models are compared, and losses: those of classes, and those of numbers.

@@ -52,6 +52,11 @@ class Reading(msgspec.Struct, gc=False):
     started_empty: bool = False
     #: By measure, where the configuration asks for them.
     intervals: dict[str, tuple[float, float]] = {}
+    #: By label and prediction, and by class; where the configuration asks for them.
+    confusion: dict[str, dict[str, float]] = {}
+    per_class: dict[str, dict[str, float]] = {}
+    #: Histogram of the positive class's scores, likewise.
+    scores: dict[str, Any] = {}
     #: No record had a time: `ts` is none.
     untimed: bool = False
     #: Stages that are the same up to now, and have no messages.

@@ -235,6 +235,11 @@ def leader(pair: Pair) -> str:
     return _leader_by(pair.difference)
 
 
+def leader_name(pair: Pair) -> str | None:
+    """The model that is better over the whole run by the verdict; None while that is undecided."""
+    return {A_LEADS: pair.model, B_LEADS: pair.against}.get(pair.verdict)
+
+
 def contradicted(pair: Pair) -> bool:
     """Whether the model that is better over the whole run isn't so now, by verdict or the latest outcomes."""
     if pair.verdict == "undecided":

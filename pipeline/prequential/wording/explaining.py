@@ -52,6 +52,10 @@ class Known:
         except (msgspec.MsgspecError, ValueError, TypeError):
             self.unreadable += 1
             return
+        self.put(message)
+
+    def put(self, message: object) -> None:
+        """Take a message in that is decoded; what explains nothing is left out."""
         if isinstance(message, Incident):
             self.incidents.setdefault(message.id, []).append(message)
         elif isinstance(message, Alarm):

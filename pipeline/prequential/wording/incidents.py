@@ -28,13 +28,19 @@ def cause_in_words(cause: dict[str, Any]) -> str:
     >>> cause_in_words({"cause": "not_clear", "share": 0.0})
     'not clear'
     """
+    share = "" if cause["cause"] == "not_clear" else f" ({100 * cause['share']:.0f} %)"
+    return f"{cause_name(cause)}{share}"
+
+
+def cause_name(cause: dict[str, Any]) -> str:
+    """What a cause of an incident's message is about, as text.
+
+    >>> cause_name({"cause": "segment", "share": 0.93, "segment": "region=eu"})
+    'segment region=eu'
+    """
     name = str(cause["cause"])
-    word = WORDS.get(name, printable(name))
-    if name == "not_clear":
-        return word
     which = cause.get(_NAMED.get(name, ""))
-    named = "" if which is None else f" {printable(str(which))}"
-    return f"{word}{named} ({100 * cause['share']:.0f} %)"
+    return f"{WORDS.get(name, printable(name))}{'' if which is None else f' {printable(str(which))}'}"
 
 
 def levels_in_words(message: Incident) -> str:

@@ -77,9 +77,11 @@ class Metrics(msgspec.Struct, gc=False):
         interval and the record of former ones (`docs/semantics.md`, "Expected values").
     coverage
         What became of the model's predictions, and when; in messages that time made due.
+    confusion
+        Detail: by label, then by prediction, the outcomes (faded, their sum of weights) in the memory
+        (`docs/measures.md`, "Details", has this and those below).
     per_class
-        Detail: precision, recall, F1 and number of labels by class (`docs/measures.md`, "Details", has this
-        and those below).
+        Detail: precision, recall, F1 and number of labels by class.
     normalised
         Detail: by measure, the share of all matrices of the same class ratio that are no better.
     class_ratio
@@ -125,6 +127,7 @@ class Metrics(msgspec.Struct, gc=False):
     period: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     expected: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     coverage: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    confusion: dict[str, dict[str, float]] | msgspec.UnsetType = msgspec.UNSET
     per_class: dict[str, dict[str, float]] | msgspec.UnsetType = msgspec.UNSET
     normalised: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
     class_ratio: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET

@@ -75,6 +75,8 @@ def details_of(
         return {}
     one = None if positive == NO_POSITIVE else binary(totals.n, matrix, positive)
     details: dict[str, Any] = {}
+    if "confusion" in names:
+        details["confusion"] = confusion(cells, capacity, class_names)
     if "per_class" in names:
         details["per_class"] = _by_class(totals, matrix, class_names)
     if "normalised" in names and one is not None and whole:
@@ -93,6 +95,34 @@ def details_of(
             size = effective(float(np.sum(pairs[WRONG])), True)
             details["dependence"] = _error_dependence(correlations[WRONG], size)
     return details
+
+
+def confusion(cells: Floats, capacity: int, names: list[str]) -> dict[str, dict[str, float]]:
+    """Outcomes by label, then by prediction; what no outcome has isn't there.
+
+    Parameters
+    ----------
+    cells, capacity
+        Joint counts or weights, (4·k²,), with room for k = `capacity` classes.
+    names
+        By code.
+
+    Returns
+    -------
+    dict
+        The sum of each cell's four parts, in the order in which `sum_up` adds them.
+    """
+    matrix: dict[str, dict[str, float]] = {}
+    for y, label in enumerate(names[:capacity]):
+        row = {}
+        for h, prediction in enumerate(names[:capacity]):
+            none, only_majority, only_persistent, both = cells[(y * capacity + h) * 4 :][:4].tolist()
+            cell = (none + only_majority) + (only_persistent + both)
+            if cell > 0:
+                row[prediction] = cell
+        if row:
+            matrix[label] = row
+    return matrix
 
 
 def _by_class(totals: Totals, matrix: Classes, names: list[str]) -> dict[str, dict[str, float]]:

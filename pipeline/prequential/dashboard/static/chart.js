@@ -7,13 +7,16 @@ const HEIGHT = 210;
 
 // Lines are told apart without colour: dashes, and the names at their ends.
 const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3], [4, 2, 1, 2], [1, 5]];
-const GLYPHS = { alarm: "▲", incident: "◆", version: "●", verdict: "■" };
+export const GLYPHS = { alarm: "▲", incident: "◆", version: "●", verdict: "■" };
 
 // Points of a line up to which each is marked.
 const MARKED = 60;
 
+// A line of fewer points is its points: nobody knows what was between them.
+export const FEW = 8;
+
 // Points of a line from which on the first of them don't matter for its heights.
-const SETTLING = 24;
+export const SETTLING = 24;
 
 // Rows of the table beneath a chart.
 const LISTED = 100;
@@ -33,7 +36,8 @@ export function dashOf(place) {
   return DASHES[place % DASHES.length];
 }
 
-// A chart below a heading. `update` takes {axis, range, lines, references, marks}; `zoom` is told what was dragged over.
+// A chart below a heading. `update` takes {axis, range, lines, references, marks, bands}; `zoom` is told what was
+// dragged over.
 export function createChart(parent, title, zoom) {
   const holder = h("div", { class: "plot", tabindex: "0", role: "img", "aria-label": title });
   const legend = h("div", { class: "legend" });
@@ -50,7 +54,7 @@ export function createChart(parent, title, zoom) {
     if (!state || width < 50) return;
     const data = aligned(state);
     // What a plot is made of; other data alone need no other plot.
-    const shape = JSON.stringify([state.axis, state.lines.map((line) => [line.name, Boolean(line.low)]), dark(), figure.dataset.redraw]);
+    const shape = JSON.stringify([state.axis, state.lines.map((line) => [line.name, Boolean(line.low), isFew(line)]), narrow(width), bandsWithin(state).length > 0, dark(), figure.dataset.redraw]);
     if (!plot || shape !== made) {
       if (plot) plot.destroy();
       holder.replaceChildren();
@@ -64,6 +68,7 @@ export function createChart(parent, title, zoom) {
     const drawn = state.lines.map((line) => line.y.filter((value) => value !== null && value !== undefined).length);
     figure.dataset.points = drawn.reduce((sum, one) => sum + one, 0);
     figure.dataset.marks = marksWithin(state).length;
+    figure.dataset.bands = bandsWithin(state).length;
     holder.setAttribute("aria-label", `${title}: ${state.lines.map((line) => `${line.name} ${number(last(line.y))}`).join(", ")}`);
     legend.replaceChildren(...state.lines.map((line, place) => sample(state, line, place)), ...notes(state));
     fillTable(values, state);
@@ -94,8 +99,18 @@ export function createChart(parent, title, zoom) {
   };
 }
 
+// Points of its own are all that such a line has.
+function isFew(line) {
+  return line.y.filter((value) => value !== null && value !== undefined).length < FEW;
+}
+
+// On a phone names stand below the chart alone.
+function narrow(width) {
+  return width < 420;
+}
+
 function dark() {
-  return globalThis.matchMedia("(prefers-color-scheme: dark)").matches;
+  return !document.documentElement.hasAttribute("data-print") && globalThis.matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
 function colour(name) {
@@ -148,6 +163,15 @@ function marksWithin(state) {
   return state.marks.filter((mark) => at(state, mark) >= low && at(state, mark) <= high);
 }
 
+// Incidents: one that is open goes on to the end.
+function bandsWithin(state) {
+  const [low, high] = state.range;
+  return (state.bands ?? []).map((band) => {
+    const [from, to] = band[state.axis] ?? [Infinity, null];
+    return { ...band, from, to: to === null ? high : Math.max(from, to) };
+  }).filter((band) => band.from <= high && band.to >= low);
+}
+
 function at(state, mark) {
   return state.axis === "t" ? mark.t : mark.outcome;
 }
@@ -160,21 +184,22 @@ function options(first, width, now, readout, zoom) {
   const series = [{}];
   const bands = [];
   first.lines.forEach((line, place) => {
-    const few = line.y.length <= MARKED;
+    const marked = line.y.length <= MARKED;
+    const few = isFew(line);
     series.push({
       label: line.name, stroke: lineColour(line, place), width: line.quiet ? 1.2 : 2, dash: dashOf(place),
-      points: { show: few && !line.quiet, size: 5 },
+      points: { show: few || (marked && !line.quiet), size: few ? 8 : 5 }, ...(few ? { paths: () => null } : {}),
     });
     if (line.low) {
       series.push({ stroke: "transparent", width: 0, points: { show: false } }, { stroke: "transparent", width: 0, points: { show: false } });
-      bands.push({ series: [series.length - 1, series.length - 2], fill: `${lineColour(line, place)}30` });
+      if (!few) bands.push({ series: [series.length - 1, series.length - 2], fill: `${lineColour(line, place)}30` });
     }
   });
   const told = first.format ?? tick;
   return {
     width,
     height: HEIGHT,
-    padding: [18, 92, 0, 0],
+    padding: [bandsWithin(first).length ? 32 : 18, narrow(width) ? 12 : 92, 0, 0],
     legend: { show: false },
     tzDate: (seconds) => globalThis.uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     scales: {
@@ -189,6 +214,7 @@ function options(first, width, now, readout, zoom) {
     bands,
     cursor: { sync: { key: `prequential ${first.axis}`, setSeries: false, scales: ["x", null] }, drag: { x: true, y: false, setScale: false }, bind: { dblclick: () => () => zoom(null) }, points: { size: 7 } },
     hooks: {
+      drawAxes: [(plot) => shade(plot, now())],
       draw: [(plot) => decorate(plot, now())],
       setCursor: [(plot) => tell(plot, now(), readout)],
       setSelect: [(plot) => {
@@ -202,7 +228,7 @@ function options(first, width, now, readout, zoom) {
   };
 }
 
-function tick(value) {
+export function tick(value) {
   return Math.abs(value) >= 1e4 ? number(value) : String(Number(value.toPrecision(4)));
 }
 
@@ -256,12 +282,57 @@ function decorate(plot, state) {
   for (const mark of marksWithin(state)) {
     const x = plot.valToPos(scaled(state, at(state, mark)), "x", true);
     ctx.strokeStyle = ctx.fillStyle = colour(`--${mark.kind}`);
-    ctx.setLineDash(mark.kind === "version" ? [4 * ratio, 4 * ratio] : mark.kind === "alarm" ? [2 * ratio, 2 * ratio] : []);
-    line(ctx, x, top, x, top + height);
+    ctx.setLineDash(mark.kind === "version" ? [4 * ratio, 4 * ratio] : []);
+    // An alarm that belongs to no incident is a small mark.
+    if (mark.kind !== "alarm") line(ctx, x, top, x, top + height);
     ctx.fillText(GLYPHS[mark.kind], x, top - 3 * ratio);
   }
-  endNames(plot, state, ctx, ratio);
+  whiskers(plot, state, ctx, ratio);
+  if (!narrow(plot.width)) endNames(plot, state, ctx, ratio);
   ctx.restore();
+}
+
+// Incidents behind the curves, with their names where there is room, or else their numbers.
+function shade(plot, state) {
+  const { ctx } = plot;
+  const ratio = globalThis.devicePixelRatio || 1;
+  const { left, top, width, height } = plot.bbox;
+  const place = (value) => Math.max(left, Math.min(left + width, plot.valToPos(scaled(state, value), "x", true)));
+  ctx.save();
+  ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+  ctx.textAlign = "left";
+  const found = bandsWithin(state).sort((a, b) => a.from - b.from);
+  let free = 0;
+  found.forEach((band, i) => {
+    const from = place(band.from);
+    const wide = Math.max(2 * ratio, place(band.to) - from);
+    ctx.fillStyle = colour(band.better ? "--verdict" : "--incident");
+    ctx.globalAlpha = 0.14;
+    ctx.fillRect(from, top, wide, height);
+    ctx.globalAlpha = 1;
+    const room = (i + 1 < found.length ? Math.max(place(found[i + 1].from), from + wide) : left + width + (narrow(plot.width) ? 0 : 84 * ratio)) - from - 6 * ratio;
+    const text = [`◆ ${band.number} ${shown(band.name)}`, `◆ ${band.number}`, "◆"].find((one) => ctx.measureText(one).width <= room);
+    if (text && from >= free) {
+      ctx.fillText(text, from, top - 17 * ratio);
+      free = from + ctx.measureText(text).width + 8 * ratio;
+    }
+  });
+  ctx.restore();
+}
+
+// Intervals of few points are those of the points: nothing is known between them.
+function whiskers(plot, state, ctx, ratio) {
+  ctx.setLineDash([]);
+  ctx.lineWidth = 1.5 * ratio;
+  state.lines.forEach((one, place) => {
+    if (!one.low || !isFew(one)) return;
+    ctx.strokeStyle = lineColour(one, place);
+    one.x.forEach((x, i) => {
+      if (one.low[i] === null || one.low[i] === undefined) return;
+      const at_ = plot.valToPos(scaled(state, x), "x", true);
+      line(ctx, at_, plot.valToPos(one.low[i], "y", true), at_, plot.valToPos(one.high[i], "y", true));
+    });
+  });
 }
 
 function line(ctx, x, y, toX, toY) {
@@ -304,8 +375,9 @@ function tell(plot, state, readout) {
     return value === undefined ? null : `${one.name} ${format(state)(value)}`;
   });
   const near = marksWithin(state).filter((mark) => Math.abs(plot.valToPos(scaled(state, at(state, mark)), "x") - plot.cursor.left) < 6);
+  const inside = bandsWithin(state).filter((band) => scaled(state, band.from) <= x && scaled(state, band.to) >= x);
   const where = state.axis === "t" ? clock(x * 1000) : `${whatOf(state)} ${count(x)}`;
-  readout.textContent = shown([where, ...parts.filter((part) => part), ...near.slice(0, 5).map((mark) => `${GLYPHS[mark.kind]} ${mark.text}`)].join(" · "));
+  readout.textContent = shown([where, ...parts.filter((part) => part), ...near.slice(0, 5).map((mark) => `${GLYPHS[mark.kind]} ${mark.text}`), ...inside.slice(0, 3).map((band) => `${GLYPHS.incident} ${band.number} ${band.name}`)].join(" · "));
 }
 
 function format(state) {
@@ -319,13 +391,13 @@ function sample(state, one, column) {
   const low = one.low?.[place] ?? null;
   const within = low === null ? "" : ` (${number(low)} to ${number(one.high[place])})`;
   return h("span", { class: "sample" },
-    svg("svg", { width: 34, height: 8, "aria-hidden": "true" },
-      svg("line", { x1: 1, y1: 4, x2: 33, y2: 4, class: one.quiet ? "line-quiet" : `line-${(column % 6) + 1}`, "stroke-dasharray": dashOf(column).join(" ") || null })),
+    svg("svg", { width: 34, height: 8, "aria-hidden": "true", class: one.quiet ? "line-quiet" : `line-${(column % 6) + 1}` },
+      isFew(one) ? svg("circle", { cx: 17, cy: 4, r: 3.5 }) : svg("line", { x1: 1, y1: 4, x2: 33, y2: 4, "stroke-dasharray": dashOf(column).join(" ") || null })),
     ` ${one.name} `, h("b", {}, end === null ? "–" : format(state)(end)), within);
 }
 
 function notes(state) {
-  const kinds = new Set(marksWithin(state).map((mark) => mark.kind));
+  const kinds = new Set([...marksWithin(state).map((mark) => mark.kind), ...(bandsWithin(state).length ? ["incident"] : [])]);
   return Object.keys(GLYPHS).filter((kind) => kinds.has(kind))
     .map((kind) => h("span", { class: `sample mark-${kind}` }, `${GLYPHS[kind]} ${kind}`));
 }
@@ -344,20 +416,4 @@ function fillTable(details, state) {
   details.append(h("table", {},
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, state.axis === "t" ? "time" : whatOf(state)), state.lines.map((one) => h("th", { scope: "col", class: "number" }, one.name)))),
     h("tbody", {}, newest.map(([x, values]) => h("tr", {}, h("th", { scope: "row" }, state.axis === "t" ? clock(x) : count(x)), values.map((value) => h("td", { class: "number" }, number(value))))))));
-}
-
-// A small course without axes, for a row of a table.
-export function spark(values) {
-  const known = values.filter((value) => value !== null);
-  if (known.length < 2) return null;
-  const low = Math.min(...known);
-  const high = Math.max(...known);
-  const width = 110;
-  const height = 22;
-  const x = (i) => 2 + (i * (width - 4)) / (values.length - 1);
-  const y = (value) => height - 3 - ((value - low) * (height - 6)) / (high - low || 1);
-  const points = values.map((value, i) => (value === null ? null : `${x(i).toFixed(1)},${y(value).toFixed(1)}`)).filter((one) => one);
-  return svg("svg", { width, height, class: "spark", role: "img", "aria-label": `from ${number(known[0])} to ${number(known[known.length - 1])}, least ${number(low)}, most ${number(high)}` },
-    svg("polyline", { points: points.join(" ") }),
-    svg("circle", { cx: x(values.length - 1), cy: y(known[known.length - 1]), r: 2.2 }));
 }

@@ -73,7 +73,7 @@ export function table(heads, rows, attributes) {
       h("thead", {}, h("tr", {}, heads.map((head, i) =>
         h("th", { scope: "col", class: numeric[i] ? "number" : null }, head.replace(/^#/, ""))))),
       h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, i) =>
-        i === 0 ? h("th", { scope: "row" }, cell) : h("td", { class: numeric[i] ? "number" : null }, cell)))))));
+        i === 0 ? h("th", { scope: "row" }, cell) : h("td", { class: numeric[i] ? "number" : null, "data-head": heads[i].replace(/^#/, "") }, cell)))))));
 }
 
 export function section(title, ...children) {

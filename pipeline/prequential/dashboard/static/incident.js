@@ -39,7 +39,7 @@ export function incidentPage(root, params, context) {
     });
     const marks = data.marks.filter((mark) => (mark.segment ?? null) === null);
     chart.update({
-      axis, range: zoomed ?? rangeOf([course], marks, axis, null), marks, references: [],
+      axis, range: zoomed ?? rangeOf([course], marks, axis, null), marks, bands: data.bands, references: [],
       lines: [{ name: data.measure, x: course[axis], y: course.values[data.measure] }],
     });
   };
@@ -131,7 +131,7 @@ function told(value) {
 function baselines(data) {
   const rows = Object.entries(data.baselines).map(([name, one]) => [words(name), told(one?.before ?? "–"), told(one?.after ?? "–")]);
   return section("4. What the baselines did", rows.length
-    ? table(["baseline", "#loss before", "#loss since then"], rows, { "aria-label": "baselines" })
+    ? table(["baseline", "#loss before", "#loss since then"], rows, { "aria-label": "baselines", class: "cards" })
     : h("p", {}, "Nothing is known of them."));
 }
 
@@ -142,7 +142,7 @@ function noise(data) {
     h("p", {}, alarms
       ? `${counted(alarms, "alarm")} of this model in the ${counted(outcomes, "outcome")} before it; one in ${count(outcomes / alarms)}.`
       : `No alarm of this model in the ${counted(outcomes, "outcome")} before it: its detectors are quiet.`),
-    data.noise.length ? table(["detector", "signal", "stage", "#alarms before"], data.noise.map((one) => [one.detector, one.signal, one.stage, count(one.count)]), { "aria-label": "alarms before" }) : null,
+    data.noise.length ? table(["detector", "signal", "stage", "#alarms before"], data.noise.map((one) => [one.detector, one.signal, one.stage, count(one.count)]), { "aria-label": "alarms before", class: "cards" }) : null,
     h("p", {}, earlier ? `${counted(earlier, "incident")} of this model before:` : "No incident of this model before."),
     earlier ? h("ul", { class: "plain" }, data.incidents_before.slice(0, 10).map((one) => h("li", {}, incidentLine(one, data.board.now)))) : null,
     data.alarms.length

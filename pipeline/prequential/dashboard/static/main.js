@@ -121,7 +121,14 @@ function warnings(status) {
 
 window.addEventListener("hashchange", () => {
   first = false;
-  show();
+  // Paper is light, and charts are as wide as a column there.
+const printing = (begins) => {
+  document.documentElement.toggleAttribute("data-print", begins);
+  page?.redraw?.();
+};
+window.addEventListener("beforeprint", () => printing(true));
+window.addEventListener("afterprint", () => printing(false));
+show();
 });
 setInterval(refreshStatus, 1000);
 // Colours are drawn, so they are drawn again where they change.

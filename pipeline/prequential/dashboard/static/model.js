@@ -3,7 +3,12 @@
 import { h, link, replace, section, select, table } from "./dom.js";
 import { clock, count, counted, duration, inRows, interval, number, percent } from "./format.js";
 import { createChart } from "./chart.js";
+import { mistakes } from "./mistakes.js";
 import { incidentLine } from "./overview.js";
+import { probabilities } from "./probabilities.js";
+
+// Incidents that are listed; the others are behind a line.
+const LISTED = 5;
 
 // Measures that are drawn unless others are chosen.
 const FIRST = 4;
@@ -14,16 +19,25 @@ export function modelPage(root, params, context) {
   const head = h("div");
   const controls = h("div", { class: "controls" });
   const charts = h("div", { class: "charts" });
+  const wrong = h("div");
+  const probable = h("div");
+  const scores = { memory: null, costs: null };
+  const labels = h("div");
+  const labelCharts = h("div", { class: "charts" });
   const below = h("div");
   const note = h("p");
-  const before = h("div");
-  root.append(head, controls, note, before, charts, below);
-  const view = { note, axis: null, zoom: null, span: null, chosen: null, charts: new Map(), data: null };
-  const redraw = () => view.data && draw(view, charts, redraw);
+  root.append(head, controls, note, charts, wrong, probable, labels, labelCharts, below);
+  const view = { note, axis: null, zoom: null, span: null, chosen: null, memory: null, charts: new Map(), data: null };
+  const redraw = () => view.data && draw(view, { charts, labelCharts }, redraw);
+  const fillMistakes = () => replace(wrong, mistakes(view.data, view.memory, (memory) => {
+    view.memory = memory;
+    fillMistakes();
+  }));
   const again = () => {
     fillControls(controls, view, params, context, again);
     redraw();
   };
+  const fillProbabilities = () => replace(probable, probabilities(view.data, scores, fillProbabilities));
   let made = "";
   return {
     title: `${params.stream} / ${params.model}`,
@@ -36,15 +50,17 @@ export function modelPage(root, params, context) {
       view.data = data;
       view.axis ??= !data.untimed && timeMoves(data) ? "t" : "outcomes";
       view.chosen ??= data.measures.filter((name) => !data.not_quality.includes(name)).slice(0, FIRST);
-      replace(head, heading(data));
+      replace(head, heading(data), beforeLabels(data), incidents(data));
       const shape = JSON.stringify([data.estimators, data.segments, data.measures, data.estimator]);
       if (shape !== made) {
         made = shape;
         fillControls(controls, view, params, context, again);
       }
       redraw();
-      replace(before, beforeLabels(data));
-      replace(below, pairs(data), now(data), segments(data), coverage(data), alarms(data), counts(data));
+      fillMistakes();
+      fillProbabilities();
+      replace(labels, coverage(data));
+      replace(below, pairs(data), now(data), segments(data), alarms(data), counts(data));
     },
     close() {
       for (const chart of view.charts.values()) chart.close();
@@ -57,15 +73,26 @@ function timeMoves(data) {
 }
 
 function heading(data) {
-  const { now } = data.board;
   const version = data.version === null ? null : `version ${data.version}${data.version_since ? ` since outcome ${count(data.version_since)}` : ""}`;
   const said = [data.ts === null || data.untimed ? null : `newest label of ${clock(data.ts)}`, version, data.split ? `partition ${data.partition}: the stream lies in several` : null];
   return [
     h("h1", { tabindex: "-1" }, `${data.stream} / ${data.model}`),
     h("p", { class: "quiet" }, said.filter((one) => one).join(" · ")),
     data.silent ? h("p", { class: "problem" }, `No new outcomes since ${clock(data.silent.since)}; ${data.silent.why}`) : null,
-    data.incidents.length ? h("ul", { class: "plain" }, data.incidents.slice(0, 10).map((one) => h("li", {}, incidentLine(one, now)))) : null,
+    h("p", { class: "story" }, data.story),
   ];
+}
+
+// Incidents by number, as in the charts, each with its alarms.
+function incidents(data) {
+  const { now } = data.board;
+  const list = (found) => h("ul", { class: "plain" }, found.map((one) => h("li", {},
+    h("b", {}, `${one.number} `), incidentLine(one, now, true),
+    one.alarms.length ? h("details", { "data-key": `alarms ${one.id}` }, h("summary", {}, counted(one.alarm_count, "alarm")), alarmTable(one.alarms)) : null)));
+  const rest = data.incidents.slice(LISTED);
+  if (!data.incidents.length) return null;
+  return section("Incidents", list(data.incidents.slice(0, LISTED)),
+    rest.length ? h("details", { "data-key": "earlier incidents" }, h("summary", {}, `${counted(rest.length, "earlier incident")}`), list(rest)) : null);
 }
 
 function fillControls(controls, view, params, context, again) {
@@ -113,7 +140,7 @@ export function rangeOf(courses, marks, axis, span) {
   return [low, high];
 }
 
-function draw(view, holder, redraw) {
+function draw(view, holders, redraw) {
   const { data, axis } = view;
   const nothing = `Estimator ${data.estimator} has no messages${data.segment ? ` in the segment ${data.segment}` : ""}.`;
   const absent = data.absent_estimator && `Estimator ${data.absent_estimator} has no messages, or has ended: this is ${data.estimator}.`;
@@ -134,14 +161,14 @@ function draw(view, holder, redraw) {
       view.charts.delete(name);
     }
   }
-  const update = (title, state) => {
+  const update = (title, state, holder = holders.charts) => {
     // What was dragged over on another axis is no range of this one.
     if (!view.charts.has(title)) view.charts.set(title, createChart(holder, title, (ends) => (state.axis ?? view.axis) === view.axis && zoom(ends)));
-    view.charts.get(title).update({ axis, range, marks, ...state });
+    view.charts.get(title).update({ axis, range, marks, bands: data.bands, ...state });
   };
   for (const { title, ...state } of periods) update(title, state);
   for (const name of wanted) update(name, { lines: measureLines(data, courses, axis, name), references: references(data, name) });
-  for (const { title, lines, format } of extra) update(title, { lines, format, references: [] });
+  for (const { title, lines, format } of extra) update(title, { lines, format, references: [] }, holders.labelCharts);
 }
 
 // The first chosen measure by time of prediction: what is final, expected, and labelled so far.
@@ -158,7 +185,7 @@ function periodChart(view) {
     { name: "labelled so far", short: "so far", quiet: true, x: course.t, y: column("so_far") },
   ].filter((line) => line.name === "final" || line.y.some((value) => value !== null));
   const range = view.axis === axis && view.zoom ? view.zoom : rangeOf([course], [], "t", data.untimed ? null : view.span);
-  return [{ title: `${name} by time of prediction`, axis, range, lines, marks: [], references: references(data, name) }];
+  return [{ title: `${name} by time of prediction`, axis, range, lines, marks: [], bands: [], references: references(data, name) }];
 }
 
 function measureLines(data, courses, axis, name) {
@@ -243,7 +270,7 @@ function now(data) {
     ...names.map((name) => (one.intervals[name] ? h("span", { title: `95 % interval, for one look: ${interval(one.intervals[name])}` }, number(one.values[name])) : number(one.values[name])))]);
   const undefined_ = Object.entries(Object.values(data.undefined)[0] ?? {});
   return section("Stages and estimators, now",
-    table(["stage", "estimator", "#n", "#outcomes", ...names.map((name) => `#${name}`)], rows, { "aria-label": "stages and estimators" }),
+    table(["stage", "estimator", "#n", "#outcomes", ...names.map((name) => `#${name}`)], rows, { "aria-label": "stages and estimators", class: "cards" }),
     undefined_.length ? h("p", { class: "quiet" }, `Without a value: ${undefined_.map(([name, reason]) => `${name} (${reason})`).join(", ")}`) : null);
 }
 
@@ -253,7 +280,7 @@ function segments(data) {
   return section("Segments", table(["segment", "#n", "#outcomes", ...names.map((name) => `#${name}`)],
     data.segment_rows.map((row) => [
       data.segments.includes(row.segment) ? link("model", { stream: data.stream, model: data.model, partition: data.partition, segment: row.segment }, row.segment) : row.segment,
-      count(row.n), count(row.outcomes), ...names.map((name) => number(row.values[name]))]), { "aria-label": "segments" }));
+      count(row.n), count(row.outcomes), ...names.map((name) => number(row.values[name]))]), { "aria-label": "segments", class: "cards" }));
 }
 
 function coverage(data) {
@@ -267,22 +294,22 @@ function coverage(data) {
   const shares = Object.entries(said.labelled ?? {});
   const latency = ["label_latency_ms", "recent_label_latency_ms"].filter((name) => said[name] && Object.keys(said[name]).length);
   if (!lines.length && !shares.length && !latency.length) return null;
-  return section("Coverage: what became of its predictions",
+  return section("Labels: what became of its predictions",
     h("ul", {}, lines.map((text) => h("li", {}, text))),
-    shares.length ? table(["label came within", "#share of predictions"], shares.map(([within, share]) => [within, percent(share)]), { "aria-label": "label maturity" }) : null,
-    latency.length ? table(["label latency", "#p50", "#p90", "#p99"], latency.map((name) => [name === "label_latency_ms" ? "all labels" : "latest labels", ...["p50", "p90", "p99"].map((q) => (said[name][q] === undefined ? "–" : lengthOf(data)(said[name][q])))]), { "aria-label": "label latency" }) : null);
+    shares.length ? table(["label came within", "#share of predictions"], shares.map(([within, share]) => [within, percent(share)]), { "aria-label": "label maturity", class: "cards" }) : null,
+    latency.length ? table(["label latency", "#p50", "#p90", "#p99"], latency.map((name) => [name === "label_latency_ms" ? "all labels" : "latest labels", ...["p50", "p90", "p99"].map((q) => (said[name][q] === undefined ? "–" : lengthOf(data)(said[name][q])))]), { "aria-label": "label latency", class: "cards" }) : null);
 }
 
 function alarms(data) {
   if (!data.alarms.length) return null;
-  return section("Alarms", alarmTable(data.alarms));
+  return section(data.incidents.length ? "Alarms without an incident" : "Alarms", alarmTable(data.alarms));
 }
 
 export function alarmTable(list) {
   const timed = list.some((alarm) => alarm.ts !== null);
   return table([...(timed ? ["time"] : []), "stage", "segment", "detector", "signal", "#outcome", "instance", "#statistic", "#threshold"],
     list.map((alarm) => [...(timed ? [alarm.ts === null ? "–" : clock(alarm.ts)] : []), alarm.stage, alarm.segment ?? "", alarm.detector, alarm.signal, count(alarm.outcome), h("code", {}, alarm.instance_id), number(alarm.statistic), number(alarm.threshold)]),
-    { "aria-label": "alarms" });
+    { "aria-label": "alarms", class: "cards" });
 }
 
 function counts(data) {

@@ -1,7 +1,7 @@
 // Two models: the difference of their losses over time, with the verdict about the whole run and what the latest outcomes say.
 
-import { h, link, replace, section } from "./dom.js";
-import { clock, count, interval, number } from "./format.js";
+import { h, link, replace, section, table } from "./dom.js";
+import { clock, count, duration, inRows, interval, number, percent } from "./format.js";
 import { createChart } from "./chart.js";
 import { pairList, rangeOf } from "./model.js";
 
@@ -10,8 +10,9 @@ const WHOLE = "all";
 export function pairPage(root, params, context) {
   const head = h("div");
   const charts = h("div", { class: "charts wide" });
+  const decision = h("div");
   const below = h("div");
-  root.append(head, charts, below);
+  root.append(head, decision, charts, below);
   let chart = null;
   let data = null;
   let zoomed = null;
@@ -31,7 +32,7 @@ export function pairPage(root, params, context) {
       draw();
     });
     chart.update({
-      axis, range: zoomed ?? rangeOf(courses.map(([, course]) => course), marks, axis, null), lines, marks,
+      axis, range: zoomed ?? rangeOf(courses.map(([, course]) => course), marks, axis, null), lines, marks, bands: data.bands,
       references: [{ y: 0, text: `above 0: ${data.against} is better` }],
     });
   };
@@ -46,7 +47,8 @@ export function pairPage(root, params, context) {
       data = next;
       replace(head, heading(data));
       draw();
-      replace(below, others(data));
+      replace(decision, data.promotions.map(promotion));
+      replace(below, standings("By segment", "segment", data.segments), standings("By other losses", "loss", data.losses), sides(data), labels(data), expected(data), others(data));
     },
     close() {
       chart?.close();
@@ -69,10 +71,15 @@ function heading(data) {
   const whole = h("p", { class: "verdict" }, h("b", {}, `${better ? "■" : "?"} ${of}`), data.since ? `, since outcome ${count(data.since)} of ${count(data.outcomes)}` : `, after ${count(data.outcomes)} outcomes of both`);
   return [
     h("h1", { tabindex: "-1" }, `${data.model} and ${data.against} on ${data.stream}`),
-    data.contradicted ? [latest(data), whole] : [whole, latest(data)],
-    h("p", {}, data.sentence),
+    data.contradicted ? [recent(data), latest(data), whole] : [whole, recent(data), latest(data)],
     h("p", { class: "quiet" }, "Models ", model(data.model), " and ", model(data.against), ` · stage ${[data.stage, ...data.same].join(" = ")}${data.segment ? ` · segment ${data.segment}` : ""} · loss ${data.loss} · difference ${number(data.difference)}, interval ${interval(data.interval)}, ${Number((100 * (1 - data.level)).toPrecision(3))} % for all pairs of the stream and any number of looks, as long as outcomes depend on each other over less than a sixth of the run${data.untimed ? "" : ` · newest label of ${clock(data.ts)}`}`),
   ];
+}
+
+// Who is better now, by the verdict that forgets what was before the latest change.
+function recent(data) {
+  if (!data.recent) return null;
+  return h("p", { class: "verdict" }, h("b", {}, `■ Now: ${data.recent.verdict === "a_better" ? data.model : data.against} is better`), `, since about outcome ${count(data.recent.since)}`);
 }
 
 // Who is better in the latest outcomes, and by how much.
@@ -84,8 +91,56 @@ function latest(data) {
   return h("p", { class: data.contradicted ? "verdict mark-missed" : null }, h("b", {}, `${data.contradicted ? "⇄ " : ""}${where} ${who}`), data.contradicted ? ": the other one than over the whole run" : null);
 }
 
+// What `report --promote` answers, in its words.
+function promotion(one) {
+  const list = (found) => h("ul", {}, found.map((answer) => h("li", {}, answer.sentence)));
+  const against = one.answers.filter((answer) => answer.failed);
+  const rest = one.answers.filter((answer) => !answer.failed);
+  return section(`May ${one.model} replace ${one.champion}?`,
+    h("p", { class: "verdict" }, h("b", { class: one.allowed ? "mark-better" : "mark-missed" }, one.allowed ? "■ Yes" : "✗ No"), one.allowed ? null : ", because:"),
+    against.length ? list(against) : null,
+    rest.length ? [against.length ? h("p", { class: "quiet" }, "Also known:") : null, list(rest)] : null,
+    h("p", { class: "quiet" }, "A deployment's gate asks the same: ", h("code", {}, `prequential report --promote ${one.model} --champion ${one.champion}`)));
+}
+
+function standings(title, field, rows) {
+  if (!rows.length) return null;
+  return section(title, table([field, "better now", "better over the whole run", "#difference", "#interval", "#outcomes of both"],
+    rows.map((row) => [
+      link("pair", { stream: row.stream, model: row.model, against: row.against, partition: row.partition, stage: row.stage, loss: row.loss, segment: row.segment }, row[field]),
+      row.now ?? "nobody", row.whole ?? "undecided", number(row.difference), interval(row.interval), count(row.outcomes)]),
+    { "aria-label": title, class: "cards" }));
+}
+
+// Measures of both, those of probabilities by themselves.
+function sides(data) {
+  const columns = data.models.flatMap((one) => [[one, one.latest], [one, one.whole]].filter(([, side]) => side));
+  const heads = columns.map(([one, side]) => `#${one.model}, ${side.estimator}`);
+  const rows = (names) => names.map((name) => [name, ...columns.map(([, side]) => number(side.values[name]))]);
+  const known = [...new Set(columns.flatMap(([, side]) => Object.keys(side.values)))];
+  const of = (title, names) => (names.length ? section(title, table(["measure", ...heads], rows(names), { "aria-label": title, class: "cards" })) : null);
+  return [of("Measures of both", known.filter((name) => !data.calibration.includes(name))), of("Are their probabilities right", known.filter((name) => data.calibration.includes(name)))];
+}
+
+// What became of their predictions, and what isn't known yet.
+function labels(data) {
+  const length = data.untimed ? inRows : duration;
+  const known = data.models.filter((one) => Object.keys(one.coverage).length || one.silent);
+  if (!known.length) return null;
+  const of = (one) => {
+    const { coverage } = one;
+    return [one.model, count(coverage.waiting), coverage.waiting ? length(coverage.oldest_waiting_ms ?? 0) : "–", percent(coverage.labelled?.horizon),
+      coverage.label_latency_ms?.p50 === undefined ? "–" : length(coverage.label_latency_ms.p50), ...(data.models.some((other) => other.silent) ? [one.silent ? `no new outcomes since ${clock(one.silent.since)}; ${one.silent.why}` : ""] : [])];
+  };
+  return section("Labels of both, and what is unknown yet",
+    table(["model", "#predictions that wait", "#the oldest for", "#get a label at all", "#label latency, median", ...(data.models.some((one) => one.silent) ? ["silent"] : [])], known.map(of), { "aria-label": "labels of both", class: "cards" }));
+}
+
+function expected(data) {
+  const lines = data.models.flatMap((one) => one.expected.map((text) => h("li", {}, h("b", {}, one.model), `: ${text}`)));
+  return lines.length ? section("Before labels are there", h("ul", {}, lines)) : null;
+}
+
 function others(data) {
-  const rest = data.others.filter((one) => one.model !== data.model || one.against !== data.against || one.stage !== data.stage || one.loss !== data.loss || one.segment !== data.segment);
-  if (!rest.length) return null;
-  return section("Other comparisons of these models", pairList(rest));
+  return data.others.length ? section("Other comparisons of these models", pairList(data.others)) : null;
 }

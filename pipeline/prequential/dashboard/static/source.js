@@ -99,18 +99,26 @@ function find(list, params, names) {
   }));
 }
 
-// What the server does, for the rows of a report.
+// What the server does, for the rows and plots of a report.
 function overviewOf(overview, params) {
   const wanted = (params.search ?? "").toLowerCase();
   let rows = overview.rows.filter((row) => `${row.stream}\n${row.model}`.toLowerCase().includes(wanted));
   if (params.by) rows = sorted(rows, params.by, overview.less_is_better);
   if (params.reverse === "true") rows = [...rows].reverse();
+  const places = [...new Set(rows.map(placeOf))];
+  const plots = places.map((place) => overview.plots.find((plot) => placeOf(plot) === place)).filter((plot) => plot);
+  const asTable = params.as === "table";
   const size = Number(params.size ?? 50);
-  const page = Math.max(0, Math.min(Number(params.page ?? 0), Math.floor((rows.length - 1) / size)));
+  const page = Math.max(0, Math.min(Number(params.page ?? 0), Math.floor(((asTable ? rows : plots).length - 1) / size)));
+  const part = (list) => list.slice(page * size, (page + 1) * size);
   return {
-    ...overview, rows: rows.slice(page * size, (page + 1) * size), total: rows.length, page, size,
+    ...overview, rows: part(rows), plots: part(plots), total: rows.length, total_streams: plots.length, as_table: asTable, page, size,
     choice: { ...overview.choice, by: params.by ?? null, search: params.search ?? "", reverse: params.reverse === "true" },
   };
+}
+
+function placeOf(row) {
+  return JSON.stringify([row.stream, row.partition]);
 }
 
 // Baselines last, then those without the measure, then the better ones.

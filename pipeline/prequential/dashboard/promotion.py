@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from prequential.core.comparisons import A_BETTER, B_BETTER, VERDICTS
+from prequential.dashboard.answer import Answer, lately
 from prequential.dashboard.history import History
-from prequential.report.answer import Answer, lately
 from prequential.settings.stages import FINAL
 from prequential.watching.ranking import is_baseline
 from prequential.watching.state import ModelKey, coverage_of
@@ -38,10 +38,11 @@ class Promotion(NamedTuple):
         answers: list[Answer] = []
         for key in sorted(history.models):
             if key.model == self.model:
-                answers += self._of_stream(history, key)
+                answers += self.of_stream(history, key)
         return answers or [Answer(True, f"no message is about a model {self.model!r}")]
 
-    def _of_stream(self, history: History, key: ModelKey) -> Iterator[Answer]:
+    def of_stream(self, history: History, key: ModelKey) -> Iterator[Answer]:
+        """The same of one stream, where `key` is the challenger."""
         settings = history.config.stream(key.stream)
         champion = self.champion or settings.champion
         pairs = [

@@ -1,0 +1,121 @@
+"""What happened to a model, on its courses' axes: incidents with their alarms, other alarms, versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from prequential.dashboard.history import History, Past
+from prequential.dashboard.incidents import OPEN, began
+from prequential.dashboard.overview import incident_line
+from prequential.topics.outputs import Incident
+from prequential.watching.messages import Notice
+from prequential.watching.state import ModelKey
+from prequential.wording.incidents import cause_name
+from prequential.wording.stages import stage_in_words
+
+#: Versions, alarms without an incident, and incidents of a model: the newest.
+_MOST = 100
+
+
+class Events(NamedTuple):
+    """What happened to a model, as what is sent to the page.
+
+    Attributes
+    ----------
+    bands
+        From where to where incidents lie, each with its number, from 1 in the order of time, and its name.
+    marks
+        Versions, and alarms that belong to no incident.
+    incidents
+        Lines of incidents, open ones first, then the newest, each with its number and its `alarms`.
+    alarms
+        Alarms that belong to no incident, the newest first.
+    """
+
+    bands: list[dict[str, Any]]
+    marks: list[dict[str, Any]]
+    incidents: list[dict[str, Any]]
+    alarms: list[dict[str, Any]]
+
+
+def events_of(history: History, key: ModelKey) -> Events:
+    """What is known to have happened to a model."""
+    past = history.past.get(key, Past())
+    incidents = history.incidents.of_model(key.stream, key.model, key.partition)[:_MOST]
+    alarms_of: dict[str, list[dict[str, Any]]] = {one.id: [] for one in incidents}
+    alone: list[Notice] = []
+    for alarm in past.alarms:
+        one = incident_of(alarm, incidents)
+        if one is None:
+            alone.append(alarm)
+        else:
+            alarms_of[one.id].append(alarm_line(alarm))
+    numbers = {one.id: len(incidents) - place for place, one in enumerate(incidents)}
+    alone = alone[-_MOST:]
+    marks = [
+        {"kind": "version", "t": one.ts, "outcome": one.since, "text": f"version {one.name}"}
+        for one in list(past.versions)[-_MOST:]
+        if one.since > 1  # the first one was there from the start
+    ]
+    marks += map(_mark, alone)
+    return Events(
+        [band(one, numbers[one.id]) for one in incidents][::-1],
+        sorted(marks, key=lambda mark: (mark["t"], mark["outcome"])),
+        [
+            {**incident_line(one), "number": numbers[one.id], "alarm_count": one.alarm_count,
+             "alarms": alarms_of[one.id][::-1]}
+            for one in sorted(incidents, key=lambda one: one.status != OPEN)
+        ],
+        [alarm_line(one) for one in alone[::-1]],
+    )  # fmt: skip
+
+
+def incident_of(alarm: Notice, incidents: Iterable[Incident]) -> Incident | None:
+    """The incident that an alarm belongs to.
+
+    An incident names its first alarms; of one that has more, those are its own, too, that came while it was
+    going on.
+    """
+    for one in incidents:
+        more = one.alarm_count > len(one.alarms)
+        within = one.opened["ts"] <= alarm.ts <= one.ts
+        if alarm.id in one.alarms or (more and within and alarm.stage == one.stage):
+            return one
+    return None
+
+
+def band(one: Incident, number: int) -> dict[str, Any]:
+    """From where to where an incident lies, on both axes; one that is open has no end."""
+    recovered = one.recovered if isinstance(one.recovered, dict) else None
+    end = None if one.status == OPEN else recovered or {"ts": one.ts, "outcome": one.outcome}
+    name = cause_name(one.causes[0]) if one.causes else one.status
+    return {
+        "id": one.id,
+        "number": number,
+        "name": name if one.segment is None or one.segment in name else f"{name} in {one.segment}",
+        "model": one.model,
+        "status": one.status,
+        "better": one.severity < 0,
+        "t": [began(one), None if end is None else end["ts"]],
+        "outcome": [one.change_point["outcome"], None if end is None else end["outcome"]],
+    }
+
+
+def alarm_line(alarm: Notice) -> dict[str, Any]:
+    """An alarm as a row of a table; `ts` is None where there are no times."""
+    return {
+        "id": alarm.id, "ts": None if alarm.untimed else alarm.ts,
+        "stage": stage_in_words(alarm.stage, alarm.same),
+        "segment": alarm.segment,
+        "detector": alarm.detector, "signal": alarm.signal, "outcome": alarm.outcome,
+        "instance_id": alarm.instance_id, "statistic": alarm.statistic, "threshold": alarm.threshold,
+    }  # fmt: skip
+
+
+def _mark(alarm: Notice) -> dict[str, Any]:
+    where = "" if alarm.segment is None else f" {alarm.segment}"
+    return {
+        "kind": "alarm", "t": alarm.ts, "outcome": alarm.outcome, "stage": alarm.stage,
+        "segment": alarm.segment, "text": f"{alarm.detector} on {alarm.signal}, {alarm.stage}{where}",
+    }  # fmt: skip

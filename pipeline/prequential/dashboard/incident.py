@@ -1,0 +1,91 @@
+"""One incident, and the list of all, as what is sent to the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from prequential.dashboard.courses import Absent, Courses
+from prequential.dashboard.events import alarm_line, events_of, incident_of
+from prequential.dashboard.history import History, Past
+from prequential.dashboard.incidents import began
+from prequential.dashboard.overview import incident_line
+from prequential.watching.messages import Notice
+from prequential.watching.ranking import Ranking
+from prequential.watching.state import ModelKey
+from prequential.wording.incidents import cause_in_words
+from prequential.wording.measures import COMPARED
+from prequential.wording.neighbours import changed_with, unchanged
+
+#: Earlier incidents that are listed: the newest.
+_EARLIER = 100
+
+
+def incident_page(history: History, identifier: str, courses: Courses | None = None) -> dict[str, Any]:
+    """An incident, in the order in which somebody asks who was woken up. Raises Absent if not known."""
+    courses = courses or Courses(history)
+    one = history.incidents.find(identifier)
+    if one is None:
+        raise Absent(f"no incident {identifier!r} was seen")
+    key = ModelKey(one.stream, one.model, one.partition)
+    past = history.past.get(key, Past())
+    its_alarms = [alarm for alarm in past.alarms if incident_of(alarm, [one]) is not None]
+    ids = {alarm.id for alarm in its_alarms}
+    first = one.change_point["outcome"]
+    before = [alarm for alarm in past.alarms if alarm.outcome < first and alarm.id not in ids]
+    model = history.models.get(key)
+    sequence = Ranking(history).row(model).sequence if model is not None else None
+    series = past.series.get(sequence._replace(stage=one.stage)) if sequence is not None else None
+    events = events_of(history, key)
+    together = changed_with(one, history.incidents.all())
+    place = one.stream, one.partition
+    models = {known.model for known in history.models if (known.stream, known.partition) == place}
+    return {
+        **incident_line(one),
+        "others_changed": [incident_line(other) for other in together],
+        "others_unchanged": unchanged(one, together, models),
+        "revision": one.revision,
+        "opened": one.opened,
+        "change_point": one.change_point,
+        "recovered": one.recovered if one.recovered is not msgspec.UNSET else None,
+        "before": one.before,
+        "after": one.after,
+        "causes": [{**cause, "words": cause_in_words(cause)} for cause in one.causes],
+        "baselines": one.baselines,
+        "signals": one.signals,
+        "alarms": [alarm_line(alarm) for alarm in its_alarms[::-1]],
+        "noise": _noise(before),
+        "alarm_count": one.alarm_count,
+        "former_alarms": one.former_alarms,
+        "incidents_before": [
+            incident_line(other)
+            for other in history.incidents.of_model(one.stream, one.model, one.partition)
+            if other.id != one.id and began(other) <= began(one)
+        ][:_EARLIER],
+        "examples": one.examples,
+        "estimator": sequence.estimator if sequence is not None else None,
+        "series": {one.stage: courses.course(one.stage, series)},
+        "measure": next((name for name in COMPARED if series and name in series.names), None),
+        "bands": events.bands,
+        "marks": events.marks,
+    }
+
+
+def incident_list(history: History) -> list[dict[str, Any]]:
+    """All incidents that are kept, the open ones first."""
+    return [incident_line(one) for one in history.incidents.all()]
+
+
+def _noise(alarms: Iterable[Notice]) -> list[dict[str, Any]]:
+    """Alarms by detector, signal and stage, the most first."""
+    counts: dict[tuple[str, str, str], int] = {}
+    for alarm in alarms:
+        watch = alarm.detector, alarm.signal, alarm.stage
+        counts[watch] = counts.get(watch, 0) + 1
+    return [
+        {"detector": detector, "signal": signal, "stage": stage, "count": count}
+        for (detector, signal, stage), count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    ]
+
+

@@ -1,0 +1,173 @@
+"""Two models: how they compare, as what is sent to the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from prequential.core.measures.registry import NAMES
+from prequential.dashboard.courses import Absent, Courses
+from prequential.dashboard.events import events_of
+from prequential.dashboard.history import History, PairKey
+from prequential.dashboard.overview import silent_line
+from prequential.dashboard.promotion import Promotion
+from prequential.dashboard.verdicts import better_now
+from prequential.watching.expected import expected_lines
+from prequential.watching.ranking import Ranking, is_baseline, measures_shown
+from prequential.watching.state import ModelKey, Sequence, coverage_of
+from prequential.wording.comparing import WHOLE, Pair, contradicted, leader_name, standing
+
+#: Measures that say whether probabilities are right.
+_CALIBRATION = ("log_loss", "brier", "ece")
+
+#: Other measures of both that are shown.
+_MEASURES = 8
+
+
+def pair_page(
+    history: History, about: PairKey, courses: Courses | None = None, now: int | None = None
+) -> dict[str, Any]:
+    """Two models, as it is sent in JSON: the difference of their losses over time and the verdict; both.
+
+    With whether one may replace the other, the same by segment and loss, and what is known of each, and what
+    isn't yet. `now` is epoch ms, None for files. Of `about` the estimator doesn't matter. Raises Absent if
+    not known.
+    """
+    courses = courses or Courses(history)
+    pairs = [
+        pair
+        for pair in history.pairs(about.stream, about.partition)
+        if (pair.model, pair.against, pair.segment, pair.loss)
+        == (about.model, about.against, about.segment, about.loss)
+        and about.stage in (pair.stage, *pair.same)
+    ]
+    if not pairs:
+        raise Absent(f"no comparison of {about.model!r} with {about.against!r} on {about.stream!r} was seen")
+    [pair] = pairs
+    about = about._replace(stage=pair.stage)
+    rows = [
+        one for one in history.comparisons(about.stream, about.partition) if one[:7] == about[:7]
+    ]  # of each estimator
+    return {
+        **about._asdict(),
+        "same": pair.same,
+        "split": about.stream in history.split,
+        "estimators": [one.estimator for one in rows],
+        "outcomes": pair.outcomes,
+        "ts": pair.ts,
+        "untimed": pair.untimed,
+        "difference": pair.difference,
+        "interval": pair.interval,
+        "level": pair.level,
+        "verdict": pair.verdict,
+        "since": pair.since,
+        "latest": pair.latest,
+        "recent": pair.recent,
+        "contradicted": contradicted(pair),
+        "sentence": standing(pair),
+        "series": {one.estimator: courses.course(one.estimator, history.pair_series[one]) for one in rows},
+        "champion": history.config.stream(about.stream).champion,
+        "promotions": list(_promotions(history, about)),
+        "segments": [_standing(one) for one in _alike(history, about, "loss") if one.segment is not None],
+        "losses": [_standing(one) for one in _alike(history, about, "segment") if one.loss != about.loss],
+        "calibration": _CALIBRATION,
+        "models": [_side(history, about, name, now) for name in dict.fromkeys((about.model, about.against))],
+        "others": [
+            one for one in pair_lines(history, about.stream, about.partition, about.model, about.against)
+            if {one["model"], one["against"]} != {about.model, about.against}
+            or about.stage not in (one["stage"], *one["same"])
+        ],
+        **_events(history, about),
+    }  # fmt: skip
+
+
+def _promotions(history: History, about: PairKey) -> Iterator[dict[str, Any]]:
+    """Whether a model may replace the other, as `report --promote` says: of a champion's challenger alone."""
+    champion = history.config.stream(about.stream).champion
+    names = (about.model, about.against)
+    if about.model == about.against or any(map(is_baseline, names)):
+        return
+    for challenger, other in (names[::-1], names):
+        if champion in names and challenger == champion:
+            continue
+        key = ModelKey(about.stream, challenger, about.partition)
+        answers = list(Promotion(challenger, other).of_stream(history, key))
+        yield {
+            "model": challenger, "champion": other, "allowed": not any(one.failed for one in answers),
+            "answers": [one._asdict() for one in answers],
+        }  # fmt: skip
+
+
+def _alike(history: History, about: PairKey, field: str) -> list[Pair]:
+    """Comparisons of the same two models in the same stage, and in the same `field`."""
+    return [
+        one for one in history.pairs(about.stream, about.partition)
+        if (one.model, one.against) == (about.model, about.against)
+        and about.stage in (one.stage, *one.same) and getattr(one, field) == getattr(about, field)
+    ]  # fmt: skip
+
+
+def _standing(pair: Pair) -> dict[str, Any]:
+    """How they stand in a segment, or by another loss: who is better now and over the whole run."""
+    return {
+        **_pair_line(pair), "difference": pair.difference, "interval": pair.interval,
+        "outcomes": pair.outcomes, "now": better_now(pair), "whole": leader_name(pair),
+    }  # fmt: skip
+
+
+def _side(history: History, about: PairKey, name: str, now: int | None) -> dict[str, Any]:
+    """What is known of one of the two: measures now and of the whole run, labels, and what is expected."""
+    key = ModelKey(about.stream, name, about.partition)
+    model = history.models.get(key)
+    if model is None:
+        return {"model": name, "latest": None, "whole": None, "coverage": {}, "expected": [], "silent": None}
+    row = Ranking(history).row(model)
+    estimator = None if row.sequence is None else row.sequence.estimator
+    memories = {"latest": estimator, "whole": WHOLE if estimator != WHOLE else None}
+    sides: dict[str, Any] = {}
+    for side, memory in memories.items():
+        sequence = Sequence(about.segment, about.stage, memory or "")
+        reading = None if memory is None else history.reading(model.sequences.get(sequence))
+        values = {} if reading is None else reading.measures
+        known = measures_shown(frozenset(values), None) if values else []
+        shown = [*[one for one in known if one not in _CALIBRATION][:_MEASURES], *_CALIBRATION]
+        sides[side] = None if reading is None else {
+            "estimator": memory, "n": reading.n,
+            "values": {one: values[one] for one in sorted(shown, key=NAMES.index) if one in values},
+        }  # fmt: skip
+    silence = history.silence(model, now)
+    return {
+        "model": name, **sides, "coverage": coverage_of(model), "expected": expected_lines(model),
+        "silent": None if silence is None else silent_line(silence),
+    }  # fmt: skip
+
+
+def _events(history: History, about: PairKey) -> dict[str, Any]:
+    """Incidents and versions of both, each with its model's name."""
+    names = dict.fromkeys((about.model, about.against))
+    both = {name: events_of(history, ModelKey(about.stream, name, about.partition)) for name in names}
+    return {
+        "bands": [
+            {**one, "name": f"{name}: {one['name']}"} for name, its in both.items() for one in its.bands
+        ],
+        "marks": [
+            {**mark, "text": f"{name}: {mark['text']}"}
+            for name, its in both.items() for mark in its.marks if mark["kind"] != "alarm"
+        ],
+    }  # fmt: skip
+
+
+def pair_lines(history: History, stream: str, partition: int, *models: str) -> list[dict[str, Any]]:
+    """Pairs of a stream with one of these models."""
+    return [
+        _pair_line(pair) for pair in history.pairs(stream, partition)
+        if not {pair.model, pair.against}.isdisjoint(models)
+    ]  # fmt: skip
+
+
+def _pair_line(pair: Pair) -> dict[str, Any]:
+    return {
+        "stream": pair.stream, "partition": pair.partition, "model": pair.model, "against": pair.against,
+        "segment": pair.segment, "stage": pair.stage, "same": pair.same, "loss": pair.loss,
+        "verdict": pair.verdict, "contradicted": contradicted(pair), "sentence": standing(pair),
+    }  # fmt: skip

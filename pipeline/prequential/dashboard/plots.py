@@ -1,0 +1,199 @@
+"""Streams at a glance: of each one small plot with all of its models, as what is sent to the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from prequential.core.measures.registry import LESS_IS_BETTER, LOSSES, MEASURES
+from prequential.dashboard.history import History
+from prequential.dashboard.incidents import OPEN, began
+from prequential.dashboard.series import Series
+from prequential.topics.outputs import Incident
+from prequential.watching.ranking import Row, is_baseline, measures_shown
+
+#: Models of a stream whose lines have names, the first of its order; the others are thin.
+NAMED = 6
+
+#: Points of a line with a name; of all thin lines of a page together, and of one of them at least.
+_POINTS, _THIN_POINTS, _LEAST_POINTS = 40, 4_000, 6
+
+#: Bands of a plot: the newest incidents.
+_BANDS = 12
+
+#: Digits of a point's place on the axis, which goes from 0 to 1, and of its value.
+_PLACE_DIGITS, _DIGITS = 4, 5
+
+Place = tuple[str, int]
+
+
+def by_stream(rows: Sequence[Row]) -> dict[Place, list[Row]]:
+    """Rows by stream and partition: streams in the order of their first rows."""
+    streams: dict[Place, list[Row]] = {}
+    for row in rows:
+        streams.setdefault((row.model.key.stream, row.model.key.partition), []).append(row)
+    return streams
+
+
+def stream_plots(
+    history: History, streams: dict[Place, list[Row]], by: str | None, line: Callable[[Row, list[str]], Any]
+) -> list[dict[str, Any]]:
+    """Plots of these streams, with what `line` says of each model that has a name in them.
+
+    Parameters
+    ----------
+    history
+        What is known.
+    streams
+        Models by stream and partition, in their order.
+    by
+        The measure that is sorted by, which is shown where models have it; None: the usual one.
+    line
+        Gives a model's line of the overview, with the values of these measures.
+    """
+    thin = sum(max(0, len(rows) - NAMED) for rows in streams.values())
+    points = max(_LEAST_POINTS, min(_POINTS // 2, _THIN_POINTS // max(1, thin)))
+    return [_plot(history, place, rows, by, line, points) for place, rows in streams.items()]
+
+
+def _plot(
+    history: History, place: Place, rows: list[Row], by: str | None,
+    line: Callable[[Row, list[str]], Any], thin_points: int,
+) -> dict[str, Any]:  # fmt: skip
+    # Baselines are faint: the models' places with names are for others.
+    rows = sorted(rows, key=lambda row: is_baseline(row.model.key.model))
+    known = frozenset(name for row in rows if row.reading is not None for name in row.reading.measures)
+    measure = measures_shown(known, by)[0]
+    courses = [_course(history, row, measure) for row in rows]
+    untimed = any(row.model.untimed for row in rows)
+    timed = not untimed and any(one is not None and _moves(one.times()) for one in courses)
+    axes = [_places(one, timed) for one in courses if one is not None and one.size]
+    low, high = min((xs[0] for xs in axes), default=0), max((xs[-1] for xs in axes), default=1)
+    first = rows[0].sequence
+    objective = history.config.stream(place[0]).objective
+    return {
+        "stream": place[0],
+        "partition": place[1],
+        "split": place[0] in history.split,
+        "measure": measure,
+        "less_is_better": measure in LESS_IS_BETTER,
+        "bounds": _bounds(measure),
+        "stage": None if first is None else first.stage,
+        "estimator": None if first is None else first.estimator,
+        "axis": "t" if timed else "outcomes",
+        "untimed": untimed,
+        "low": low,
+        "high": high,
+        "models": len(rows),
+        "lines": [
+            {
+                **line(row, [measure]),
+                **_points(course, measure, timed, low, high, _POINTS),
+                "expected": _expected(row, measure),
+            }
+            for row, course in zip(rows[:NAMED], courses)
+        ],
+        "thin": [
+            _points(course, measure, timed, low, high, thin_points)
+            for course in courses[NAMED:]
+            if course is not None
+        ],
+        "beside": _beside(rows, courses, measure, timed, low, high),
+        "objective": None if objective is None else dict(objective.bounds).get(measure),
+        "bands": [
+            _band(one, timed, low, high)
+            for row in rows
+            for one in history.incidents.of_model(row.model.key.stream, row.model.key.model, place[1])
+            if one.status == OPEN or _end(one, timed) >= low
+        ][:_BANDS],
+    }
+
+
+def _bounds(measure: str) -> tuple[float | None, float | None]:
+    """Below and above which the measure has no value, where there is such a bound."""
+    one = MEASURES.get(measure)
+    ends = (None, None) if one is None else (one.low, one.high)
+    low, high = (None if end is None or math.isinf(end) else float(end) for end in ends)
+    return low, high
+
+
+def _course(history: History, row: Row, measure: str) -> Series | None:
+    """How a measure of a model went, in the sequence that is shown of it."""
+    past = history.past.get(row.model.key)
+    if past is None or row.sequence is None or row.reading is None or measure not in row.reading.measures:
+        return None
+    series = past.series.get(row.sequence)
+    return None if series is None else history.within(series)
+
+
+def _moves(times: list[int]) -> bool:
+    return bool(times) and times[-1] > times[0]
+
+
+def _places(series: Series, timed: bool) -> list[int]:
+    return series.times() if timed else series.outcomes()
+
+
+def _points(
+    series: Series | None, name: str, timed: bool, low: int, high: int, most: int, one_less: bool = False
+) -> dict[str, Any]:
+    """At most so many points of a course: `x` from 0 to 1 on the plot's axis, `y` None where it has none."""
+    if series is None:
+        return {"x": [], "y": []}
+    xs, ys = _places(series, timed), series.values(name)
+    width = max(1, high - low)
+    chosen = series.at_most(most)
+    values = [(1 - y if one_less else y) if (y := ys[at]) is not None else None for at in chosen]
+    return {
+        "x": [round((xs[at] - low) / width, _PLACE_DIGITS) for at in chosen],
+        "y": [None if y is None else float(f"{y:.{_DIGITS}g}") for y in values],
+    }
+
+
+def _beside(
+    rows: list[Row], courses: list[Series | None], measure: str, timed: bool, low: int, high: int
+) -> list[dict[str, Any]]:
+    """Baselines as the first model's messages say them, unless they are evaluated as models themselves."""
+    loss = LOSSES.get(measure)
+    if loss is None or loss.signal != "error" or any(is_baseline(row.model.key.model) for row in rows):
+        return []
+    course = next((one for one in courses if one is not None), None)
+    return [
+        {"name": one.reference.name, "short": one.reference.short,
+         **_points(course, name, timed, low, high, _POINTS, loss.one_less is False)}
+        for name, one in MEASURES.items()
+        if one.reference is not None and not one.quality and one.needs_label
+        and course is not None and name in course.names
+    ]  # fmt: skip
+
+
+def _expected(row: Row, measure: str) -> dict[str, Any] | None:
+    """What the newest whole period is expected to be, while that isn't final."""
+    said = row.model.period
+    if said is None or said.is_final or said.expected is None:
+        return None
+    one = said.expected.measures.get(measure)
+    if one is None or one.get("value") is None:
+        return None
+    low, high = one.get("interval") or (None, None)
+    return {
+        "start": said.period.start, "end": said.period.end, "value": one["value"], "low": low, "high": high,
+        "so_far": said.measures.get(measure),
+    }  # fmt: skip
+
+
+def _end(one: Incident, timed: bool) -> int:
+    """Where an incident that is over ended, on the axis."""
+    if isinstance(one.recovered, dict):
+        return int(one.recovered["ts" if timed else "outcome"])
+    return one.ts if timed else one.outcome
+
+
+def _band(one: Incident, timed: bool, low: int, high: int) -> dict[str, Any]:
+    """From where to where an incident lies, from 0 to 1 on the plot's axis."""
+    width = max(1, high - low)
+    start = began(one) if timed else one.change_point["outcome"]
+    end = high if one.status == OPEN else _end(one, timed)
+    places = [round(min(1.0, max(0.0, (at - low) / width)), _PLACE_DIGITS) for at in (start, max(start, end))]
+    return {"id": one.id, "model": one.model, "from": places[0], "to": places[1], "better": one.severity < 0}

@@ -1,0 +1,58 @@
+"""Whether probabilities are right, and what other thresholds would do, as what is sent to the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from prequential.core.details.curves import Histogram, histogram_of, points, reliability
+
+#: Digits of what is drawn.
+_DIGITS = 5
+
+#: The threshold of a model of two classes that predicts the more probable one.
+PRESENT = 0.5
+
+
+def histogram(message: Mapping[str, Any]) -> Histogram | None:
+    """The histogram that the field `scores` of a message has; None where it is none, of another version."""
+    try:
+        return histogram_of(message)
+    except (LookupError, TypeError, ValueError):
+        return None
+
+
+def curves_of(one: Histogram) -> dict[str, Any]:
+    """What a histogram says of probabilities: reliability, and by threshold recall, precision and more.
+
+    Returns
+    -------
+    dict
+        `positives` and `negatives`: outcomes with a score. `reliability`: rows of mean score, share of
+        positives, outcomes. `thresholds`: from the highest to the lowest, with `recall`, `precision`,
+        `false_positive_rate` (None where there is none). `present`: number of the one in use among them.
+    """
+    at = points(one)
+    diagram = reliability(one)
+    return {
+        "positives": _total(one, "positives"),
+        "negatives": _total(one, "negatives"),
+        "ece": _cut(diagram.ece),
+        "reliability": [
+            [_cut(bin_.mean_score), _cut(bin_.share_positive), _cut(bin_.outcomes)] for bin_ in diagram.bins
+        ],
+        "thresholds": [_cut(point.threshold) for point in at],
+        "recall": [_cut(point.recall) for point in at],
+        "precision": [_cut(point.precision) for point in at],
+        "false_positive_rate": [_cut(point.false_positive_rate) for point in at],
+        # Thresholds of equal results are listed once, by the highest of them.
+        "present": max(place for place, point in enumerate(at) if point.threshold >= PRESENT),
+    }
+
+
+def _total(one: Histogram, of: str) -> float:
+    return float(sum(getattr(one, of).tolist()))
+
+
+def _cut(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.{_DIGITS}g}")

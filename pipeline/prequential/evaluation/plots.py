@@ -1,0 +1,91 @@
+"""Which lines a plot of an evaluation has: of messages, or of a summary's courses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from prequential.core.measures.declaration import CLASSIFICATION
+from prequential.core.measures.registry import LOSSES, MEASURES
+from prequential.evaluation.svg import Band, Line, Plot
+from prequential.replay.summary import Sequence as Evaluated
+from prequential.replay.text import COLUMNS
+from prequential.settings.stages import FINAL
+from prequential.topics.outputs import Incident, Metrics
+from prequential.watching.ranking import is_baseline
+from prequential.wording.incidents import cause_name
+
+#: Plots of a summary: streams beyond these have their lines in the table.
+_STREAMS = 6
+
+
+def plot_of(messages: Sequence[Metrics], measure: str, incidents: Sequence[Incident], title: str) -> Plot:
+    """A measure by model, of messages of one stream, segment, stage and estimator.
+
+    Beside the share of what is right, or 1 less it, stand both baselines', as the first model's messages say.
+    """
+    times = [one.ts for one in messages]
+    timed = not messages[0].untimed and max(times) > min(times)
+    models: dict[str, list[Metrics]] = {}
+    for one in messages:
+        models.setdefault(one.model, []).append(one)
+    lines = [_line(own, model, measure, timed) for model, own in models.items()]
+    loss = LOSSES.get(measure)
+    if loss is not None and loss.signal == "error":
+        first = next(iter(models.values()))
+        for name, other in MEASURES.items():
+            baseline = other.reference if not other.quality and other.needs_label else None
+            if baseline is not None and any(name in one.measures for one in first):
+                line = _line(first, baseline.short, name, timed)
+                ys = line.y if loss.one_less else [None if y is None else 1 - y for y in line.y]
+                lines.append(line._replace(y=ys, faint=True))
+    shown = (one for one in incidents if one.model in models)
+    declared = MEASURES[measure]
+    bounds = declared.low, declared.high
+    return Plot(title, lines, list(_bands(shown, timed)), timed=timed, bounds=bounds)
+
+
+def course_plots(sequences: Iterable[Evaluated], incidents: Iterable[Incident]) -> Iterator[Plot]:
+    """Of each stream the courses of its models in their final stage: means of blocks of outcomes."""
+    streams: dict[tuple[str, str], list[Evaluated]] = {}
+    for one in sequences:
+        if one.is_of(FINAL) and one.course.loss:
+            streams.setdefault((one.stream, one.task), []).append(one)
+    incidents = list(incidents)
+    for (stream, task), own in list(streams.items())[:_STREAMS]:
+        measure = COLUMNS[task][0][0]
+        right = task == CLASSIFICATION
+        lines = [
+            Line(
+                one.model,
+                # Each block stands where it ends, the last one perhaps before it is full.
+                [
+                    min(one.outcomes, one.course.outcomes * (place + 1))
+                    for place in range(len(one.course.loss))
+                ],
+                [1 - loss if right else loss for loss in one.course.loss], is_baseline(one.model),
+            )
+            for one in own
+        ]  # fmt: skip
+        sizes = {one.course.outcomes for one in own}
+        of = f"means of {min(sizes):,} outcomes" if len(sizes) == 1 else "means of blocks of outcomes"
+        models = {one.model for one in own}
+        bands = _bands((one for one in incidents if one.stream == stream and one.model in models), False)
+        bounds = (0.0, 1.0) if right else (0.0, float("inf"))
+        yield Plot(f"{stream}: {measure}, {of}", lines, list(bands), bounds=bounds)
+
+
+def _line(messages: Sequence[Metrics], name: str, measure: str, timed: bool) -> Line:
+    xs = [one.ts if timed else one.outcomes for one in messages]
+    return Line(name, xs, [one.measures.get(measure) for one in messages], is_baseline(name))
+
+
+def _bands(incidents: Iterable[Incident], timed: bool) -> Iterator[Band]:
+    axis = "ts" if timed else "outcome"
+    for one in incidents:
+        end: int | None = one.ts if timed else one.outcome
+        if one.status == "open":
+            end = None
+        elif isinstance(one.recovered, dict):
+            end = one.recovered[axis]
+        cause = cause_name(one.causes[0]) if one.causes else one.status
+        yield Band(one.change_point[axis], end, f"{one.model}: {cause}")

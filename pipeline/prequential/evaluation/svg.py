@@ -1,0 +1,242 @@
+"""Plots as SVG, made without any library: lines by model, incidents as bands behind them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+from prequential.topics.reasons import printable
+
+#: Pixels: the whole plot, and what is left beside the lines: numbers, names and times.
+_WIDTH, _HEIGHT = 680, 260
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 150, 40, 34
+
+#: Colours that can be read on white and on black, and dashes, which tell lines apart without them.
+_COLOURS = ("#3b7dd8", "#d2691e", "#1f9d77", "#a855c7", "#9a8700", "#d6407a")
+_DASHES = ("", "7 4", "2 3", "10 3 2 3", "4 2 1 2", "1 5")
+
+#: A line of fewer points is its points: nobody knows what was between them.
+_FEW = 8
+
+#: Of a line with so many points the first twelfth doesn't matter for the heights: estimates of a few outcomes
+#: are anywhere.
+_SETTLING = 24
+
+#: Points of a line that are drawn: more than there are pixels for say nothing more.
+_POINTS = 400
+
+#: Pixels between the names of lines, and letters of one.
+_NAME_STEP, _NAME_LENGTH = 14, 20
+
+#: Ticks of an axis, at least so many gaps; about so many letters have room above a band.
+_GAPS, _LETTER = 3, 6.2
+
+
+class Line(NamedTuple):
+    """A named line: places on the axis of outcomes or times (epoch ms), and values (None: there is none)."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float | None]
+    faint: bool = False
+
+
+class Band(NamedTuple):
+    """From where to where something was going on (`end` None: until now), and what."""
+
+    start: float
+    end: float | None
+    name: str
+
+
+class Plot:
+    """A plot that a notebook shows by itself: SVG, made without any library; `save` writes it to a file.
+
+    Attributes
+    ----------
+    title
+        What is drawn.
+    lines
+        The lines, with all of their points; few points are drawn as points, not as lines.
+    bands
+        Incidents, behind the lines.
+    timed
+        Whether places are label times (epoch ms), not numbers of outcomes.
+
+    Examples
+    --------
+    >>> from prequential.evaluation import evaluate
+    >>> table = {"y_pred": ["UP", "UP", "DOWN", "UP"], "y_true": ["UP", "DOWN", "DOWN", "UP"]}
+    >>> plot = evaluate(table, table, estimators=["all"], emit={"outcomes": 1}).plot("accuracy")
+    >>> [(line.name, line.x, line.y) for line in plot.lines if not line.faint]
+    [('model', [1, 2, 3, 4], [1.0, 0.5, 0.6666666666666666, 0.75])]
+    >>> plot._repr_svg_()[:4]
+    '<svg'
+    """
+
+    def __init__(
+        self, title: str, lines: Sequence[Line], bands: Sequence[Band] = (), *, timed: bool = False,
+        bounds: tuple[float, float] = (-math.inf, math.inf),
+    ) -> None:  # fmt: skip
+        self.title = title
+        self.lines = list(lines)
+        self.bands = list(bands)
+        self.timed = timed
+        self._bounds = bounds
+
+    def save(self, path: str | os.PathLike[str]) -> int:
+        """Write the plot to an SVG file; returns its bytes. Raises OSError if it can't be written."""
+        return Path(path).write_bytes(self._repr_svg_().encode())
+
+    def __repr__(self) -> str:
+        drawn = ", ".join(line.name for line in self.lines)
+        return f"Plot({self.title!r}: {drawn}; a notebook shows it, .save(path) writes SVG)"
+
+    def _repr_html_(self) -> str:
+        return f'<div class="prequential-plot">{self._repr_svg_()}</div>'
+
+    def _repr_svg_(self) -> str:
+        low, high = self._heights()
+        xs = [x for line in self.lines for x in line.x]
+        left, right = min(xs, default=0.0), max(xs, default=1.0)
+        right = right if right > left else left + 1
+        parts = [*self._bands(left, right), *_rules(low, high), *self._axis(left, right)]
+        ends: list[tuple[float, str, str]] = []
+        number = 0
+        for line in self.lines:
+            colour, dash = "#888", "3 3"
+            if not line.faint:
+                colour, dash = _COLOURS[number % len(_COLOURS)], _DASHES[number % len(_DASHES)]
+                number += 1
+            points = [
+                (_across(x, left, right), _up(y, low, high)) for x, y in _thinned(line) if y is not None
+            ]
+            parts.append(_drawn(points, colour, dash, line.faint))
+            known = [y for y in line.y if y is not None]
+            if points:
+                name = printable(line.name)
+                short = name if len(name) <= _NAME_LENGTH else f"{name[: _NAME_LENGTH - 1]}…"
+                ends.append((points[-1][1], f"{short} {known[-1]:.3g}", colour))
+        parts += _names(ends)
+        title = escape(printable(self.title))
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" '
+            f'height="{_HEIGHT}" style="max-width:100%;height:auto" role="img" font-family="sans-serif" '
+            f'font-size="11" fill="currentColor"><title>{title}</title>'
+            f'<text x="{_LEFT}" y="14" font-size="13" font-weight="bold">{title}</text>{"".join(parts)}</svg>'
+        )
+
+    def _heights(self) -> tuple[float, float]:
+        """Values from which to which the plot goes."""
+        seen: list[float] = []
+        for line in self.lines:
+            known = [y for y in line.y if y is not None]
+            seen += known[len(known) // 12 :] if len(known) >= _SETTLING else known
+        if not seen:
+            return 0.0, 1.0
+        low, high = min(seen), max(seen)
+        air = 0.08 * (high - low) or 0.05 * abs(high) or 0.5
+        least, most = self._bounds
+        return max(low - air, least), min(high + air, most)
+
+    def _bands(self, left: float, right: float) -> list[str]:
+        parts, free = [], 0.0
+        for number, band in enumerate(sorted(self.bands), 1):
+            start = _across(band.start, left, right)
+            width = max(2.0, _across(right if band.end is None else band.end, left, right) - start)
+            name = escape(printable(band.name))
+            parts.append(
+                f'<rect x="{start:.1f}" y="{_TOP}" width="{width:.1f}" height="{_HEIGHT - _TOP - _BOTTOM}" '
+                f'fill="#c0392b" fill-opacity="0.15"><title>incident {number}: {name}</title></rect>'
+            )
+            text = f"◆ {number} {name}"
+            if start >= free and start + _LETTER * len(text) <= _WIDTH:
+                parts.append(f'<text x="{start:.1f}" y="{_TOP - 6}" fill="#c0392b">{text}</text>')
+                free = start + _LETTER * len(text)
+        return parts
+
+    def _axis(self, left: float, right: float) -> list[str]:
+        at = _HEIGHT - _BOTTOM
+        if self.timed:  # both ends, within the plot
+            shown = [(x, anchor, _moment(x, right - left)) for x, anchor in ((left, "start"), (right, "end"))]
+        else:
+            shown = [(x, "middle", f"{x:,.0f}") for x in _ticks(left, right)]
+        parts = [
+            f'<text x="{_across(x, left, right):.1f}" y="{at + 14}" text-anchor="{anchor}" opacity="0.75">'
+            f"{text}</text>"
+            for x, anchor, text in shown
+        ]
+        what = "label time (UTC)" if self.timed else "outcomes"
+        middle = (_LEFT + _WIDTH - _RIGHT) / 2
+        return [
+            *parts,
+            f'<text x="{middle}" y="{at + 28}" text-anchor="middle" opacity="0.75">{what}</text>',
+        ]
+
+
+def _moment(ms: float, width: float) -> str:
+    text = datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+    return text[:10] if width > 90 * 86_400_000 else text
+
+
+def _across(x: float, left: float, right: float) -> float:
+    return _LEFT + (min(max(x, left), right) - left) / (right - left) * (_WIDTH - _LEFT - _RIGHT)
+
+
+def _up(y: float, low: float, high: float) -> float:
+    return _TOP + (1 - (min(max(y, low), high) - low) / (high - low)) * (_HEIGHT - _TOP - _BOTTOM)
+
+
+def _thinned(line: Line) -> list[tuple[float, float | None]]:
+    points = list(zip(line.x, line.y))
+    if len(points) <= _POINTS:
+        return points
+    step = (len(points) - 1) / (_POINTS - 1)
+    return [points[round(step * place)] for place in range(_POINTS)]
+
+
+def _drawn(points: list[tuple[float, float]], colour: str, dash: str, faint: bool) -> str:
+    width = 1 if faint else 1.8
+    if len(points) < _FEW:
+        return "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in points)
+    placed = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    dashes = f' stroke-dasharray="{dash}"' if dash else ""
+    return f'<polyline points="{placed}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>'
+
+
+def _rules(low: float, high: float) -> list[str]:
+    return [
+        f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{_up(y, low, high):.1f}" y2="{_up(y, low, high):.1f}"'
+        f' stroke="currentColor" stroke-opacity="0.15"/><text x="{_LEFT - 6}" '
+        f'y="{_up(y, low, high) + 4:.1f}" text-anchor="end" opacity="0.75">{y:.4g}</text>'
+        for y in _ticks(low, high)
+    ]
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers between the ends.
+
+    >>> _ticks(0.61, 0.93), _ticks(0, 4000)
+    ([0.7, 0.8, 0.9], [0.0, 1000.0, 2000.0, 3000.0, 4000.0])
+    """
+    size = 10.0 ** math.floor(math.log10((high - low) / _GAPS))
+    step = next(one * size for one in (5, 2, 1) if (high - low) / (one * size) >= _GAPS)
+    first = math.ceil(low / step - 1e-9)
+    return [round(n * step, 10) + 0.0 for n in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def _names(ends: list[tuple[float, str, str]]) -> list[str]:
+    """Names behind the last points, moved apart where they would cover each other."""
+    parts, free = [], float(_TOP - 8)
+    for y, name, colour in sorted(ends):
+        at = max(y + 4, free)
+        if at > _HEIGHT - 4:
+            break
+        free = at + _NAME_STEP
+        parts.append(f'<text x="{_WIDTH - _RIGHT + 6}" y="{at:.1f}" fill="{colour}">{escape(name)}</text>')
+    return parts

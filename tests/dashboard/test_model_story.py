@@ -1,0 +1,188 @@
+"""A model's page: the story, incidents with their alarms, mistakes, probabilities, as messages have them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from boards import START, a_drift, alarm, comparison, history_of, incident, metrics, served
+from prequential.core.details.curves import histogram_of, points
+from prequential.dashboard.pages import model_page
+from prequential.dashboard.probabilities import curves_of
+from prequential.settings.model import Config, Objective, StreamConfig
+from prequential.watching.state import ModelKey
+
+from tests.browser import opened, ready
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+NB = ModelKey("elec2", "nb", 0)
+MODEL = "#/model?stream=elec2&model=nb&partition=0"
+
+CONFUSION = {"UP": {"UP": 410, "DOWN": 90}, "DOWN": {"DOWN": 450, "UP": 50}}
+SCORES = {
+    "bins": [20, 90, 110, 180], "negatives": [900, 50, 10, 0], "positives": [1, 50, 40, 9],
+}  # fmt: skip
+
+
+def told_of(*records: Any, config: Config | None = None) -> dict[str, Any]:
+    return model_page(history_of(*records, config=config), NB)
+
+
+class TestStory:
+    def test_it_says_how_the_model_is_and_what_is_wrong(self) -> None:
+        config = Config(streams={"elec2": StreamConfig(objective=Objective({"accuracy": 0.85}))})
+        said = told_of(
+            metrics(4000, 0.8), metrics(4000, 0.9, model="tree"), incident(), comparison(), config=config
+        )["story"]
+        assert said == (
+            "Accuracy is 0.800 in the latest 1,000 of 4,000 outcomes; an incident is open; "
+            "it misses its objective: accuracy 0.800, at least 0.85 is wanted; tree is better."
+        )
+
+    def test_it_says_that_nothing_is(self) -> None:
+        said = told_of(metrics(400, measures={"mae": 0.5, "r2": 0.1}))["story"]
+        assert said == "Mae is 0.500 over all 400 outcomes; nothing stands out."
+
+    def test_without_metrics(self) -> None:
+        assert told_of(alarm())["story"] == "No metrics of it yet."
+
+
+class TestIncidents:
+    def test_alarms_are_under_their_incident_and_others_by_themselves(self) -> None:
+        over = {"recovered": {"outcome": 2500, "ts": START + 2_500_000}, "status": "recovered"}
+        told = told_of(
+            a_drift(), alarm(300), alarm(2200), alarm(5000), alarm(5100),
+            incident(2000, alarms=["alarm-2200"], **over), incident(),
+        )  # fmt: skip
+        found = [(one["number"], one["status"], [its["outcome"] for its in one["alarms"]])
+                 for one in told["incidents"]]  # fmt: skip
+        assert found == [(2, "open", [5000]), (1, "recovered", [2200])]
+        assert [one["outcome"] for one in told["alarms"]] == [5100, 300]
+        assert [mark["outcome"] for mark in told["marks"]] == [300, 5100]
+        assert [(one["number"], one["name"], one["outcome"]) for one in told["bands"]] == [
+            (1, "segment country=fr", [2000, 2500]), (2, "segment country=fr", [4800, None]),
+        ]  # fmt: skip
+
+    def test_of_more_alarms_than_an_incident_names_those_within_are_its_own(self) -> None:
+        told = told_of(a_drift(), alarm(5000), alarm(4990), alarm(5300),
+                       incident(alarm_count=3, ts=START + 5_100_000))  # fmt: skip
+        assert [its["outcome"] for its in told["incidents"][0]["alarms"]] == [5000]
+        told = told_of(a_drift(), alarm(5000), alarm(5050), alarm(5300),
+                       incident(alarm_count=3, ts=START + 5_100_000))  # fmt: skip
+        assert [its["outcome"] for its in told["incidents"][0]["alarms"]] == [5050, 5000]
+
+    def test_open_ones_come_first_and_numbers_go_by_time(self) -> None:
+        told = told_of(a_drift(), incident(100, id="a"), incident(4000, id="b", status="closed"))
+        assert [(one["id"], one["number"]) for one in told["incidents"]] == [("a", 1), ("b", 2)]
+
+
+class TestProbabilities:
+    def test_curves_are_those_of_the_histogram(self) -> None:
+        found = curves_of(histogram_of(SCORES))
+        at = points(histogram_of(SCORES))
+        assert found["recall"] == pytest.approx([point.recall for point in at], abs=1e-4)
+        assert (found["positives"], found["negatives"]) == (100, 960)
+        present = found["present"]
+        # Of scores of at least 0.5 49 are positives and 10 negatives.
+        assert found["recall"][present] == 0.49
+        assert found["precision"][present] == pytest.approx(49 / 59, abs=1e-4)
+        assert found["thresholds"][present] >= 0.5
+
+    @pytest.mark.parametrize("scores", [{"bins": [999], "negatives": [1], "positives": [1]}, {"other": 1}])
+    def test_a_histogram_of_another_form_is_left_out(self, scores: dict[str, Any]) -> None:
+        assert told_of(metrics(scores=scores))["probabilities"] == {}
+
+
+@pytest.mark.slow
+class TestInABrowser:
+    def test_bands_alarms_mistakes_and_curves(self, page: Page) -> None:
+        details = {"confusion": CONFUSION, "scores": SCORES}
+        some = [*a_drift(), alarm(5000), alarm(300), incident(), metrics(6100, 0.86, **details),
+                metrics(6100, 0.86, estimator="all", n=6100, confusion={"UP": {"UP": 6000, "DOWN": 100}})]
+        with served(some) as (address, _):
+            ready(page, address + MODEL)
+            assert page.inner_text(".story").startswith("Accuracy is 0.860 in the latest 1,000 of 6,100")
+            accuracy = page.locator('figure[data-title="accuracy"]')
+            assert accuracy.get_attribute("data-bands") == "1"
+            assert accuracy.get_attribute("data-marks") == "1"
+            page.click("summary:text-is('1 alarm')")
+            assert "page-hinkley" in page.inner_text(".plain details table")
+            assert page.locator("h2:text-is('Alarms without an incident')").count() == 1
+            matrix = page.locator(".matrix tbody tr").all_inner_texts()
+            assert [row.split() for row in matrix] == [
+                ["DOWN", "450", "90.0", "%", "50", "10.0", "%", "500"],
+                ["UP", "90", "18.0", "%", "410", "82.0", "%", "500"],
+            ]  # fmt: skip
+            classes = page.locator("table[aria-label='by class'] tbody tr").all_inner_texts()
+            assert [row.split("\t") for row in classes] == [
+                ["DOWN", "500", "50.0 %", "0.900", f"{450 / 540:.3f}"],
+                ["UP", "500", "50.0 %", "0.820", f"{410 / 460:.3f}"],
+            ]  # fmt: skip
+            page.select_option("label:has-text('Memory') select", "all")
+            page.wait_for_selector(".matrix td:has-text('6,000')")
+            curves = page.locator(".curve")
+            titles = curves.evaluate_all("all => all.map((one) => one.dataset.title)")
+            assert titles == ["reliability", "ROC", "precision and recall", "cost by threshold"]
+            assert "recall 49.0 %, false positives 1.04 %" in page.inner_text('[data-title="ROC"]')
+            both = page.inner_text('[data-title="precision and recall"]')
+            assert "precision 83.1 % at recall 49.0 %" in both
+            cost = '[data-title="cost by threshold"]'
+            # 51 of 1,060 are missed, 10 are false: 1 each.
+            assert f"at 0.5: {61 / 1060:.3f} an outcome" in page.inner_text(cost)
+            page.fill("label:has-text('a missed positive') input", "5")
+            page.press("label:has-text('a missed positive') input", "Tab")
+            page.wait_for_selector(f"{cost}:has-text('at 0.5: {(5 * 51 + 10) / 1060:.3f} an outcome')")
+
+    def test_many_classes_are_twelve_and_the_others(self, page: Page) -> None:
+        many = {f"c{n:02}": {f"c{n:02}": 100 - n, "c00": 1} for n in range(1, 30)} | {"c00": {"c00": 200}}
+        with served(metrics(confusion=many)) as (address, _):
+            ready(page, address + MODEL)
+            assert page.locator(".matrix tbody tr").count() == 13
+            assert "18 other classes" in page.inner_text(".matrix")
+            assert page.locator("table[aria-label='by class'] tbody tr").count() == 30
+
+    def test_three_points_are_points(self, page: Page) -> None:
+        some = [metrics(n, intervals={"accuracy": [0.7, 0.9]}) for n in (1000, 2000, 2310)]
+        with served(some) as (address, _):
+            ready(page, address + MODEL)
+            legend = page.locator('figure[data-title="accuracy"] .legend')
+            assert legend.locator("circle").count() == 3  # the model, and two baselines
+            assert legend.locator("line").count() == 0
+
+    def test_thirty_incidents(self, page: Page) -> None:
+        over = [incident(200 * n, id=f"i{n}", status="closed", alarms=[]) for n in range(1, 30)]
+        with served(a_drift(), over, incident()) as (address, _):
+            ready(page, address + MODEL)
+            assert page.get_attribute('figure[data-title="accuracy"]', "data-bands") == "30"
+            assert "open for" in page.inner_text("section:has(> h2:text-is('Incidents')) li >> nth=0")
+            assert page.inner_text("summary:has-text('earlier')") == "25 earlier incidents"
+
+    def test_nothing_is_cut_off_on_a_phone(self, chromium: Browser) -> None:
+        some = [*a_drift(), *a_drift(estimator="all"), alarm(300), alarm(5000), incident(),
+                metrics(6100, confusion=CONFUSION, scores=SCORES), metrics(6000, segment="country=fr")]
+        with opened(chromium, width=360) as page, served(some) as (address, _):
+            for view in (MODEL, "#/overview?as=table", "#/incidents", "#/incident?id=incident-4800"):
+                ready(page, address + "?" + str(len(view)) + view)
+                assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), view
+                cut = page.evaluate(
+                    "[...document.querySelectorAll('.scroll')].filter("
+                    "(one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.ariaLabel)"
+                )
+                assert cut == [], view
+
+    def test_paper_is_light(self, chromium: Browser) -> None:
+        with opened(chromium, dark=True) as page, served(a_drift()) as (address, _):
+            ready(page, address + MODEL)
+            page.emulate_media(media="print", color_scheme="dark")
+            assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+            assert not page.is_visible(".controls")
+            assert page.is_visible('figure[data-title="accuracy"] canvas')
+
+
+def test_alarms_of_incidents_in_messages_are_ids() -> None:
+    """What the page groups by is what `incidents` say."""
+    said = json.loads(incident().value or b"")
+    assert said["alarms"] == [json.loads(alarm(5000).value or b"")["id"]]

@@ -1,0 +1,108 @@
+"""Plots and explanations of a `Result`: the numbers of its messages, as SVG that is well-formed and safe."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from prequential.evaluation import Plot, Result, evaluate
+from prequential.evaluation.svg import Band, Line
+from prequential.topics.outputs import Metrics
+
+START = 1_700_000_000_000
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    """Two models, one of which gets worse in the middle."""
+    r = random.Random(1)
+    rows, labels = [], []
+    for i in range(3000):
+        labels.append({"instance_id": i, "y_true": "UP", "ts": START + 1000 * i + 500})
+        for model, wrong in (("a", 0.1 if i < 1500 else 0.5), ("b", 0.2)):
+            guess = "DOWN" if r.random() < wrong else "UP"
+            rows.append({"instance_id": i, "model": model, "y_pred": guess, "ts": START + 1000 * i})
+    return evaluate(rows, labels, emit={"outcomes": 100, "every": None})
+
+
+def tags(plot: Plot, name: str) -> list[Any]:
+    root = ElementTree.fromstring(plot._repr_svg_())
+    return root.findall(f".//{{http://www.w3.org/2000/svg}}{name}")
+
+
+def test_lines_are_messages(result: Result) -> None:
+    plot = result.plot("accuracy")
+    assert plot.title == "accuracy, final, window:1000"
+    for line in plot.lines[:2]:
+        about = line.name, "window:1000"
+        messages = [
+            one for one in result.messages if isinstance(one, Metrics) and (one.model, one.estimator) == about
+        ]
+        assert list(line.x) == [one.ts for one in messages]
+        assert list(line.y) == [one.measures["accuracy"] for one in messages]
+    assert [line.name for line in plot.lines if line.faint] == ["repeat latest", "most frequent"]
+    assert len(tags(plot, "polyline")) == 4
+    [incident] = result.summary.incidents
+    assert [band.start for band in plot.bands] == [incident.change_point["ts"]]
+    assert len(tags(plot, "rect")) == 1
+
+
+def test_it_is_saved_and_shown(result: Result, tmp_path: Path) -> None:
+    plot = result.plot("error", estimator="all")
+    path = tmp_path / "error.svg"
+    assert plot.save(path) == path.stat().st_size
+    assert path.read_text() == plot._repr_svg_()
+    assert plot._repr_svg_() in plot._repr_html_()
+    assert ".save(path) writes SVG" in repr(plot)
+    ElementTree.parse(path)
+
+
+def test_what_nothing_has_is_refused(result: Result) -> None:
+    for words, options in (
+        ("no measure 'f7' has a value", {"measure": "f7"}),
+        ("no estimator 'window:7'", {"estimator": "window:7"}),
+        ("no outcomes of stage 'bin:1'", {"stage": "bin:1"}),
+        ("no message of segment 'arm=x': expected one of none", {"segment": "arm=x"}),
+    ):
+        with pytest.raises(ValueError, match=words):
+            result.plot(**{"measure": "accuracy", **options})
+
+
+def test_few_points_are_points_and_names_are_text() -> None:
+    name = '<script>alert("1")</script>\u202e'
+    line = Line(name, [1, 2, 3], [0.1, None, 0.3])
+    plot = Plot(name, [line, Line("b", list(range(5000)), [0.5] * 5000)], [Band(1, None, name)])
+    assert len(tags(plot, "circle")) == 2
+    [drawn] = tags(plot, "polyline")
+    assert len(drawn.get("points").split()) == 400
+    assert "<script" not in plot._repr_svg_()
+    assert "\u202e" not in plot._repr_svg_()
+
+
+@pytest.mark.parametrize(
+    "lines", [[], [Line("a", [], [])], [Line("a", [5], [None])], [Line("a", [5], [0.0])]]
+)
+def test_next_to_nothing_is_a_plot_too(lines: list[Line]) -> None:
+    assert Plot("t", lines)._repr_svg_().endswith("</svg>")
+
+
+def test_an_incident_is_explained(result: Result) -> None:
+    [incident] = result.summary.incidents
+    lines = result.explain()
+    assert lines[0] == f"incident {incident.id}: {incident.stream}/a, final, {incident.status}"
+    assert lines == result.explain(-1) == result.explain(incident.id[:8]) == result.explain(incident)
+    assert any("baselines" in line for line in lines)
+    with pytest.raises(ValueError, match="no incident number 1: there is 1"):
+        result.explain(1)
+    with pytest.raises(ValueError, match="there is no such incident"):
+        result.explain("ffffffff")
+
+
+def test_a_result_shows_its_plots(result: Result) -> None:
+    html = result._repr_html_()
+    assert html.count("<svg") == 1
+    assert ": accuracy, means of" in html
+    assert html.index("<svg") < html.index("<table")
