@@ -37,7 +37,7 @@ def is_secret(key: str) -> bool:
 
 def of_stream(config: StreamConfig) -> dict[str, Any]:
     """The settings of a stream by key, as in a file: `emit.every`, `incidents.quiet`."""
-    found = {}
+    found: dict[str, Any] = {}
     for field in fields(StreamConfig):
         value = getattr(config, field.name)
         if not field.compare:

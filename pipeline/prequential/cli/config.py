@@ -1,20 +1,32 @@
-"""`prequential config diff`: what another configuration does to the state, before anybody restarts."""
+"""`prequential config diff|live`: what another configuration does to the state; which ones are in use."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import closing
+from time import time
 from typing import Any
 
 import msgspec
 from prequential.changes.diff import compare
+from prequential.changes.live import live, uses
 from prequential.changes.text import lines
+from prequential.cli.common import add_kafka_options, load
 from prequential.config.reader import load_config
+from prequential.settings.durations import duration
+from prequential.topics.errors import UsageError
+from prequential.topics.specs import METRICS
+
+#: How far back `live` looks.
+_SINCE = "1h"
 
 
 def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
-    parser = subparsers.add_parser("config", help="what another configuration does to the state")
+    parser = subparsers.add_parser(
+        "config", help="what another configuration does to the state; which ones are in use"
+    )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     diff = actions.add_parser(
         "diff",
@@ -28,6 +40,18 @@ def add_parser(subparsers: Any) -> None:
     diff.add_argument("after", metavar="B", help="configuration (YAML) that is to come")
     diff.add_argument("--json", action="store_true", help="print everything as one JSON object")
     diff.set_defaults(run=_diff)
+    now = actions.add_parser(
+        "live",
+        help="which configurations messages are made with",
+        description="Reads the newest metrics messages and says of which streams, in which partitions, they "
+        "are made with another configuration than the file's (their field config), and since when. Joins no "
+        "group and changes nothing. Exit status 1 if the newest messages of a stream are.",
+    )
+    now.add_argument(
+        "--since", default=_SINCE, metavar="TIME", help=f"how far back to look, e.g. 10m (default: {_SINCE})"
+    )
+    add_kafka_options(now)
+    now.set_defaults(run=_live)
 
 
 def _diff(args: argparse.Namespace) -> int:
@@ -38,3 +62,18 @@ def _diff(args: argparse.Namespace) -> int:
         for line in lines(difference):
             print(line)
     return 0 if difference.same else 1
+
+
+def _live(args: argparse.Namespace) -> int:
+    from prequential.watching.tail import Tail  # a broker's clients aren't needed else
+
+    try:
+        since = int(time() * 1000) - duration(args.since)
+    except ValueError as error:
+        raise UsageError(f"--since: {error}") from error
+    config = load(args)
+    with closing(Tail(config.kafka, [METRICS], since=since)) as tail:
+        found = live(uses(tail.to_end()), config)
+    for line in found.lines:
+        print(line)
+    return 0 if found.everywhere else 1
