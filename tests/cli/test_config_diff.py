@@ -147,6 +147,14 @@ def test_what_keys_do_together_is_said() -> None:
     assert ended == {" ".join(filter(None, item)) for item in trial(before, after).ended}
 
 
+def test_a_pair_that_lacks_the_champion_ends() -> None:
+    before = StreamConfig(compare="all", detectors=())
+    after = replace(before, compare="champion", champion="nb")
+    assert ("comparison", "by error") in trial(before, after).ended
+    other = replace(after, champion="tree")
+    assert ("comparison", "by error") in trial(after, other).ended
+
+
 # ---- secrets
 
 
@@ -277,6 +285,15 @@ def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         }
     ]  # fmt: skip
     assert found["digests"][0] != found["digests"][1]
+
+
+def test_trouble_isn_t_a_difference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONHOME", str(tmp_path))  # no Python can be started
+    before = written(tmp_path, "a.yaml", "{}")
+    assert main(["config", "diff", before, written(tmp_path, "b.yaml", "defaults: {settle: 1m}")]) == 2
+    assert "what happens to the state can't be tried" in capsys.readouterr().err
 
 
 def test_another_process_says_the_same() -> None:

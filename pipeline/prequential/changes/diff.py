@@ -45,7 +45,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """All that differs; digests are those of `prequential_config_info`, and by stream those of messages."""
+    """All that differs; the digests are those of `prequential_config_info`, before and after."""
 
     sections: list[Section]
     digests: tuple[str, str]

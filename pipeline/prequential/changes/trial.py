@@ -62,7 +62,8 @@ def trial(before: StreamConfig, after: StreamConfig) -> Effects:
     """
     before, after = _small(before, after)
     shard = Shard(Config(defaults=before))
-    records = sorted(_records(before, [*before.segments, *after.segments]), key=lambda one: one[0])
+    keys = [*before.segments, *after.segments]
+    records = sorted(_records(before, keys, _models(before, after)), key=lambda one: one[0])
     for kind in range(3):
         batch = [(ts, record) for ts, record in records if kind == record.KIND]
         content = Decoded([record for _, record in batch], {})
@@ -103,14 +104,23 @@ def _small(before: StreamConfig, after: StreamConfig) -> Pair:
     return replace(before, segments_per_key=_BOUND), replace(after, segments_per_key=_BOUND + order)
 
 
-def _records(config: StreamConfig, keys: Sequence[str]) -> Iterator[tuple[int, Record]]:
-    """Two models, with all that a record may carry; of the last instance there is no label yet."""
+def _models(before: StreamConfig, after: StreamConfig) -> list[str]:
+    """Three models, with the champions among them: pairs of the other two may end."""
+    champions = [one for one in (before.champion, after.champion) if one is not None]
+    return list(dict.fromkeys([*champions, "m", "n", "o"]))[:3]
+
+
+def _records(
+    config: StreamConfig, keys: Sequence[str], models: Sequence[str]
+) -> Iterator[tuple[int, Record]]:
+    """All that a record may carry; of the last instance there is no label yet."""
     numbers = config.task == "regression"
     for i in range(_INSTANCES):
         ts, name = i * _STEP, str(i)
         segments = dict.fromkeys(keys, f"value {i % _VALUES}")
         yield ts, Instance(_STREAM, name, ts, i, segments, 0.5)
-        for k, model in enumerate(("m", "m", "n")):  # m says something twice, so that `initial` is its own
+        # The first one says something twice, so that `initial` is its own.
+        for k, model in enumerate((models[0], *models)):
             guess = i + k / 2 if numbers else "ab"[(i + k) % 2]
             proba = None if numbers else {"a": 0.75, "b": 0.25}
             yield ts, Prediction(_STREAM, model, name, guess, ts, proba, segments, f"v{i // 4}")

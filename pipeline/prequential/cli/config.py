@@ -9,13 +9,10 @@ from time import time
 from typing import Any
 
 import msgspec
-from prequential.changes.diff import compare
-from prequential.changes.live import live, uses
-from prequential.changes.text import lines
 from prequential.cli.common import add_kafka_options, load
 from prequential.config.reader import load_config
 from prequential.settings.durations import duration
-from prequential.topics.errors import UsageError
+from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.specs import METRICS
 
 #: How far back `live` looks.
@@ -55,7 +52,13 @@ def add_parser(subparsers: Any) -> None:
 
 
 def _diff(args: argparse.Namespace) -> int:
-    difference = compare(load_config(args.before), load_config(args.after))
+    from prequential.changes.diff import compare  # the engine is slow to import: only where it is needed
+    from prequential.changes.text import lines
+
+    try:
+        difference = compare(load_config(args.before), load_config(args.after))
+    except WorkError as error:  # 1 says that something differs
+        raise UsageError(str(error)) from error
     if args.json:
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(difference), indent=1) + b"\n")
     else:
@@ -65,6 +68,7 @@ def _diff(args: argparse.Namespace) -> int:
 
 
 def _live(args: argparse.Namespace) -> int:
+    from prequential.changes.live import live, uses
     from prequential.watching.tail import Tail  # a broker's clients aren't needed else
 
     try:
