@@ -440,7 +440,8 @@ def test_values_go_where_they_belong(tmp_path: Path) -> None:
         "grow.partitions=null,kafka.partitions=8,keda.enabled=true,worker.replicas=5,listen=::,"
         "kafka.security.security\\.protocol=PLAINTEXT,kafka.secret=,kafka.schemaRegistry.url=http://registry,"
         "config.limits.instances_per_shard=20000000,networkPolicy.enabled=false,"
-        "podDisruptionBudget.enabled=false,topics.create=false,dashboard.enabled=true,dashboard.open=true",
+        "podDisruptionBudget.enabled=false,topics.create=false,dashboard.enabled=true,dashboard.open=true,"
+        "worker.staticMembership=false",
     )  # fmt: skip
     config = configuration(documents, tmp_path)
     assert config.kafka.partitions == only(documents, "ScaledObject")["spec"]["maxReplicaCount"] == 8
@@ -448,6 +449,7 @@ def test_values_go_where_they_belong(tmp_path: Path) -> None:
     assert config.kafka.schema_registry == {"url": "http://registry"}
     assert config.limits.instances_per_shard == 20_000_000
     assert config.http.host == "::"
+    assert config.worker.instance_id is None
     page = pods(documents)["dashboard"]
     assert "::" in container(page)["args"]
     assert [volume["name"] for volume in page["spec"]["volumes"]] == ["configuration", "tmp"]

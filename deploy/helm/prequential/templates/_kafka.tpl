@@ -7,13 +7,14 @@
 {{- end -}}
 {{- $worker := $v.config.worker | default dict -}}
 {{- range list "group" "instance_id" -}}
-{{- if hasKey $worker . }}{{ fail (printf "config.worker.%s: the chart sets it (kafka.group, the pod's name)" .) }}{{ end -}}
+{{- if hasKey $worker . }}{{ fail (printf "config.worker.%s: the chart sets it (kafka.group, worker.staticMembership)" .) }}{{ end -}}
 {{- end -}}
 {{- $kafka := dict "bootstrap_servers" (include "prequential.bootstrap" .) "prefix" $v.kafka.prefix "partitions" (int $v.kafka.partitions) "replication" (int $v.kafka.replication) "security" (include "prequential.security" . | fromYaml) -}}
 {{- with $v.kafka.schemaRegistry }}{{ $kafka = merge (dict "schema_registry" .) $kafka }}{{ end -}}
 {{- $http = merge (dict "host" $v.listen) $http -}}
 {{- if $v.token.secret }}{{ $http = merge (dict "token" "file:/run/secrets/http/token") $http }}{{ end -}}
-{{- $worker = merge (dict "group" $v.kafka.group "instance_id" "env:POD_NAME") $worker -}}
+{{- $worker = merge (dict "group" $v.kafka.group) $worker -}}
+{{- if $v.worker.staticMembership }}{{ $worker = merge (dict "instance_id" "env:POD_NAME") $worker }}{{ end -}}
 {{- toYaml (merge (dict "kafka" $kafka "http" $http "worker" $worker) $v.config) -}}
 {{- end -}}
 
