@@ -67,7 +67,7 @@ chaos: $(TEST)/.ready ## workers and broker struck at random; ARGS="--minutes N 
 docs: $(TEST)/.ready ## the documentation as a site, in site/; fails where a link leads nowhere
 	$(TEST)/bin/mkdocs build --quiet
 
-manifests: $(TEST)/.ready ## Kubernetes manifests that are made of alert rules and topics
+manifests: $(TEST)/.ready ## what the Helm chart has of alert rules and topics, and what it comes to (needs helm)
 	$(TEST)/bin/python tests/deploy/manifests.py
 
 matrix: $(RELEASE)/.ready ## Python, packages and Kafka, oldest and newest; ARGS="--cell python3.12-newest"

@@ -96,7 +96,10 @@ SCHEMAS = dict(
                 "selector",
                 selector=_SELECTOR,
                 podMetricsEndpoints=_list(
-                    _object(port=_STRING, path=_STRING, interval=_DURATION, scrapeTimeout=_DURATION)
+                    _object(
+                        port=_STRING, path=_STRING, interval=_DURATION, scrapeTimeout=_DURATION,
+                        authorization=_object(credentials=_object("name key", name=_STRING, key=_STRING)),
+                    )
                 ),
             ),
         ),

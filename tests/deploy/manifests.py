@@ -1,103 +1,115 @@
-"""Manifests for Kubernetes that say what stands elsewhere; `make manifests` writes them anew.
+"""What the Helm chart has of other files, and what it comes to; `make manifests` writes both anew.
 
-Alert rules as the Prometheus operator wants them, topics and permissions as Strimzi's operators do. A test
-holds them against where they come from.
+Alert rules as the Prometheus operator wants them, and topics with who may do what to them, lie in the chart,
+as it can't read files outside of it. What it comes to with some values lies beside the tests, so that it is
+looked at also where helm isn't installed. Tests hold all of them against where they come from.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import yaml
-from prequential.config.reader import load_config
 from prequential.settings.model import Config
-from prequential.topics.specs import TopicSpec, topic_specs
+from prequential.topics.specs import INPUT_RETENTION, topic_specs
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-KUBERNETES = DEPLOY / "kubernetes"
-STRIMZI = KUBERNETES / "overlays" / "strimzi"
+HELM = DEPLOY / "helm"
+CHART = HELM / "prequential"
+
+#: What the chart came to, by values.
+RENDERED = Path(__file__).parent / "data" / "chart"
+
+#: Values that are looked at, with the namespace that they are for.
+CASES = {
+    HELM / "outside.yaml": "prequential",
+    HELM / "strimzi.yaml": "kafka",
+    RENDERED / "everything.yaml": "kafka",
+}
+
+#: The oldest version of Kubernetes that is looked at, and the newest.
+OLDEST, NEWEST = "1.33", "1.37"
 
 #: The rules that Prometheus reads.
 RULES = ("alerts.yml", "recording.yml")
 
-#: What a worker may do with its topics, by their role (see `docs/operations.md`).
+#: What each component may do with topics, by their role (see `docs/operations.md`).
 _OPERATIONS = {
-    "input": ["Read", "Describe", "DescribeConfigs"],
-    "output": ["Write", "Describe", "DescribeConfigs"],
-    "dead-letters": ["Write", "Describe", "DescribeConfigs"],
-    "journal": ["Read", "Write", "Describe", "DescribeConfigs"],
-    "snapshots": ["Read", "Write", "Describe", "DescribeConfigs"],
+    "worker": {
+        "input": ["Read", "Describe", "DescribeConfigs"],
+        "output": ["Write", "Describe", "DescribeConfigs"],
+        "dead-letters": ["Write", "Describe", "DescribeConfigs"],
+        "journal": ["Read", "Write", "Describe", "DescribeConfigs"],
+        "snapshots": ["Read", "Write", "Describe", "DescribeConfigs"],
+    },
+    "ingest": {"input": ["Write", "Describe"], "dead-letters": ["Write", "Describe", "DescribeConfigs"]},
+    "dashboard": {"output": ["Read", "Describe"]},
 }
-
-#: Strimzi's own label: which Kafka it is about.
-_CLUSTER = {"strimzi.io/cluster": "kafka"}
 
 _HEAD = "# Made by `make manifests` of {source}: change it there.\n"
 
 
-def manifests() -> dict[Path, tuple[str, list[dict[str, Any]]]]:
-    """By file: what it is made of, and its documents."""
-    config = load_config(str(STRIMZI / "prequential.yaml"))
+def helm() -> str | None:
+    """Where helm is: the variable HELM says so, or it is on the path."""
+    return os.environ.get("HELM") or shutil.which("helm")
+
+
+def parts() -> dict[Path, str]:
+    """By file of the chart: its content."""
     return {
-        KUBERNETES / "components" / "monitoring" / "prometheusrule.yaml": (
-            "deploy/prometheus/alerts.yml and recording.yml",
-            [_rule()],
-        ),
-        STRIMZI / "topics.yaml": (
-            "topics/prequential/topics/specs.py",
-            [_topic(spec) for spec in topic_specs(config.kafka)],
-        ),
-        STRIMZI / "user.yaml": ("tests/deploy/manifests.py", [_user(config)]),
+        CHART / "files" / "rules.yaml": _text("deploy/prometheus/alerts.yml and recording.yml", _rules()),
+        CHART / "files" / "topics.yaml": _text("topics/prequential/topics/specs.py", _topics()),
     }
 
 
-def _rule() -> dict[str, Any]:
+def render(values: Path, namespace: str, *more: str) -> list[dict[str, Any]]:
+    """What helm makes of the chart with these values; `more` are arguments of its."""
+    command = helm()
+    assert command is not None
+    done = subprocess.run(
+        [
+            command, "template", "prequential", str(CHART), "--values", str(values),
+            "--namespace", namespace, "--kube-version", OLDEST, *more,
+        ],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise ValueError(done.stderr)
+    found = [one for one in yaml.safe_load_all(done.stdout) if one is not None]
+    return sorted(found, key=lambda one: (one["kind"], one["metadata"]["name"]))
+
+
+def without_rules(documents: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without the alert rules, which `files/rules.yaml` has already."""
+    return [one for one in documents if one["kind"] != "PrometheusRule"]
+
+
+def rendered(values: Path) -> Path:
+    """The file that has what the chart comes to with these values."""
+    return RENDERED / "rendered" / values.name
+
+
+def _rules() -> Any:
     texts = [(DEPLOY / "prometheus" / name).read_text(encoding="utf-8") for name in RULES]
-    groups = [group for text in texts for group in yaml.safe_load(text)["groups"]]
-    return {
-        "apiVersion": "monitoring.coreos.com/v1",
-        "kind": "PrometheusRule",
-        "metadata": {"name": "prequential"},
-        "spec": {"groups": groups},
-    }
+    return {"groups": [group for text in texts for group in yaml.safe_load(text)["groups"]]}
 
 
-def _topic(spec: TopicSpec) -> dict[str, Any]:
-    return {
-        "apiVersion": "kafka.strimzi.io/v1",
-        "kind": "KafkaTopic",
-        "metadata": {"name": spec.name, "labels": _CLUSTER},
-        "spec": {
-            "partitions": spec.partitions, "replicas": spec.replication, "config": dict(spec.configs),
-        },
-    }  # fmt: skip
-
-
-def _user(config: Config) -> dict[str, Any]:
-    def rule(kind: str, name: str, operations: list[str], pattern: str = "literal") -> dict[str, Any]:
-        return {
-            "resource": {"type": kind, "name": name, "patternType": pattern},
-            "operations": operations,
-        }
-
-    topics = [rule("topic", spec.name, _OPERATIONS[spec.role]) for spec in topic_specs(config.kafka)]
-    acls = [
-        *topics,
-        rule("group", config.group, ["Read", "Describe"]),
-        rule("group", f"{config.group}-fetch", ["Describe"]),
-        rule("group", "prequential-read", ["Describe"]),
-        rule("transactionalId", f"{config.group}-shard-", ["Write", "Describe"], "prefix"),
-    ]
-    return {
-        "apiVersion": "kafka.strimzi.io/v1",
-        "kind": "KafkaUser",
-        "metadata": {"name": "prequential", "labels": _CLUSTER},
-        "spec": {
-            "authentication": {"type": "scram-sha-512"},
-            "authorization": {"type": "simple", "acls": acls},
-        },
-    }
+def _topics() -> Any:
+    found = []
+    for spec in topic_specs(Config().kafka):
+        configs = dict(spec.configs)
+        # What is kept for as long as the inputs, the chart says itself.
+        kept = configs.get("retention.ms") == str(INPUT_RETENTION)
+        if kept:
+            del configs["retention.ms"]
+        operations = {who: of[spec.role] for who, of in _OPERATIONS.items() if spec.role in of}
+        found.append({"name": spec.name, "kept": kept, "config": configs, "operations": operations})
+    return found
 
 
 class _Dumper(yaml.SafeDumper):
@@ -110,13 +122,27 @@ class _Dumper(yaml.SafeDumper):
         return super().increase_indent(flow, False)
 
 
-def text(source: str, documents: list[dict[str, Any]]) -> str:
+def _text(source: str, *documents: Any) -> str:
     """A file's content."""
     dumped = yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
     return _HEAD.format(source=source) + dumped
 
 
-if __name__ == "__main__":
-    for path, (source, documents) in manifests().items():
-        path.write_text(text(source, documents), encoding="utf-8")
+def main() -> None:
+    """Write all."""
+    for path, content in parts().items():
+        path.write_text(content, encoding="utf-8")
         print(path)
+    if helm() is None:
+        raise SystemExit(
+            "helm isn't installed (the variable HELM may say where it is): the chart isn't rendered"
+        )
+    for values, namespace in CASES.items():
+        documents = without_rules(render(values, namespace))
+        source = f"deploy/helm/prequential with {values.name}"
+        rendered(values).write_text(_text(source, *documents), encoding="utf-8")
+        print(rendered(values))
+
+
+if __name__ == "__main__":
+    main()

@@ -29,7 +29,11 @@ from prequential.settings.model import StreamConfig
 ROOT = DEPLOY.parent
 COMPOSE = ROOT / "docker-compose.yml"
 DOCKERFILE = DEPLOY / "Dockerfile"
-YAML_FILES = [COMPOSE, *sorted(DEPLOY.rglob("*.yml")), *sorted(DEPLOY.rglob("*.yaml"))]
+#: But for the templates of the chart, which become YAML (`test_chart.py`).
+YAML_FILES = [
+    COMPOSE, *sorted(DEPLOY.rglob("*.yml")),
+    *(path for path in sorted(DEPLOY.rglob("*.yaml")) if path.parent.name != "templates"),
+]  # fmt: skip
 
 #: A tag that names a version down to the patch: `3.11.15-slim`, `v3.13.2`, `4.1.0`.
 VERSION = re.compile(r"v?\d+\.\d+\.\d+(-[a-z]+)*")

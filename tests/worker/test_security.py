@@ -185,6 +185,15 @@ def test_plain_with_the_password_in_the_environment_and_least_privilege(
     log = evaluates(alice, admin, tmp_path)
     said = re.findall(r"records of topic '(\S+)' carry their producers' times", log)
     assert said == [admin.topic("labels")]
+    # More partitions ask for Alter besides.
+    every = [spec.name for spec in topic_specs(admin)]
+    more = [acl(ResourceType.TOPIC, name, operation) for name in every for operation in ("DESCRIBE", "ALTER")]
+    for done in client.create_acls(more).values():
+        done.result()
+    path = write_config(tmp_path, alice)
+    grown = prequential("topics", "grow", "--config", path, "--partitions", "8", cwd=tmp_path)
+    assert grown.returncode == 0, grown.stdout + grown.stderr
+    assert SECRET not in grown.stdout + grown.stderr
 
 
 def acl(

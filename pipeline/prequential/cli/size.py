@@ -10,9 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import yaml
 from prequential.config.reader import load_config
 from prequential.settings.durations import duration, shown_duration
 from prequential.settings.model import Config
+from prequential.sizing.chart import chart_values
 from prequential.sizing.model import Sizing, Workload, size
 from prequential.topics.errors import UsageError
 
@@ -75,7 +77,9 @@ def add_parser(subparsers: Any) -> None:
     where.add_argument("--workers", type=_count, metavar="N", help="as many as there are")
     where.add_argument("--partitions", type=_count, metavar="N", help="as many as there are")
     where.add_argument("--replication", type=_count, metavar="N", help="default: kafka.replication")
-    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print everything as one JSON object")
+    form.add_argument("--values", action="store_true", help="print values for the Helm chart (YAML)")
     parser.set_defaults(run=run)
 
 
@@ -100,6 +104,12 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         content = {**sizing._asdict(), "notes": notes}
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
+        return 0
+    if args.values:
+        values = chart_values(workload, config, sizing, workers=args.workers, speed=args.speed)
+        for line in (*(f"{name}: {text}" for name, text in lines(workload, config, sizing)), *notes):
+            print(f"# {line}")
+        print(yaml.safe_dump(values, sort_keys=False), end="")
         return 0
     for name, text in lines(workload, config, sizing):
         print(f"{name:12}{text}")

@@ -1,0 +1,95 @@
+"""What a changed key means for the state, in words, beside what a restore says of it.
+
+Each key of the configuration has its line here. Of a stream's keys it is said where the restore keeps all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_ON = "kept; counts from now on"
+_SAYS = "kept; messages say it from now on"
+_COMPARED = "kept; verdicts go by it from now on"
+_RUNS = "kept; each worker goes by it from its start on"
+
+#: Of streams. Where the engine says that something begins empty or ends, that stands in its place.
+OF_STREAM: Mapping[str, str] = {
+    "task": _ON,  # the engine refuses it
+    "loss": "kept; losses of outcomes from now on",
+    "positive_class": "kept; measures of it from now on, of what was counted as well",
+    "estimators": "kept, in another order of messages",
+    "measures": _SAYS,
+    "stages": "kept, in another order of messages",
+    "temporal_correction": "kept; MODEL+temporal begins with what comes from now on",
+    "baselines": "kept; MODEL@random needs no state",
+    "segments": "kept; a new key is known of what comes from now on",
+    "segments_per_key": "kept, but for values beyond it; new ones within it have segments of their own",
+    "period": "kept",
+    "period_final_at": _ON,
+    "expected": "kept; expected values are said of periods from now on, or no more",
+    "details": _SAYS,
+    "coverage": _SAYS,
+    "dependence_order": _SAYS,
+    "bins": "kept; counts where there are bins",
+    "alpha": "kept; intermediate is weighted by it from now on",
+    "label_horizon": "kept; deadlines of what waits move with it",
+    "settle": _ON,
+    "detectors": "kept",
+    "incidents.quiet": _ON,
+    "incidents.quiet_outcomes": _ON,
+    "incidents.accept": _ON,
+    "incidents.warnings": _ON,
+    "compare": "kept; pairs that are new are compared from now on",
+    "champion": "kept; pairs that are new are compared from now on",
+    "compare_losses": "kept",
+    "compare_stages": "kept; pairs of stages that are new are compared from now on",
+    "compare_level": _COMPARED,
+    "mcnemar_level": _COMPARED,
+    "objective": "kept; its bounds hold from now on",
+    "alarm_budget": "kept; thresholds that aren't configured follow from it from now on",
+    "alarm_change": "kept; it is what `prequential calibrate` reports of",
+    "versions": "kept; versions that come from now on are evaluated so",
+    "emit.outcomes": _SAYS,
+    "emit.every": _SAYS,
+    "emit.comparisons": _SAYS,
+}
+
+_TO_COME = "kept; it is of topics that are yet to be created"
+_LIMIT = "kept, also beyond it; what is new beyond it goes to dead letters from now on"
+_SERVED = "kept; it is of /metrics and pages"
+
+#: Of everything else; a key that ends with a dot stands for all that begin with it.
+OF_REST: Mapping[str, str] = {
+    "kafka.bootstrap_servers": "kept if it is the same cluster by another address; in another cluster "
+    "everything begins empty, as inputs, journal and state are topics",
+    "kafka.prefix": "everything begins empty, as topics and group are others; what lies under the former "
+    "prefix stays there, and goes on if that is configured again",
+    "kafka.partitions": "kept; it is of topics that are yet to be created: `prequential topics grow` raises "
+    "those that there are, with their state",
+    "kafka.replication": _TO_COME,
+    "kafka.security.": "kept; it is how the cluster is reached",
+    "kafka.schema_registry.": "kept; it is how ingest reads schemas",
+    "limits.streams_per_shard": _LIMIT,
+    "limits.models_per_stream": _LIMIT,
+    "limits.classes_per_stream": _LIMIT,
+    "limits.instances_per_shard": _LIMIT,
+    "limits.predictions_per_instance": _LIMIT,
+    "limits.pairs_per_stream": "kept; pairs that are new beyond it aren't compared",
+    "limits.versions_per_model": "kept; beyond it the oldest version gives way when the next one comes",
+    "http.": _SERVED,
+    "worker.group": "kept, as it goes by partition; but workers of the former group don't give way: stop "
+    "them all before",
+    "worker.": _RUNS,
+    "files.": "kept; it is of replays",
+    "ingest.": "kept; a topic that is new is read from its beginning, and each goes on where its group is",
+}
+
+
+def of_rest(key: str) -> str:
+    """What a change of a key that is no stream's means.
+
+    >>> of_rest("worker.grace")
+    'kept; each worker goes by it from its start on'
+    """
+    groups = (text for name, text in OF_REST.items() if name.endswith(".") and key.startswith(name))
+    return OF_REST.get(key) or next(groups)

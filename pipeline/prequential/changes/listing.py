@@ -1,0 +1,124 @@
+"""A configuration as keys and values, as a file has them; what may be a secret has no value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+from prequential.settings.durations import exact_duration
+from prequential.settings.model import Config, DetectorConfig, IncidentConfig, Objective, StreamConfig
+
+#: Keys whose values are times in ms.
+DURATIONS = frozenset(
+    {"label_horizon", "settle", "period", "emit.every", "emit.comparisons", "incidents.quiet",
+     "incidents.accept", "worker.session_timeout", "worker.grace", "worker.commit_every",
+     "worker.snapshot_every", "worker.stop_within"}
+)  # fmt: skip
+
+#: What a key of which nothing is shown has in its name: addresses of webhooks are secrets, too.
+_SECRET = ("kafka.security", "kafka.schema_registry", "token", "password", "secret", "webhook")
+
+#: Stands for the value of such a key, and for its change.
+HIDDEN, CHANGED = "(not shown)", "changed"
+
+#: Sections of the whole configuration, beside those of streams.
+_SECTIONS = ("kafka", "limits", "http", "worker")
+
+
+def is_secret(key: str) -> bool:
+    """Whether a key's value is never shown.
+
+    >>> is_secret("kafka.security.sasl.username"), is_secret("http.token"), is_secret("segments_per_key")
+    (True, True, False)
+    """
+    return any(word in key for word in _SECRET)
+
+
+def of_stream(config: StreamConfig) -> dict[str, Any]:
+    """The settings of a stream by key, as in a file: `emit.every`, `incidents.quiet`."""
+    found: dict[str, Any] = {}
+    for field in fields(StreamConfig):
+        value = getattr(config, field.name)
+        if not field.compare:
+            continue
+        if isinstance(value, IncidentConfig):
+            found |= {f"incidents.{one.name}": getattr(value, one.name) for one in fields(IncidentConfig)}
+        else:
+            found[field.name.replace("emit_", "emit.")] = value
+    return found
+
+
+def of_rest(config: Config) -> dict[str, Any]:
+    """The settings of everything but streams, by key: `kafka.prefix`, `kafka.security.sasl.mechanism`."""
+    found: dict[str, Any] = {}
+    for section in _SECTIONS:
+        for field in fields(getattr(config, section)):
+            value, key = getattr(getattr(config, section), field.name), f"{section}.{field.name}"
+            if isinstance(value, Mapping):
+                found |= {f"{key}.{name}": one for name, one in value.items()}
+            else:
+                found[key] = value
+    found |= {f"files.{name}": mappings for name, mappings in config.files.items()}
+    found |= {f"ingest.{','.join(source.topics)}": source for source in config.ingest}
+    return found
+
+
+def shown(key: str, value: Any) -> str:
+    """A value as a file would have it, in one line.
+
+    >>> shown("label_horizon", 86_400_000), shown("champion", None), shown("coverage", True)
+    ('1d', 'null', 'true')
+    >>> shown("detectors", (DetectorConfig("adwin", "error", {"delta": 0.01}),))
+    '[{detector: adwin, signal: error, delta: 0.01}]'
+    >>> shown("http.token", "file:/run/token")
+    '(not shown)'
+    """
+    if is_secret(key):
+        return HIDDEN
+    if key in DURATIONS and value is not None:
+        return exact_duration(value)
+    return _plain(value)
+
+
+def _plain(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, DetectorConfig):
+        return _mapping({"detector": value.detector, "signal": value.signal, **value.params})
+    if isinstance(value, Objective):
+        first = {} if value.reference is None else {"reference": value.reference}
+        return _mapping({**value.bounds, **first, "tolerance": value.tolerance, "level": value.level})
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_plain, value))}]"
+    return f"{value:g}" if isinstance(value, float) else '""' if value == "" else str(value)
+
+
+def _mapping(entries: Mapping[str, Any]) -> str:
+    return "{" + ", ".join(f"{key}: {_plain(value)}" for key, value in entries.items()) + "}"
+
+
+def difference(key: str, before: Any, after: Any) -> Iterator[str]:
+    """What a value was and is, in one line; of lists what has come and gone.
+
+    >>> list(difference("estimators", ("all", "window:10"), ("all", "decay:1h")))
+    ['without window:10', 'with decay:1h']
+    >>> list(difference("period", None, 86_400_000)), list(difference("stages", ("a", "b"), ("b", "a")))
+    (['null -> 1d'], ['[a, b] -> [b, a]'])
+    >>> list(difference("kafka.security.sasl.password", "env:ONE", "env:OTHER"))
+    ['changed']
+    """
+    if is_secret(key):
+        yield CHANGED
+    elif isinstance(before, tuple) and isinstance(after, tuple) and (before and after):
+        texts = [[_plain(one) for one in value] for value in (before, after)]
+        gone = [one for one in texts[0] if one not in texts[1]]
+        come = [one for one in texts[1] if one not in texts[0]]
+        if gone:
+            yield f"without {', '.join(gone)}"
+        if come:
+            yield f"with {', '.join(come)}"
+        if not gone and not come:
+            yield f"{shown(key, before)} -> {shown(key, after)}"
+    else:
+        yield f"{shown(key, before)} -> {shown(key, after)}"

@@ -1,0 +1,83 @@
+"""`prequential config diff|live`: what another configuration does to the state; which ones are in use."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import closing
+from time import time
+from typing import Any
+
+import msgspec
+from prequential.cli.common import add_kafka_options, load
+from prequential.config.reader import load_config
+from prequential.settings.durations import duration
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.specs import METRICS
+
+#: How far back `live` looks.
+_SINCE = "1h"
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the program's subparsers."""
+    parser = subparsers.add_parser(
+        "config", help="what another configuration does to the state; which ones are in use"
+    )
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    diff = actions.add_parser(
+        "diff",
+        help="what differs between two configurations, and what happens to the state",
+        description="Says by key what differs, and what a worker makes of state of A when it is started "
+        "with B: kept, begins empty, ends. It is what a restore says of a few records' state; no cluster is "
+        "needed, and nothing is changed. Values of kafka.security, tokens and other secrets are never "
+        "shown. Exit status as of diff: 0 nothing differs, 1 something does, 2 trouble.",
+    )
+    diff.add_argument("before", metavar="A", help="configuration (YAML) that the state is of")
+    diff.add_argument("after", metavar="B", help="configuration (YAML) that is to come")
+    diff.add_argument("--json", action="store_true", help="print everything as one JSON object")
+    diff.set_defaults(run=_diff)
+    now = actions.add_parser(
+        "live",
+        help="which configurations messages are made with",
+        description="Reads the newest metrics messages and says of which streams, in which partitions, they "
+        "are made with another configuration than the file's (their field config), and since when. Joins no "
+        "group and changes nothing. Exit status 1 if the newest messages of a stream are.",
+    )
+    now.add_argument(
+        "--since", default=_SINCE, metavar="TIME", help=f"how far back to look, e.g. 10m (default: {_SINCE})"
+    )
+    add_kafka_options(now)
+    now.set_defaults(run=_live)
+
+
+def _diff(args: argparse.Namespace) -> int:
+    from prequential.changes.diff import compare  # the engine is slow to import: only where it is needed
+    from prequential.changes.text import lines
+
+    try:
+        difference = compare(load_config(args.before), load_config(args.after))
+    except WorkError as error:  # 1 says that something differs
+        raise UsageError(str(error)) from error
+    if args.json:
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(difference), indent=1) + b"\n")
+    else:
+        for line in lines(difference):
+            print(line)
+    return 0 if difference.same else 1
+
+
+def _live(args: argparse.Namespace) -> int:
+    from prequential.changes.live import live, uses
+    from prequential.watching.tail import Tail  # a broker's clients aren't needed else
+
+    try:
+        since = int(time() * 1000) - duration(args.since)
+    except ValueError as error:
+        raise UsageError(f"--since: {error}") from error
+    config = load(args)
+    with closing(Tail(config.kafka, [METRICS], since=since)) as tail:
+        found = live(uses(tail.to_end()), config)
+    for line in found.lines:
+        print(line)
+    return 0 if found.everywhere else 1
