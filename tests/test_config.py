@@ -354,7 +354,7 @@ WRONG = [
     ("defaults: {task: regression, detectors: [{signal: 'window:5:error'}]}", 1, ["'window:5:error'", "mae"]),
     ("defaults: {task: regression}\nstreams:\n  a:\n    label_at_horizon: none", 4,
      ["streams.a.label_at_horizon", "'none' is a class", "task regression", "expected task classification"]),
-    ("defaults: {label_at_horizon: 0.5}", 1, ["label_at_horizon", "0.5", "a string, an integer or a boolean"]),
+    ("defaults: {label_at_horizon: 0.5}", 1, ["label_at_horizon", "0.5", "an integer or a boolean"]),
     ("defaults: {task: regression}\nstreams:\n  a: {}\n  b: {detectors: [{signal: 'all:ece'}]}", 4,
      ["streams.b.detectors[0]: signal 'all:ece'", "task regression"]),
     ("defaults: {task: regression, detectors: [{signal: 'window:9:auc'}]}", 1, ["'window:9:auc'", "mae"]),

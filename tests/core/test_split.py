@@ -143,9 +143,13 @@ def remembered(partitions: Sequence[Partition]) -> dict[tuple[str, str], Any]:
         assert not found.keys() & own.keys()
         found |= own
     for state, *_, predictions in found.values():
-        for prediction in predictions if state == WAITING else ():  # they have no outcomes yet
-            for name in ("segment_numbers", "after_numbers"):
-                prediction.pop(name, None)
+        models: set[str] = set()
+        for prediction in predictions:
+            # Numbers are those of outcomes, which a model's first prediction has; what waits has none yet.
+            if state == WAITING or prediction["model"] in models:
+                for name in ("segment_numbers", "after_numbers"):
+                    prediction.pop(name, None)
+            models.add(prediction["model"])
     return found
 
 
