@@ -89,7 +89,7 @@ class ScaledError:
 class MeasureSignal:
     """`ESTIMATOR:MEASURE`: what points to worse; revisions never reach it."""
 
-    LESS_IS_BETTER = ("error", "kappa_se", "log_loss", "brier", "ece", "mae", "mse", "rmse", "cost", "cost_total")
+    LESS_IS_BETTER = ("error", "kappa_se", "log_loss", "brier", "ece", "mae", "mse", "rmse", "cost")
 
     def __init__(self, estimator: str, measure: str, settings: Settings) -> None:
         ranked = measure in RANKED

@@ -24,7 +24,7 @@ class Positives(NamedTuple):
     first: Ints32  # by stream: the first of its classes below
     classes: Ints32  # by stream: how many classes it has
     sort: Bytes  # by class: what its name says
-    costs: Floats = NO_COSTS  # by class, then by code of the prediction; without rows where none are configured
+    costs: Floats = NO_COSTS  # by class, then by code of the prediction; no rows where none are configured
 
 
 @kernel

@@ -61,7 +61,8 @@ def _refused(reason: str, *inputs: Input) -> Iterator[str]:
 def _loop(name: str, parameters: str, *lines: str) -> Any:
     given: dict[str, Any] = {one.name: one.function for one in MEASURES.values()}
     given |= {
-        "NO_LABEL_KNOWN": NO_LABEL_KNOWN, "NO_COSTS": NO_COSTS, "NO_POSITIVE": NO_POSITIVE, "NO_POSITIVE_CLASS": NO_POSITIVE_CLASS,
+        "NO_COSTS": NO_COSTS, "NO_LABEL_KNOWN": NO_LABEL_KNOWN,
+        "NO_POSITIVE": NO_POSITIVE, "NO_POSITIVE_CLASS": NO_POSITIVE_CLASS,
         "NO_PROBABILITIES": NO_PROBABILITIES, "NO_PROPENSITY": NO_PROPENSITY, "NO_RANKS": NO_RANKS,
         "NOTHING": NO_WEIGHT, "SCORED": SCORED, "binary": binary,
     }  # fmt: skip
