@@ -179,7 +179,11 @@ class TestInABrowser:
             page.emulate_media(media="print", color_scheme="dark")
             assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
             assert not page.is_visible(".controls")
-            assert page.is_visible('figure[data-title="accuracy"] canvas')
+            before = page.evaluate("document.querySelector('figure canvas').toDataURL()")
+            page.evaluate("window.dispatchEvent(new Event('beforeprint'))")  # charts are drawn anew, too
+            assert page.evaluate("document.querySelector('figure canvas').toDataURL()") != before
+            dark = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--text')")
+            assert dark.strip() == "#1a1d21"
 
 
 def test_alarms_of_incidents_in_messages_are_ids() -> None:

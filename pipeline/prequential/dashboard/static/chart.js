@@ -235,7 +235,9 @@ export function tick(value) {
 // The heights of what is seen, with some air; lines of reference are seen if they are near. Of many points the first
 // ones don't count: estimates of a few outcomes are anywhere, and their intervals everywhere.
 function spread(plot, state) {
-  const { min, max } = plot.scales.x;
+  // While a plot is made its axis has no ends yet.
+  const min = plot.scales.x.min ?? scaled(state, state.range[0]);
+  const max = plot.scales.x.max ?? scaled(state, state.range[1]);
   let low = Infinity;
   let high = -Infinity;
   for (const one of state.lines) {

@@ -121,16 +121,16 @@ function warnings(status) {
 
 window.addEventListener("hashchange", () => {
   first = false;
-  // Paper is light, and charts are as wide as a column there.
+  show();
+});
+setInterval(refreshStatus, 1000);
+// Colours are drawn, so they are drawn again where they change.
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => page?.redraw?.());
+// Paper is light, and charts are as wide as a column there.
 const printing = (begins) => {
   document.documentElement.toggleAttribute("data-print", begins);
   page?.redraw?.();
 };
 window.addEventListener("beforeprint", () => printing(true));
 window.addEventListener("afterprint", () => printing(false));
-show();
-});
-setInterval(refreshStatus, 1000);
-// Colours are drawn, so they are drawn again where they change.
-window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => page?.redraw?.());
 show();
