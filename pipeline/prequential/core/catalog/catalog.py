@@ -677,7 +677,8 @@ class Catalog:
         s = self.registry.streams
         columns = s.positive_code, s.classes, s.class_count, self.registry.classes.meaning
         # Copies: loops would be compiled for columns of records, and again for those of a single record.
-        return Positives(plan.owner, *map(np.ascontiguousarray, columns), costs=self._costs())
+        code, classes, count, meaning = map(np.ascontiguousarray, columns)
+        return Positives(plan.owner, code, classes, count, meaning, self._costs())
 
     def positives_of(self, stream: Stream) -> Positives:
         """As `positives` for one stream, of which every sequence is number 0."""
