@@ -30,9 +30,9 @@ def copy_text(ids: Ids, slot: int, text: Bytes, at: int) -> int:
 
 @inner
 def is_before(ids: Ids, one: int, other: int) -> bool:
-    """Whether an id (its slot) comes before another one: the shorter first, then byte by byte.
+    """Whether an id comes before another one: the shorter first, then byte by byte.
 
-    So whole numbers are in their order.
+    So whole numbers are in their order. `one` and `other` are slots of `ids`.
     """
     size = size_of(ids, one)
     if size != size_of(ids, other):
