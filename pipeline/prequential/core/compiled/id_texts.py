@@ -11,7 +11,7 @@ _BITS, _BYTE = np.uint64(8), np.uint64(0xFF)
 
 @inner
 def size_of(ids: Ids, slot: int) -> int:
-    """Bytes of the id that has a slot."""
+    """Return how many bytes the id has that stands in a slot of `ids`."""
     return np.int64(ids.size[slot]) - 1
 
 
