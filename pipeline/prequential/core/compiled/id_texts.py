@@ -11,7 +11,7 @@ _BITS, _BYTE = np.uint64(8), np.uint64(0xFF)
 
 @inner
 def size_of(ids: Ids, slot: int) -> int:
-    """Bytes of the id that has a slot."""
+    """Return how many bytes the id has that stands in a slot of `ids`."""
     return np.int64(ids.size[slot]) - 1
 
 
@@ -30,9 +30,9 @@ def copy_text(ids: Ids, slot: int, text: Bytes, at: int) -> int:
 
 @inner
 def is_before(ids: Ids, one: int, other: int) -> bool:
-    """Whether an id (its slot) comes before another one: the shorter first, then byte by byte.
+    """Whether an id comes before another one: the shorter first, then byte by byte.
 
-    So whole numbers are in their order.
+    So whole numbers are in their order. `one` and `other` are slots of `ids`.
     """
     size = size_of(ids, one)
     if size != size_of(ids, other):
