@@ -133,7 +133,7 @@ class TestDefaults:
                     security: {security.protocol: SSL, enable.ssl.certificate.verification: false},
                     schema_registry: {url: "http://r", timeout: 5}}
             defaults: {task: regression, loss: squared, positive_class: true, estimators: ["fading:1"],
-                       objective: {mae: 2, tolerance: 0.5, level: 0.05},
+                       objective: {mae: 2, tolerance: 0.5, level: 0.05}, costs: {true: {0: 5}},
                        measures: [kappa, mae], details: [intervals], dependence_order: 9, coverage: false,
                        period: 3h, period_final_at: 0.5, expected: false,
                        temporal_correction: true, baselines: [majority], segments: [arm],
@@ -299,6 +299,8 @@ WRONG = [
     # Values
     ("defaults: {task: ranking}", 1, ["defaults.task: 'ranking'", "expected classification"]),
     ("defaults: {positive_class: 1.5}", 1, ["positive_class: 1.5", "a string, an integer"]),
+    ("defaults: {costs: {a: 5}}", 1, ["costs: 5", "{fraud: {ok: 100}, ok: {fraud: 5}}"]),
+    ("defaults: {costs: {a: {b: x}}}", 1, ["costs: 'x'", "what 'a' predicted as 'b' costs: a number"]),
     ("defaults: {positive_class: [a]}", 1, ["positive_class: ['a']", "a string, an integer"]),
     ("defaults: {estimators: [all, 'window:0']}", 1, ["'window:0'", "window:W (W >= 1)"]),
     ("defaults: {estimators: ['window:x']}", 1, ["'window:x'", "window:W"]),
