@@ -162,7 +162,7 @@ class TestDefaults:
             task="regression", loss="squared", positive_class="true", estimators=("fading:1",),
             objective=Objective({"mae": 2.0}, 0.5, 0.05),
             measures=("kappa", "mae"), details=("intervals",), dependence_order=9, coverage=False,
-            period=10_800_000, period_final_at=0.5, expected=False,
+            period=10_800_000, period_final_at=0.5, expected=False, costs={"true": {"0": 5.0}},
             temporal_correction=True, baselines=("majority",), segments=("arm",), segments_per_key=3,
             compare="champion", champion="nb", compare_losses=("squared", "error"), compare_level=0.1,
             mcnemar_level=0.05, compare_stages=("final/initial",), versions="separate",
