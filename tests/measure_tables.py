@@ -11,6 +11,7 @@ from pathlib import Path
 
 from prequential.core.measures.declaration import (
     CLASSES,
+    COSTS,
     MATRIX,
     NUMBERS,
     POSITIVE,
@@ -30,6 +31,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "measures.md"
 SECTIONS: dict[str, tuple[Input, ...]] = {
     "Agreement": (MATRIX,),
     "Classes": (POSITIVE, CLASSES),
+    "Costs": (COSTS,),
     "Probabilities": (PROBABILITIES, RANKS),
     "Labels that aren't a fair sample": (PROPENSITIES,),
     "Numbers": (NUMBERS, SPREAD),

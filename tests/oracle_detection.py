@@ -89,7 +89,7 @@ class ScaledError:
 class MeasureSignal:
     """`ESTIMATOR:MEASURE`: what points to worse; revisions never reach it."""
 
-    LESS_IS_BETTER = ("error", "kappa_se", "log_loss", "brier", "ece", "mae", "mse", "rmse")
+    LESS_IS_BETTER = ("error", "kappa_se", "log_loss", "brier", "ece", "mae", "mse", "rmse", "cost")
 
     def __init__(self, estimator: str, measure: str, settings: Settings) -> None:
         ranked = measure in RANKED
@@ -169,7 +169,7 @@ class Detector:
         self.signal: Signal | ScaledError | MeasureSignal
         if self.signal_name == "scaled_error":
             self.signal = ScaledError()
-        elif estimator and measure in (*ALL_MEASURES, *RANKED, *WEIGHTED):
+        elif estimator and measure in (*ALL_MEASURES, *RANKED, *WEIGHTED, "cost"):
             self.signal = MeasureSignal(estimator, measure, settings)
         else:
             self.signal = Signal(self.signal_name, min_outcomes)

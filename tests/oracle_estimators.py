@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oracle_cohorts import Place
-from oracle_measures import FURTHER, MEASURES, Kind, Measured, measures, positive_of
+from oracle_measures import (
+    FURTHER,
+    MEASURES,
+    OF_COSTS,
+    Kind,
+    Measured,
+    cost_measures,
+    measures,
+    positive_of,
+)
 from oracle_ranks import RANKED, Score, histogram, own_positive, rank_measures
 from oracle_records import Settings, Target
 from oracle_scores import (
@@ -203,7 +212,7 @@ class Estimator:
         """All measures, with the labels as they are now or as they were at first."""
         if self.settings.task == "regression":
             values, undefined = number_measures((w, o.number()) for w, o in self.weighted())
-            others = (*MEASURES, *FURTHER, *PROBABILISTIC, *RANKED, *WEIGHTED)
+            others = (*MEASURES, *FURTHER, *OF_COSTS, *PROBABILISTIC, *RANKED, *WEIGHTED)
             undefined.update(dict.fromkeys(others, "not_classification"))
             return values, undefined
         values, undefined = measures(self.kinds(revised=revised), self.settings.positive_class)
@@ -222,7 +231,9 @@ class Estimator:
             labels = {kind.y_true for kind in self.kinds(revised=revised)}
             positive = positive_of(labels, self.settings.positive_class)
             of_ranks = rank_measures(self.scores(), positive, window=self.name == "window")
-        undefined |= {**of_probabilities[1], **of_weights[1], **of_ranks[1]}
+        of_costs = cost_measures(kinds, self.settings.costs, whole=not self.forgets)
+        values |= of_costs[0]
+        undefined |= {**of_probabilities[1], **of_weights[1], **of_ranks[1], **of_costs[1]}
         undefined |= dict.fromkeys(NUMERIC, "not_regression")
         return {**values, **of_probabilities[0], **of_weights[0], **of_ranks[0]}, undefined
 

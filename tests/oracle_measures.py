@@ -134,6 +134,33 @@ def _class_values(weights: Mapping[Kind, int], name: str) -> dict[str, Fraction 
     return found
 
 
+#: Measures of costs.
+OF_COSTS = ("cost", "cost_total")
+
+
+def cost_measures(
+    memory: Mapping[Kind, float], costs: Mapping[str, Mapping[str, float]] | None, *, whole: bool
+) -> Measured:
+    """Mean and sum of what each kind of outcome costs, 0 where nothing is said.
+
+    >>> wrong, right = Kind("b", "a", False, False), Kind("a", "a", False, False)
+    >>> cost_measures({wrong: 3, right: 1}, {"b": {"a": 2.0}}, whole=True)
+    ({'cost': 1.5, 'cost_total': 6.0}, {})
+    """
+    if not memory:
+        return {}, dict.fromkeys(OF_COSTS, "empty")
+    if costs is None:
+        return {}, dict.fromkeys(OF_COSTS, "no_costs")
+    weights = {kind: Fraction(weight) for kind, weight in memory.items()}
+    total = sum(
+        (w * Fraction(costs.get(k.y_true, {}).get(k.y_pred, 0.0)) for k, w in weights.items()), ZERO
+    )
+    mean = float(total / sum(weights.values(), ZERO))
+    if not whole:
+        return {"cost": mean}, {"cost_total": "faded"}
+    return {"cost": mean, "cost_total": float(total)}, {}
+
+
 def positive_of(labels: Collection[str], configured: str | None) -> str | None:
     """The positive class: the configured one, or what the names of the labels in memory say.
 

@@ -76,7 +76,22 @@ class Settings:
     emit_every: int | None
     emit_comparisons: int | None
     versions: str = "mark"
+    costs: Mapping[str, Mapping[str, float]] | None = None
     details: tuple[str, ...] = ()  # those that the oracle knows: scores
+
+
+def costs_of(costs: Mapping[Any, Mapping[Any, float]] | None) -> dict[str, dict[str, float]] | None:
+    """Costs by names of classes.
+
+    >>> costs_of({True: {0: 5}}), costs_of(None)
+    ({'true': {'0': 5.0}}, None)
+    """
+    if costs is None:
+        return None
+    return {
+        class_name(label): {class_name(prediction): float(cost) for prediction, cost in row.items()}
+        for label, row in costs.items()
+    }
 
 
 def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
@@ -109,6 +124,7 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         emit_every=None if every is None else duration(every),
         emit_comparisons=None if comparisons is None else duration(comparisons),
         versions=merged.get("versions", "mark"),
+        costs=costs_of(merged.get("costs")),
         details=tuple(merged.get("details", ())),
     )
 

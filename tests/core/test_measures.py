@@ -13,7 +13,15 @@ from helpers import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle_measures import FURTHER, Kind, measures
-from prequential.core.measures import agreement, per_class, probabilistic, ranking, regression, weighted
+from prequential.core.measures import (
+    agreement,
+    costs,
+    per_class,
+    probabilistic,
+    ranking,
+    regression,
+    weighted,
+)
 from prequential.core.measures import registry as columns
 from prequential.core.measures.declaration import NO_POSITIVE
 from prequential.core.measures.positive import positive_of
@@ -265,7 +273,7 @@ def test_correlation_needs_two_classes_on_either_side() -> None:
 @pytest.mark.parametrize("name", columns.NAMES)
 def test_every_measure_has_an_example(name: str) -> None:
     """Of a few outcomes, so that its value can be checked by hand; `make test` runs it."""
-    modules = (agreement, per_class, probabilistic, ranking, regression, weighted)
+    modules = (agreement, costs, per_class, probabilistic, ranking, regression, weighted)
     [function] = [getattr(module, name) for module in modules if hasattr(module, name)]
     assert f">>> {name}(" in (function.__doc__ or "")
 

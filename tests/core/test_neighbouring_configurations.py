@@ -40,7 +40,7 @@ _SIGNALS = ("error", "fading:0.9/fading:0.99")
 #: All that adds tables or columns.
 FULL = StreamConfig(
     positive_class="a", estimators=("all", "window:20", "fading:0.99"),
-    measures=NAMES,
+    measures=NAMES, costs={"a": {"b": 5.0}, "b": {"a": 1.0}},
     stages=("initial", "final", "bins", "after:5ms", "after:20ms"),
     bins=1, temporal_correction=True, baselines=("persistent", "majority", "random"),
     segments=("arm", "site"), segments_per_key=3, period=500, details=DETAILS, label_horizon=3_000,
@@ -51,7 +51,7 @@ FULL = StreamConfig(
 
 #: What each key is as well: less, more, something else.
 NEIGHBOURS: dict[str, tuple[Any, ...]] = {
-    "loss": ("squared",), "positive_class": (None, "b", "unseen"),
+    "costs": (None, {"b": {"a": 2.0}}), "loss": ("squared",), "positive_class": (None, "b", "unseen"),
     "estimators": (("all",), ("window:20", "window:7"), ("fading:0.9", "all")),
     "measures": (("accuracy",), DEFAULT_MEASURES, ("ipw_accuracy",), ("log_loss", "ipw_n")),
     "stages": (("initial",), ("final",), ("after:20ms", "final"), ("initial", "final", "bins"), ("bins",)),

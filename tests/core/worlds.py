@@ -281,6 +281,7 @@ def _random_settings(
     if sort.weighted:
         defaults["measures"] = [*DEFAULT_MEASURES, "ipw_accuracy", "ipw_n"]
     if not sort.regression:
+        defaults |= _paid(_beside(random.Random(repr(rng.getstate()))), defaults, classes)
         defaults |= _ranked(_beside(rng), defaults, sort)
     return {
         "defaults": defaults,
@@ -288,6 +289,27 @@ def _random_settings(
             "s1": {"emit": {"every": rng.choice(["70ms", "3s", None])}, "detectors": detectors[-3:]}
         },
     }
+
+
+def _paid(
+    rng: random.Random, defaults: dict[str, Any], classes: Sequence[Sequence[Any]]
+) -> dict[str, Any]:
+    """Costs, measures of them and a signal, in a quarter of all worlds."""
+    if rng.random() < 0.75:
+        return {}
+    some = [rng.choice(one) for one in classes]
+    costs = {
+        label: {prediction: rng.choice([0, 1, 5, -2.5, 1e-3]) for prediction in rng.sample(some, 2)}
+        for label in rng.sample(some, rng.randint(1, len(some)))
+    }
+    detector = {
+        "detector": "page-hinkley", "signal": f"{rng.choice(defaults['estimators'])}:cost",
+        "delta": 0.1037193, "lambda": 0.5003719, "min_outcomes": 5,
+    }  # fmt: skip
+    return {
+        "costs": costs, "measures": [*defaults.get("measures", DEFAULT_MEASURES), "cost", "cost_total"],
+        "detectors": [*defaults["detectors"], detector],
+    }  # fmt: skip
 
 
 def _ranked(rng: random.Random, defaults: dict[str, Any], sort: Sort) -> dict[str, Any]:

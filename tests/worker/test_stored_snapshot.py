@@ -52,6 +52,7 @@ CONFIG: dict[str, Any] = {
         "segments": ["region"],
         "baselines": ["persistent", "majority"],
         "measures": ["accuracy", "kappa", "kappa_per", "kappa_plus", "mcc", "log_loss", "auc"],
+        "details": ["scores"],
         "detectors": [
             {"detector": "page-hinkley", "signal": "error", "delta": 0.005, "lambda": 8},
             {"detector": "adwin", "signal": "error"},

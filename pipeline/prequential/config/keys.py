@@ -35,6 +35,9 @@ from prequential.topics.errors import UsageError
 #: Levels of tests: beyond them nothing would be sure, or ever be found.
 _LEAST_LEVEL, _MOST_LEVEL = 1e-9, 0.5
 
+#: Largest cost of an outcome, of either sign: sums of as many as there may be are finite.
+_MOST_COST = 1e100
+
 #: Fewest outcomes that can say what an error rate may be.
 _LEAST_REFERENCE = 100
 
@@ -205,6 +208,24 @@ def _measure(value: Any) -> str:
     return str(value)
 
 
+def _costs(value: Any) -> dict[str, dict[str, float]]:
+    """Costs by label and prediction."""
+    shape = "costs by label and prediction, as {fraud: {ok: 100}, ok: {fraud: 5}}"
+    if not isinstance(value, dict) or not value:
+        raise _expected(value, shape)
+    found: dict[str, dict[str, float]] = {}
+    for label, by_prediction in value.items():
+        if not isinstance(by_prediction, dict) or not by_prediction:
+            raise _expected(by_prediction, shape)
+        row = found.setdefault(_class(label), {})
+        for prediction, amount in by_prediction.items():
+            is_number = isinstance(amount, (int, float)) and not isinstance(amount, bool)
+            if not is_number or not abs(amount) <= _MOST_COST:
+                raise _expected(amount, f"what {label!r} predicted as {prediction!r} costs: a number")
+            row[_class(prediction)] = float(amount)
+    return found
+
+
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise _expected(value, "true or false")
@@ -292,7 +313,7 @@ HTTP: dict[str, Parser] = {
 STREAM: dict[str, Parser] = {
     "task": _task, "loss": _loss, "positive_class": _optional(_class),
     "estimators": _list_of(parse_estimator, key=canonical), "measures": _list_of(_measure),
-    "stages": _list_of(_stage, key=stage_key),
+    "stages": _list_of(_stage, key=stage_key), "costs": _optional(_costs),
     "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
     "period_final_at": _positive_share, "expected": _flag,
     "alarm_budget": _optional(_budget), "alarm_change": _change,

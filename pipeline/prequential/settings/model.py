@@ -118,6 +118,8 @@ class StreamConfig:
     positive_class: str | None = None
     estimators: tuple[str, ...] = ("all", "window:1000", "fading:0.999")
     measures: tuple[str, ...] = DEFAULT_MEASURES
+    #: What an outcome costs, by its label and then by its prediction; 0 where nothing is said.
+    costs: Mapping[str, Mapping[str, float]] | None = field(default=None, hash=False)
     stages: tuple[str, ...] = (INITIAL, FINAL)
     #: Whether `MODEL+temporal` is evaluated beside each model that gives probabilities.
     temporal_correction: bool = False
@@ -216,6 +218,8 @@ class StreamConfig:
             del settings["alarm_budget"]
             for detector in settings["detectors"]:
                 del detector["fixed"]
+        if self.costs is None:  # so that configurations without them keep their digests
+            del settings["costs"]
         return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
 
 

@@ -147,7 +147,8 @@ class Signal:
     def _measures(self, estimator: Estimator, rows: WatchedRows, values: Floats, fed: Bytes) -> None:
         """What grows when the model gets worse, after each of the rows, block by block."""
         ranked = NAMES[self._measure] in OF_RANKS and estimator.histogram is None
-        asked = Asked(self._capacity, rows.positives, estimator.numbers, False)
+        whole = estimator.memory.whole
+        asked = Asked(self._capacity, rows.positives, estimator.numbers, False, whole)
         step = block_of(*(one.payload for one in estimator.accumulators()))
         for start in range(0, len(rows), step):
             span = slice(start, start + step)

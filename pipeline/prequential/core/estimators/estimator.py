@@ -109,7 +109,7 @@ class Estimator:
         return [one.counted(np.array([sequence])).cells[0] for one in self.pairs]
 
     def histogram_of(self, sequence: int) -> Floats | None:
-        """A sequence's histogram of scores (`prequential.core.estimators.histograms`), if there is one."""
+        """A sequence's histogram of scores, (WIDTH,) counts or weights; None: it keeps none."""
         if self.histogram is None:
             return None
         return self.histogram.counted(np.array([sequence])).cells[0]

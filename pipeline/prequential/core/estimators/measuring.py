@@ -33,6 +33,7 @@ class Asked(NamedTuple):
     positives: Positives  # what says which class is the positive one
     numbers: bool  # whether the task is regression
     chance: bool  # whether the measures are those of random predictions with the model's distribution
+    whole: bool  # whether every outcome in memory counts 1
 
 
 class Measured(NamedTuple):
@@ -77,7 +78,7 @@ def measure(
             positive[i] = NO_POSITIVE
         else:
             q, positives = sequences[i], asked.positives
-            memory = InMemory(counted.cells[i], counted.known[i] != 0, sums, scored)
+            memory = InMemory(counted.cells[i], counted.known[i] != 0, sums, scored, asked.whole)
             measure_cells(memory, classes, positives, q, asked.chance, into.values[i], into.reasons[i])
             positive[i] = NO_POSITIVE if asked.chance else positive_of(positives, q, classes.labels)
 
@@ -125,7 +126,7 @@ def measured(
     into = into or new_measured(len(sequences))
     rank = estimator.memory.rank
     ranked = ranked and estimator.summed and not estimator.numbers and not chance
-    asked = Asked(estimator.capacity, positives, estimator.numbers, chance)
+    asked = Asked(estimator.capacity, positives, estimator.numbers, chance, estimator.memory.whole)
     step = block_of(*(one.payload for one in estimator.accumulators()))
     for start in range(0, len(sequences), step):
         some = sequences[start : start + step]

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 from prequential.core.compiled.kernel import Bytes, Floats, Ints32, inner, kernel
 from prequential.core.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
 from prequential.core.tables.streams import FALSE, ONE, OTHER, TRUE, ZERO
 
+#: Where no costs are configured.
+NO_COSTS: Floats = np.zeros((0, 0))
+
 
 class Positives(NamedTuple):
-    """What says it: of each sequence its stream, of each stream what is configured and its classes."""
+    """What says it: of each sequence its stream, of each stream what is configured and its classes.
+
+    And what outcomes cost by their classes.
+    """
 
     owner: Ints32  # stream by sequence
     configured: Ints32  # by stream: the class's code; UNSEEN_POSITIVE: it has none yet; NO_POSITIVE: none is
     first: Ints32  # by stream: the first of its classes below
     classes: Ints32  # by stream: how many classes it has
     sort: Bytes  # by class: what its name says
+    costs: Floats = NO_COSTS  # by class, then by code of the prediction; no rows where none are configured
 
 
 @kernel

@@ -6,7 +6,15 @@ all of them.
 
 from __future__ import annotations
 
-from prequential.core.measures import agreement, per_class, probabilistic, ranking, regression, weighted
+from prequential.core.measures import (
+    agreement,
+    costs,
+    per_class,
+    probabilistic,
+    ranking,
+    regression,
+    weighted,
+)
 from prequential.core.measures.declaration import (
     DECLARED,
     LESS,
@@ -23,7 +31,7 @@ from prequential.core.measures.declaration import (
 )
 
 #: Modules that declare measures, in the order of their columns; behind them, whatever else has.
-_MODULES = (agreement, per_class, probabilistic, ranking, regression, weighted)
+_MODULES = (agreement, per_class, costs, probabilistic, ranking, regression, weighted)
 
 _PLACE = {str(module.__file__): place for place, module in enumerate(_MODULES)}
 

@@ -11,10 +11,13 @@ from prequential.core.compiled.generated import written
 from prequential.core.compiled.kernel import Floats, Ints, inner, kernel
 from prequential.core.compiled.mathematics import product, total
 from prequential.core.measures.agreement import Totals
+from prequential.core.measures.costs import Paid, paid_by_chance, paid_of
 from prequential.core.measures.declaration import (
     CLASSES,
+    COSTS,
     EMPTY,
     MATRIX,
+    NO_COSTS,
     NO_LABEL_KNOWN,
     NO_POSITIVE,
     NO_POSITIVE_CLASS,
@@ -58,7 +61,8 @@ def _refused(reason: str, *inputs: Input) -> Iterator[str]:
 def _loop(name: str, parameters: str, *lines: str) -> Any:
     given: dict[str, Any] = {one.name: one.function for one in MEASURES.values()}
     given |= {
-        "NO_LABEL_KNOWN": NO_LABEL_KNOWN, "NO_POSITIVE": NO_POSITIVE, "NO_POSITIVE_CLASS": NO_POSITIVE_CLASS,
+        "NO_COSTS": NO_COSTS, "NO_LABEL_KNOWN": NO_LABEL_KNOWN,
+        "NO_POSITIVE": NO_POSITIVE, "NO_POSITIVE_CLASS": NO_POSITIVE_CLASS,
         "NO_PROBABILITIES": NO_PROBABILITIES, "NO_PROPENSITY": NO_PROPENSITY, "NO_RANKS": NO_RANKS,
         "NOTHING": NO_WEIGHT, "SCORED": SCORED, "binary": binary,
     }  # fmt: skip
@@ -71,13 +75,15 @@ def _within(*lines: str) -> list[str]:
 
 #: What is made of the matrix; and why the rest has no value where there are no scores.
 _put_matrix = _loop(
-    "put_matrix", "t, c, positive, values, reasons",
+    "put_matrix", "t, c, positive, k, values, reasons",
     *_computed(MATRIX, CLASSES),
     "if positive == NO_POSITIVE:", *_within(*_refused("NO_POSITIVE_CLASS", POSITIVE, RANKS)),
     "else:",
     *_within("b = binary(t.n, c, positive)", *_computed(POSITIVE), *_refused("NO_PROBABILITIES", RANKS)),
     *_refused("NO_PROBABILITIES", PROBABILITIES),
     *_refused("NO_PROPENSITY", PROPENSITIES),
+    "if k.known:", *_within(*_computed(COSTS)),
+    "else:", *_within(*_refused("NO_COSTS", COSTS)),
 )  # fmt: skip
 
 #: What is made of scores. There may be weights alone.
@@ -222,21 +228,21 @@ def _refuse_infinite(values: Floats, reasons: Ints) -> None:
 
 @inner
 def _put_measures(
-    t: Totals, c: Classes, positive: int, sums: Floats, scored: bool, values: Floats, reasons: Ints
+    t: Totals, c: Classes, positive: int, k: Paid, sums: Floats, scored: bool, values: Floats, reasons: Ints
 ) -> None:
     _fill(values, reasons, NOT_REGRESSION if t.n > 0.0 else EMPTY)
     if t.n > 0.0:
-        _put_matrix(t, c, positive, values, reasons)
+        _put_matrix(t, c, positive, k, values, reasons)
         if scored:
             _put_scores(sums, positive, values, reasons)
         _refuse_infinite(values, reasons)
 
 
 @inner
-def _put_expected(t: Totals, c: Classes, positive: int, values: Floats, reasons: Ints) -> None:
+def _put_expected(t: Totals, c: Classes, positive: int, k: Paid, values: Floats, reasons: Ints) -> None:
     _fill(values, reasons, NOT_REGRESSION if t.n > 0.0 else EMPTY)
     if t.n > 0.0:
-        _put_matrix(expect(t, c), c, positive, values, reasons)
+        _put_matrix(expect(t, c), c, positive, k, values, reasons)
         values[_KAPPA_SE] *= math.sqrt(t.n)  # of n outcomes; the expected matrix has n-fold counts
         _refuse_infinite(values, reasons)
 
@@ -248,6 +254,7 @@ class InMemory(NamedTuple):
     known: bool  # whether baselines had a label to predict by at any of the outcomes
     sums: Floats  # (`SIZE`,) sums of scores …
     scored: bool  # … and whether there are any
+    whole: bool = True  # whether each outcome counts 1
 
 
 @kernel
@@ -278,9 +285,11 @@ def measure_cells(
     t = sum_up(memory.cells, c)
     positive = positive_of(positives, sequence, c.labels)
     if chance:
-        _put_expected(t, c, positive, values, reasons)
+        k = paid_by_chance(positives, sequence, c.labels, c.predictions, t.n, memory.whole)
+        _put_expected(t, c, positive, k, values, reasons)
     else:
-        _put_measures(t, c, positive, memory.sums, memory.scored, values, reasons)
+        k = paid_of(positives, sequence, memory.cells, len(c.labels), t.n, memory.whole)
+        _put_measures(t, c, positive, k, memory.sums, memory.scored, values, reasons)
     if t.n > 0.0 and not memory.known:
         _refuse_baselines(values, reasons)
 

@@ -18,7 +18,7 @@ from prequential.core.delay.correcting import FEW
 from prequential.core.delay.expected import NUMBERS, RIGHT_WRONG, Expected, counters_of
 from prequential.core.delay.expecting import look
 from prequential.core.delay.periods import PeriodState
-from prequential.core.measures.declaration import CLASSES, MATRIX, POSITIVE, PROBABILITIES, REASONS
+from prequential.core.measures.declaration import CLASSES, COSTS, MATRIX, POSITIVE, PROBABILITIES, REASONS
 from prequential.core.measures.declaration import NUMBERS as OF_NUMBERS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.registry import INDEX, MEASURES, NAMES
@@ -39,7 +39,8 @@ from prequential.core.tables.scores import (
 #: Measures of a matrix that are expected: those that say how good a model is, baselines aside.
 _OF_MATRIX = frozenset(
     one.name for one in MEASURES.values()
-    if one.inputs in (MATRIX, CLASSES, POSITIVE) and one.quality and not one.needs_label
+    if one.inputs in (MATRIX, CLASSES, POSITIVE, COSTS) and one.quality and not one.needs_label
+    and one.name != "cost_total"  # which isn't of the same predictions before and after
 )  # fmt: skip
 
 #: Of these, those that right and wrong alone say.
@@ -256,7 +257,7 @@ class Expectations:
         said: dict[str, Any] = {}
         for name, value in values.items():
             scale = float(about[SCALE])
-            if name in _OF_LOSSES:
+            if name in _OF_LOSSES or MEASURES[name].inputs == COSTS:
                 unknown = 1.0 - float(about[LABELLED]) / float(about[EXPECTED])
                 scale = abs(value) * (_LEAST_SCALE + max(0.0, unknown)) + _LEAST_SCALE**4
             said[name] = self._graded(
