@@ -231,7 +231,7 @@ class Estimator:
             labels = {kind.y_true for kind in self.kinds(revised=revised)}
             positive = positive_of(labels, self.settings.positive_class)
             of_ranks = rank_measures(self.scores(), positive, window=self.name == "window")
-        of_costs = cost_measures(kinds, self.settings.costs, whole=not self.forgets)
+        of_costs = cost_measures(self.kinds(revised=revised), self.settings.costs, whole=not self.forgets)
         values |= of_costs[0]
         undefined |= {**of_probabilities[1], **of_weights[1], **of_ranks[1], **of_costs[1]}
         undefined |= dict.fromkeys(NUMERIC, "not_regression")
