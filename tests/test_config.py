@@ -133,7 +133,7 @@ class TestDefaults:
                     security: {security.protocol: SSL, enable.ssl.certificate.verification: false},
                     schema_registry: {url: "http://r", timeout: 5}}
             defaults: {task: regression, loss: squared, positive_class: true, estimators: ["fading:1"],
-                       objective: {mae: 2, tolerance: 0.5, level: 0.05},
+                       objective: {mae: 2, tolerance: 0.5, level: 0.05}, costs: {true: {0: 5}},
                        measures: [kappa, mae], details: [intervals], dependence_order: 9, coverage: false,
                        period: 3h, period_final_at: 0.5, expected: false,
                        temporal_correction: true, baselines: [majority], segments: [arm],
@@ -162,7 +162,7 @@ class TestDefaults:
             task="regression", loss="squared", positive_class="true", estimators=("fading:1",),
             objective=Objective({"mae": 2.0}, 0.5, 0.05),
             measures=("kappa", "mae"), details=("intervals",), dependence_order=9, coverage=False,
-            period=10_800_000, period_final_at=0.5, expected=False,
+            period=10_800_000, period_final_at=0.5, expected=False, costs={"true": {"0": 5.0}},
             temporal_correction=True, baselines=("majority",), segments=("arm",), segments_per_key=3,
             compare="champion", champion="nb", compare_losses=("squared", "error"), compare_level=0.1,
             mcnemar_level=0.05, compare_stages=("final/initial",), versions="separate",
@@ -299,6 +299,8 @@ WRONG = [
     # Values
     ("defaults: {task: ranking}", 1, ["defaults.task: 'ranking'", "expected classification"]),
     ("defaults: {positive_class: 1.5}", 1, ["positive_class: 1.5", "a string, an integer"]),
+    ("defaults: {costs: {a: 5}}", 1, ["costs: 5", "{fraud: {ok: 100}, ok: {fraud: 5}}"]),
+    ("defaults: {costs: {a: {b: x}}}", 1, ["costs: 'x'", "what 'a' predicted as 'b' costs: a number"]),
     ("defaults: {positive_class: [a]}", 1, ["positive_class: ['a']", "a string, an integer"]),
     ("defaults: {estimators: [all, 'window:0']}", 1, ["'window:0'", "window:W (W >= 1)"]),
     ("defaults: {estimators: ['window:x']}", 1, ["'window:x'", "window:W"]),

@@ -35,7 +35,7 @@ class Scores:
     >>> result = evaluate(table, table, estimators=["all"], details=["scores"])
     >>> scores = result.scores()
     >>> [(round(point.threshold, 2), point.recall, point.precision) for point in scores.curve]
-    [(1.0, 0.0, None), (0.9, 1.0, 1.0), (0.7, 1.0, 0.5), (0.19, 1.0, 0.3333333333333333), (0.1, 1.0, 0.25)]
+    [(1.0, 0.0, None), (0.9, 1.0, 1.0), (0.69, 1.0, 0.5), (0.2, 1.0, 0.3333333333333333), (0.1, 1.0, 0.25)]
     >>> scores.best_threshold(false_positive=1, false_negative=5).gain
     0.25
     """

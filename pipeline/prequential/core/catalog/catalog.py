@@ -662,9 +662,12 @@ class Catalog:
     def positives(self, plan: Plan) -> Positives:
         """What says which class is the positive one, by row of a plan; arrays that loops can take."""
         s = self.registry.streams
-        columns = s.positive_code, s.classes, s.class_count, self.registry.classes.meaning
         # Copies: loops would be compiled for columns of records, and again for those of a single record.
-        return Positives(plan.owner, *map(np.ascontiguousarray, columns), costs=self._costs())
+        copied = np.ascontiguousarray
+        return Positives(
+            plan.owner, copied(s.positive_code), copied(s.classes), copied(s.class_count),
+            copied(self.registry.classes.meaning), self._costs(),
+        )  # fmt: skip
 
     def positives_of(self, stream: Stream) -> Positives:
         """As `positives` for one stream, of which every sequence is number 0."""
