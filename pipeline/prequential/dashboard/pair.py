@@ -129,7 +129,9 @@ def _side(history: History, about: PairKey, name: str, now: int | None) -> dict[
         sequence = Sequence(about.segment, about.stage, memory or "")
         reading = None if memory is None else history.reading(model.sequences.get(sequence))
         values = {} if reading is None else reading.measures
-        known = measures_shown(frozenset(values), None) if values else []
+        # `error` is 1 less accuracy, which stands there.
+        names = frozenset(values) - ({"error"} if "accuracy" in values else set())
+        known = measures_shown(names, None) if names else []
         shown = [*[one for one in known if one not in _CALIBRATION][:_MEASURES], *_CALIBRATION]
         sides[side] = None if reading is None else {
             "estimator": memory, "n": reading.n,

@@ -19,7 +19,7 @@ class Paid(NamedTuple):
 
 
 @measure(
-    COSTS, "mean of `costs`[label][prediction], 0 where it says nothing", better=LESS,
+    COSTS, "mean of `costs[label][prediction]`, 0 where it says nothing", better=LESS,
     help="Mean cost of an outcome, by the configured costs",
 )  # fmt: skip
 @inner

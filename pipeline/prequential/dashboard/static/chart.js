@@ -166,8 +166,9 @@ function marksWithin(state) {
 // Incidents: one that is open goes on to the end.
 function bandsWithin(state) {
   const [low, high] = state.range;
+  if (state.axis === "row") return []; // periods' rows are no outcomes
   return (state.bands ?? []).map((band) => {
-    const [from, to] = band[state.axis] ?? [Infinity, null];
+    const [from, to] = band[state.axis === "t" ? "t" : "outcome"];
     return { ...band, from, to: to === null ? high : Math.max(from, to) };
   }).filter((band) => band.from <= high && band.to >= low);
 }

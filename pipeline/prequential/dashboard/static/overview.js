@@ -120,8 +120,10 @@ function nothing(data) {
 function plots(data) {
   if (!data.plots.length) return nothing(data);
   const beside = new Set(data.plots.flatMap((plot) => plot.beside.map((one) => one.name)));
+  const expected = data.plots.some((plot) => plot.lines.some((line) => line.expected));
+  const legend = [beside.size ? `Faint: ${[...beside].join(", ")}.` : "", expected ? "◇: what the newest whole period is expected to be." : ""].filter((one) => one);
   return [
-    beside.size ? h("p", { class: "quiet" }, `Faint: ${[...beside].join(", ")}. ◇: what the newest whole period is expected to be.`) : null,
+    legend.length ? h("p", { class: "quiet" }, legend.join(" ")) : null,
     h("div", { class: "streams" }, data.plots.map((plot) => streamCard(plot, data)))];
 }
 

@@ -97,7 +97,7 @@ function promotion(one) {
   const against = one.answers.filter((answer) => answer.failed);
   const rest = one.answers.filter((answer) => !answer.failed);
   return section(`May ${one.model} replace ${one.champion}?`,
-    h("p", { class: "verdict" }, h("b", { class: one.allowed ? "mark-better" : "mark-missed" }, one.allowed ? "■ Yes" : "✗ No"), one.allowed ? null : ", because:"),
+    h("p", { class: "answer" }, h("b", { class: one.allowed ? "mark-better" : "mark-missed" }, one.allowed ? "■ Yes" : "✗ No"), one.allowed ? null : ", because:"),
     against.length ? list(against) : null,
     rest.length ? [against.length ? h("p", { class: "quiet" }, "Also known:") : null, list(rest)] : null,
     h("p", { class: "quiet" }, "A deployment's gate asks the same: ", h("code", {}, `prequential report --promote ${one.model} --champion ${one.champion}`)));
