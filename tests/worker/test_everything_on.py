@@ -82,7 +82,10 @@ def test_killed_workers_publish_what_a_replay_says(kafka: Broker, tmp_path: Path
     cluster = fresh_cluster(kafka, 2)
     config = write_config(
         tmp_path, cluster, defaults=STREAM,
-        streams={"numbers": {"task": "regression", "loss": "squared", "measures": ["mae", "r2"]}},
+        streams={
+            "numbers": {"task": "regression", "loss": "squared", "measures": ["mae", "r2"]},
+            "s-1": {"label_at_horizon": "DOWN", "costs": {"UP": {"DOWN": 7}, "DOWN": {"UP": 2}}},
+        },
         worker={"snapshot_every": "1s", "commit_every": "100ms", "session_timeout": "6s"},
     )  # fmt: skip
     everything = [*enriched(records(8, 1_500, 2)), *numbers(8, 500)]
@@ -148,6 +151,8 @@ def test_killed_workers_publish_what_a_replay_says(kafka: Broker, tmp_path: Path
     assert any(message["against"] == "@persistent" for message in compared)
     assert any("coverage" in message for message in found)
     assert any("ipw_accuracy" in message["measures"] for message in found)
+    closed = {message["stream"] for message in found if message["counts"].get("at_horizon")}
+    assert closed == {"s-1"}
 
 
 def _slice(everything: list[Record], part: int, parts: int) -> list[Record]:
