@@ -33,7 +33,7 @@ OF_STREAM: Mapping[str, str] = {
     "bins": "kept; counts where there are bins",
     "alpha": "kept; intermediate is weighted by it from now on",
     "label_horizon": "kept; deadlines of what waits move with it",
-    "label_at_horizon": "kept; what reaches its horizon from now on without a label gets the class, or expires",
+    "label_at_horizon": "kept; what reaches its horizon from now on goes by it",
     "costs": "kept; measures of it from now on, of what was counted as well",
     "settle": _ON,
     "detectors": "kept",
