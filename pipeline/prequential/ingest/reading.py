@@ -53,7 +53,7 @@ class Fetched(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Records in it."""
+        """How many records it has."""
         return len(self.messages)
 
 

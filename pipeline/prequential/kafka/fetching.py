@@ -89,7 +89,7 @@ class Fetched(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Records in it."""
+        """How many records it has."""
         return 0 if self.records is None else len(self.records)
 
 

@@ -32,7 +32,7 @@ class JoinedValues(Sequence["bytes | None"]):
 
     @classmethod
     def of(cls, values: Sequence[bytes | None]) -> JoinedValues:
-        """Of values that are objects."""
+        """Put values that are objects one after the other; None is a record without a value."""
         known = [value or b"" for value in values]
         bounds = np.cumsum([0, *(len(value) + 1 for value in known)], dtype=np.int64)
         text = np.frombuffer(b"".join(value + SEPARATOR for value in known), dtype=np.uint8)
