@@ -89,7 +89,7 @@ class Fetched(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many records it has."""
+        """How many records it has: none where it only says where the partition ends."""
         return 0 if self.records is None else len(self.records)
 
 
