@@ -43,7 +43,7 @@ class TimedWorker(Worker):
         self._began = False
 
     def _feed(self, batch: Fetched) -> None:
-        if batch.messages and not self._began:
+        if batch.records is not None and not self._began:
             self._began = True
             self._peer.start()
         super()._feed(batch)
