@@ -549,8 +549,8 @@ DETECTORS += [
     for signal in (("error",) if detector.binary else ("error", "window:2/all"))
 ]
 
-#: Seeds of extreme worlds; the last one alone has periods of numbers.
-_EXTREMES = (*range(scaled(5, 11)), 11)
+#: Seeds of extreme worlds; of the last two one alone has periods of numbers, and one temporal correction.
+_EXTREMES = (*range(scaled(5, 11)), 11, 20)
 
 #: Worlds whose shards have, together, something in every table.
 WORLDS = {

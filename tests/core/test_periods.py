@@ -13,6 +13,8 @@ import pytest
 from helpers import HOUR, World, assert_cuts_change_no_bit, catch_up, metrics_of
 from oracle_coverage import Account
 from oracle_estimators import ALL_MEASURES, Estimator
+from oracle_measures import OF_COSTS
+from oracle_ranks import RANKED
 from oracle_records import settings_of
 from oracle_scores import WEIGHTED
 from prequential.core.delay import periods as tables
@@ -27,6 +29,8 @@ from tests.nightly import scaled
 pytestmark = pytest.mark.slow
 
 SEEDS = range(scaled(4, 12))
+
+EVERY_MEASURE = (*ALL_MEASURES, *WEIGHTED, *OF_COSTS, *RANKED)
 
 
 def world_of(seed: int) -> World:
@@ -66,9 +70,11 @@ def expected(account: Account, settings: Any, width: int) -> dict[int, dict[str,
         for one in met:
             estimator.add(one.outcome)
         values, undefined = estimator.measures(revised=True)
+        if settings.task != "regression":  # a period keeps no scores
+            undefined |= dict.fromkeys(RANKED, "no_ranks")
         found[start] = {
             "predictions": len(predictions), "labelled": len(met), "values": values,
-            "undefined": undefined if met else dict.fromkeys((*ALL_MEASURES, *WEIGHTED), "empty"),
+            "undefined": undefined if met else dict.fromkeys(EVERY_MEASURE, "empty"),
         }  # fmt: skip
     return found
 
