@@ -68,17 +68,17 @@ def test_what_comes_is_on_the_open_page_within_moments(cluster: KafkaConfig, pag
     publish(cluster, [metrics(6050, 0.1, model="aborted")], aborted=True)
     with dashboard(cluster) as address:
         ready(page, address)
-        page.wait_for_selector("text=1 to 1 of 1 model, 1 stream")
+        page.wait_for_selector("text=1 to 1 of 1 stream, 1 model")
         assert "aborted" not in page.inner_text("main")
         page.wait_for_selector(".status:has-text('live')")
-        page.click("table.models a:text-is('nb')")
+        page.click(".key a:text-is('nb')")
         page.wait_for_selector('figure[data-title="accuracy"][data-points="180"]')
         publish(cluster, [metrics(6100, 0.555), alarm(6090)])
         page.wait_for_selector("text=final 0.555")
         page.wait_for_selector('figure[data-title="accuracy"][data-points="183"][data-marks="1"]')
         page.wait_for_selector("h2:has-text('Alarms')")
         page.click("nav a:has-text('Models')")
-        page.wait_for_selector("td:has-text('▲ 1 alarm')")
+        page.wait_for_selector(".badge:has-text('▲ 1 alarm')")
         page.goto("about:blank")  # a page whose program ends complains
 
 
@@ -92,8 +92,8 @@ def test_it_looks_back_as_far_as_it_is_told(cluster: KafkaConfig, page: Page) ->
     assert hour_ago > START
     with dashboard(cluster, "--since", "30m") as address:
         ready(page, address)
-        page.wait_for_selector("text=1 to 1 of 1 model")
-        assert page.locator("table.models td a").all_inner_texts() == ["new"]
+        page.wait_for_selector("text=1 to 1 of 1 stream")
+        assert page.locator(".key a").all_inner_texts()[:1] == ["new"]
         page.goto("about:blank")  # a page whose program ends complains
 
 

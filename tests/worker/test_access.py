@@ -192,7 +192,7 @@ class TestDashboard:
         """What it was told goes with the page's own requests and with events."""
         with opened(chromium, password=TOKEN) as page:
             ready(page, served.address)
-            page.wait_for_selector("text=1 to 1 of 1 model, 1 stream")
+            page.wait_for_selector("text=1 to 1 of 1 stream, 1 model")
             served.board.take([metrics(6_000, model="another")])
             page.wait_for_selector("text=1 to 2 of 2 models, 1 stream")
 

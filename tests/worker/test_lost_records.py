@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 from prequential.kafka.fetching import Fetcher
+from prequential.kafka.readers import Failure
 from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
@@ -51,15 +52,14 @@ def remove(cluster: KafkaConfig, partition: int, *names: str) -> None:
 
 def test_a_record_that_is_gone_in_a_run_is_told_of_its_shard_alone(cluster: KafkaConfig) -> None:
     gone: list[tuple[int, str]] = []
-    message = Message(topic=cluster.topic("labels"), partition=1, offset=7)
-    error = KafkaError(KafkaError._AUTO_OFFSET_RESET)
+    failure = Failure(1, 7, KafkaError(KafkaError._AUTO_OFFSET_RESET))
     fetcher = Fetcher(Config(kafka=cluster), lambda _: None, lambda *told: gone.append(told))
-    fetcher._fail(message, error)
+    fetcher._fail(2, failure)
     [(partition, why)] = gone
     assert partition == 1
     assert f"{cluster.topic('labels')}/1: offset 7 isn't there (any more): retention has removed it" in why
     with pytest.raises(WorkError, match="offset 7 isn't there"):
-        Fetcher(Config(kafka=cluster), lambda _: None)._fail(message, error)
+        Fetcher(Config(kafka=cluster), lambda _: None)._fail(2, failure)
 
 
 @pytest.mark.parametrize("cluster", [2], indirect=True)

@@ -18,6 +18,7 @@ from prequential.ingest.reading import SourceFetcher
 from prequential.kafka import process
 from prequential.kafka.complaints import complain
 from prequential.kafka.fetching import Fetcher
+from prequential.kafka.readers import failure_of
 from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
@@ -203,7 +204,7 @@ def test_who_may_not_join_the_group_is_told(caplog: pytest.LogCaptureFixture) ->
 
 def test_an_error_that_is_of_no_partition_is_a_whole_sentence() -> None:
     worker, ingest = fetchers()
-    for fail in (lambda message: worker._fail(message, DENIED), ingest._note_event):
+    for fail in (lambda message: worker._fail(0, failure_of(message, DENIED)), ingest._note_event):
         with pytest.raises(WorkError, match=r"^fetching: FindCoordinator: Group authorization failed\.$"):
             fail(Message(error=DENIED))
 
