@@ -13,7 +13,7 @@ import pytest
 from helpers import HOUR, World, assert_cuts_change_no_bit, catch_up, metrics_of
 from oracle_coverage import Account
 from oracle_estimators import ALL_MEASURES, Estimator
-from oracle_measures import OF_COSTS
+from oracle_measures import FURTHER, OF_COSTS
 from oracle_ranks import RANKED
 from oracle_records import settings_of
 from oracle_scores import WEIGHTED
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 SEEDS = range(scaled(4, 12))
 
-EVERY_MEASURE = (*ALL_MEASURES, *WEIGHTED, *OF_COSTS, *RANKED)
+EVERY_MEASURE = (*ALL_MEASURES, *FURTHER, *WEIGHTED, *OF_COSTS, *RANKED)
 
 
 def world_of(seed: int) -> World:

@@ -194,7 +194,7 @@ class TestDashboard:
             ready(page, served.address)
             page.wait_for_selector("text=1 to 1 of 1 stream, 1 model")
             served.board.take([metrics(6_000, model="another")])
-            page.wait_for_selector("text=1 to 2 of 2 models, 1 stream")
+            page.wait_for_selector("text=1 to 1 of 1 stream, 2 models")
 
     def test_the_program_has_them_of_its_configuration(self, files: tuple[str, str], tmp_path: Path) -> None:
         (tmp_path / "c.yaml").write_text(
