@@ -75,8 +75,9 @@ def course_plots(sequences: Iterable[Evaluated], incidents: Iterable[Incident]) 
 
 
 def _line(messages: Sequence[Metrics], name: str, measure: str, timed: bool) -> Line:
-    xs = [one.ts if timed else one.outcomes for one in messages]
-    return Line(name, xs, [one.measures.get(measure) for one in messages], is_baseline(name))
+    # Of points at the same place the last one counts: the last set says what was said before.
+    newest = {one.ts if timed else one.outcomes: one.measures.get(measure) for one in messages}
+    return Line(name, list(newest), list(newest.values()), is_baseline(name))
 
 
 def _bands(incidents: Iterable[Incident], timed: bool) -> Iterator[Band]:
