@@ -9,7 +9,7 @@ import pytest
 from oracle_cases import errors, evaluate, stream_of_losses
 from oracle_detection import ErrorEstimate, PageHinkley, Signal
 from oracle_estimators import Fading, parse_estimator
-from oracle_measures import MEASURES, Kind, Measured, measures
+from oracle_measures import FURTHER, MEASURES, Kind, Measured, measures
 
 AGREEMENT = (
     "error", "accuracy", "kappa", "p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus",
@@ -61,7 +61,7 @@ class TestMeasures:
         assert (values["kappa"], values["kappa_per"], values["kappa_plus"]) == (-1.0, -1.0, 0.0)
 
     def test_nothing_in_memory(self) -> None:
-        assert measures({}) == ({}, dict.fromkeys(MEASURES, "empty"))
+        assert measures({}) == ({}, dict.fromkeys((*MEASURES, *FURTHER), "empty"))
 
     def test_one_class_only(self) -> None:
         values, undefined = agreement(measures({Kind("a", "a", False, False): 3}))
