@@ -79,7 +79,7 @@ def test_the_topic_is_read(kafka: Any, tmp_path: Path, capsys: pytest.CaptureFix
         producer.produce(cluster.topic(METRICS), message("a", partition, config), partition=partition)
     assert producer.flush(30) == 0
     file = tmp_path / "prequential.yaml"
-    about = f"kafka: {{bootstrap_servers: '{cluster.bootstrap_servers}', prefix: {cluster.prefix}}}\n"
+    about = f"kafka: {{bootstrap_servers: '{cluster.bootstrap_servers}', prefix: '{cluster.prefix}'}}\n"
     file.write_text(about, encoding="utf-8")
     assert main(["config", "live", "--config", str(file)]) == 1
     assert capsys.readouterr().out.count("another than in the file, messages from") == 1
