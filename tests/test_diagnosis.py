@@ -373,7 +373,7 @@ class TestSummary:
             "comparisons", "alarms", "incidents", "findings", "expected",
         ]  # fmt: skip
         assert summary["outcomes"] == [
-            {"stream": "elec2", "partition": 0, "model": "nb", "outcomes": 60, "waiting": 1}
+            {"stream": "elec2", "partition": 0, "model": "nb", "outcomes": 60, "waiting": 1, "at_horizon": 0}
         ]
         assert summary["waiting_labels"] == [{"stream": "elec2", "partition": 0, "labels": 1}]
         assert summary["emission"] is None
