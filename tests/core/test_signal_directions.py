@@ -48,8 +48,10 @@ def alarms_at(task: str, measure: str, worse: bool) -> list[int]:
         rows[1].append((i, {**about, "model": "m", "y_pred": h, "y_proba": proba}))
         rows[2].append((i, {**about, "y_true": y}))
     detector = DetectorConfig(signal=f"window:50:{measure}", params={"delta": 0.01, "lambda": 8.0})
+    each = 0.02 if measure == "cost_total" else 1.0  # the total of 50 outcomes as large as a mean
     config = StreamConfig(
-        task=task, detectors=(detector,), stages=("final",), measures=(measure,), emit_every=None
+        task=task, detectors=(detector,), stages=("final",), measures=(measure,), emit_every=None,
+        costs={"0": {"1": each}, "1": {"0": each}} if measure.startswith("cost") else None,
     )
     return [alarm.outcome for alarm in alarms_of(outputs_of(config, rows))]
 
