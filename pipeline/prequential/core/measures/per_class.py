@@ -192,10 +192,7 @@ def f1(b: Binary) -> Result:
     >>> f1(Binary(tp=6.0, fn=2.0, fp=10.0, tn=22.0))  # 12/24
     (0.5, 0)
     """
-    reason = _without_f(b)
-    if reason:
-        return 0.0, reason
-    return 2.0 * b.tp / (b.tp + b.fn + (b.tp + b.fp)), DEFINED
+    return _weighted(b, 1.0)
 
 
 @measure(
@@ -210,10 +207,7 @@ def f2(b: Binary) -> Result:
     >>> f2(Binary(tp=6.0, fn=2.0, fp=10.0, tn=22.0))  # 30/48
     (0.625, 0)
     """
-    reason = _without_f(b)
-    if reason:
-        return 0.0, reason
-    return 5.0 * b.tp / (4.0 * (b.tp + b.fn) + (b.tp + b.fp)), DEFINED
+    return _weighted(b, 4.0)
 
 
 @measure(
@@ -228,19 +222,18 @@ def f0_5(b: Binary) -> Result:
     >>> f0_5(Binary(tp=6.0, fn=2.0, fp=13.0, tn=22.0))  # 7.5/21
     (0.35714285714285715, 0)
     """
-    reason = _without_f(b)
-    if reason:
-        return 0.0, reason
-    return 1.25 * b.tp / (0.25 * (b.tp + b.fn) + (b.tp + b.fp)), DEFINED
+    return _weighted(b, 0.25)
 
 
 @inner
-def _without_f(b: Binary) -> int:
-    """Why precision and recall have no mean: the reason of one that has no value."""
+def _weighted(b: Binary, square: float) -> Result:
+    """(1 + β²)TP/(β²P + P̂), given β²; or the reason of recall or precision, where one has no value."""
     _, reason = recall(b)
     if not reason:
         _, reason = precision(b)
-    return reason
+    if reason:
+        return 0.0, reason
+    return (1.0 + square) * b.tp / (square * (b.tp + b.fn) + (b.tp + b.fp)), DEFINED
 
 
 @measure(CLASSES, "mean of r_i/h_i", low=0, high=1, help="Mean precision of the classes")
