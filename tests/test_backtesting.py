@@ -24,7 +24,9 @@ from prequential.topics.outputs import Alarm, Output
 
 COUNT, CHANGE = 3_000, 1_500
 
-SIGNALS = ("fading:0.99", "window:50/window:500", "window:100:kappa")
+SIGNALS = ("fading:0.99", "window:50/window:500", "window:100:kappa", "window:100:cost")
+#: What one of the mistakes costs; the other one is free.
+COSTS = {"1": {"0": 5.0}}
 
 
 def records(seed: int = 1, *, numbers: bool = False) -> dict[str, list[dict[str, Any]]]:
@@ -135,13 +137,14 @@ class TestDetectors:
         self, signal: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         names = [name for name in DETECTORS if signal == "error" or not DETECTORS[name].binary]
-        config = "defaults:\n  stages: [final]\n  detectors:\n" + "".join(
+        costs = f"  costs: {json.dumps(COSTS)}\n"
+        config = f"defaults:\n  stages: [final]\n{costs}  detectors:\n" + "".join(
             f"    - {{detector: {name}, signal: '{signal}'}}\n" for name in names
         )
         files = write(tmp_path, config)
         assert main(["replay", *files, "--alarms-out", str(tmp_path / "alarms.jsonl")]) == 0
         replayed = [json.loads(line) for line in (tmp_path / "alarms.jsonl").read_text().splitlines()]
-        (tmp_path / "none.yaml").write_text("defaults: {stages: [final], detectors: []}")
+        (tmp_path / "none.yaml").write_text(f"defaults:\n  stages: [final]\n  detectors: []\n{costs}")
         capsys.readouterr()
         for options in (files, [*files[:-1], str(tmp_path / "none.yaml"), "--detector", f"all {signal}"]):
             past = report(capsys, *options)["past"]
@@ -151,7 +154,7 @@ class TestDetectors:
 
     def test_alarms_of_the_past_as_a_run_are_its_alarms(self) -> None:
         config = StreamConfig(
-            stages=("final",),
+            stages=("final",), costs=COSTS,
             detectors=tuple(
                 one for name in DETECTORS if name != "kswin" for one in parse_detector(name)
             ) + tuple(DetectorConfig("page-hinkley", signal, {"lambda": 3.0}) for signal in SIGNALS),

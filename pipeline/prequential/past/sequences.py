@@ -14,7 +14,6 @@ from typing import cast
 
 import numpy as np
 import numpy.typing as npt
-from prequential.core.catalog.catalog import Catalog
 from prequential.core.compiled.kernel import Floats, Ints
 from prequential.core.detectors import signals
 from prequential.core.detectors.signals import WRONG
@@ -148,18 +147,7 @@ def _of_shard(shard: Shard) -> list[Sequence]:
             watched = about.kind not in (BASELINE, BASELINE_AGE)
             sequence = Sequence(
                 stream.name, shard.partition, about.model, about.segment, stage, stream.config,
-                tuple(stream.class_names), _positives(catalog, about.stream), watched, rows,
+                tuple(stream.class_names), catalog.positives_of(stream), watched, rows,
             )  # fmt: skip
             by_place.append((about.stream, about.kind, entity, place, sequence))
     return [one[-1] for one in sorted(by_place, key=lambda one: one[:4])]
-
-
-def _positives(catalog: Catalog, stream: int) -> Positives:
-    """What says which class of a stream is the positive one, for a sequence in row 0."""
-    streams, meaning = catalog.columns.streams, catalog.columns.classes.meaning
-    first, count = int(streams.classes[stream]), int(streams.class_count[stream])
-    zero = np.zeros(1, dtype=np.int32)
-    return Positives(
-        zero, streams.positive_code[[stream]], zero, streams.class_count[[stream]],
-        meaning[first : first + max(count, 1)].copy(),
-    )  # fmt: skip

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.core.catalog.ended import Ended
 from prequential.core.catalog.plans import Plan
-from prequential.core.compiled.kernel import Floats, Ints, as_columns, grown, records
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, as_columns, grown, records
 from prequential.core.detectors.objectives import every_detector
 from prequential.core.estimators.naming import CORRECTED_SUFFIX, RANDOM_SUFFIX
 from prequential.core.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
-from prequential.core.measures.positive import NO_COSTS, Positives
+from prequential.core.measures.positive import NO_COSTS, NONE_PRICED, Positives
 from prequential.core.measures.registry import OF_PROBABILITIES, OF_WEIGHTS
 from prequential.core.tables.errors import Unusable
 from prequential.core.tables.keys import Key, Table
@@ -191,8 +191,9 @@ class Catalog:
         )  # fmt: skip
         #: What former configurations evaluated; and entities that began anew since this was last emptied.
         self.ended = Ended()
-        #: Costs, and of which classes in which rows they are.
-        self._known_costs: tuple[Any, Floats] | None = None
+        #: Streams with costs; and these, with what they were made of.
+        self._paying: list[Stream] = []
+        self._known_prices: tuple[Any, Bytes, Floats] | None = None
         self.begun_anew: list[int] = []
         #: Of `SegmentRows`: model, key, position.
         self.segment_origin: list[tuple[int, int, int]] = [(0, 0, 0)]
@@ -243,6 +244,8 @@ class Catalog:
         if stream.code >= len(registry.streams.clock):
             self.registry = registry = registry._replace(streams=grown(registry.streams, stream.code + 1))
         self._set_up(stream)
+        if config.costs:
+            self._paying.append(stream)
         if baselines:
             self.set_class_at_horizon(stream)
         if config.task == "classification" and baselines:
@@ -678,34 +681,39 @@ class Catalog:
         columns = s.positive_code, s.classes, s.class_count, self.registry.classes.meaning
         # Copies: loops would be compiled for columns of records, and again for those of a single record.
         code, classes, count, meaning = map(np.ascontiguousarray, columns)
-        return Positives(plan.owner, code, classes, count, meaning, self._costs())
+        return Positives(plan.owner, code, classes, count, meaning, *self._prices())
 
     def positives_of(self, stream: Stream) -> Positives:
         """As `positives` for one stream, of which every sequence is number 0."""
         s, code, nothing = self.registry.streams, stream.code, np.zeros(1, dtype=np.int32)
         first, count = int(s.classes[code]), int(s.class_count[code])
         meaning = np.ascontiguousarray(self.registry.classes.meaning[first : first + count])
-        costs = self._costs()[first : first + count]
-        return Positives(nothing, s.positive_code[[code]], nothing, s.class_count[[code]], meaning, costs)
+        priced, costs = self._prices()
+        return Positives(
+            nothing, s.positive_code[[code]], nothing, s.class_count[[code]], meaning,
+            priced[code : code + 1], costs[first : first + count],
+        )  # fmt: skip
 
-    def _costs(self) -> Floats:
-        """What outcomes cost: by row of classes, then by code of the prediction; no rows where none are."""
-        paying = [stream for stream in self.streams if stream.config.costs]
-        if not paying:
-            return NO_COSTS
-        s, count = self.registry.streams, len(self.streams)
-        of = [len(self.registry.classes.meaning), s.classes[:count].tolist(), s.class_count[:count].tolist()]
-        if self._known_costs is None or self._known_costs[0] != of:
-            table = np.zeros((of[0], max(of[2])))
-            for stream in paying:
+    def _prices(self) -> tuple[Bytes, Floats]:
+        """Which streams have costs, and what these are (see `Positives`)."""
+        if not self._paying:
+            return NONE_PRICED, NO_COSTS
+        s = self.registry.streams
+        rows, codes = len(self.registry.classes.meaning), [stream.code for stream in self._paying]
+        of = rows, len(self.streams), s.classes[codes].tolist(), s.class_count[codes].tolist()
+        if self._known_prices is None or self._known_prices[0] != of:
+            priced = np.zeros(len(self.streams), dtype=np.uint8)
+            priced[codes] = 1
+            table = np.zeros((rows, max(of[-1])))
+            for stream in self._paying:
                 first = int(s.classes[stream.code])
                 for label, by_prediction in (stream.config.costs or {}).items():
                     for prediction, amount in by_prediction.items():
-                        codes = stream.classes.get(label), stream.classes.get(prediction)
-                        if codes[0] is not None and codes[1] is not None:
-                            table[first + codes[0], codes[1]] = amount
-            self._known_costs = of, table
-        return self._known_costs[1]
+                        y, h = stream.classes.get(label), stream.classes.get(prediction)
+                        if y is not None and h is not None:
+                            table[first + y, h] = amount
+            self._known_prices = of, priced, table
+        return self._known_prices[1:]
 
     def entities_of(self, stream: Stream) -> Iterator[Entity]:
         """What is evaluated of a stream, in the order of its messages."""

@@ -23,6 +23,7 @@ from prequential.core.measures.agreement import Totals
 from prequential.core.measures.declaration import NO_POSITIVE, REASONS
 from prequential.core.measures.per_class import Binary, Classes, binary, f1, new_classes, precision, recall
 from prequential.core.measures.table import sum_up
+from prequential.core.tables.outcomes import weight_of
 
 #: The signs of pairs that intervals are made of (see `prequential.core.estimators.pairs`).
 _SIGNS = (WRONG, PERSISTENT, MAJORITY)
@@ -110,14 +111,13 @@ def confusion(cells: Floats, capacity: int, names: list[str]) -> dict[str, dict[
     Returns
     -------
     dict
-        The sum of each cell's four parts, in the order in which `sum_up` adds them.
+        The weight of each cell that has any.
     """
     matrix: dict[str, dict[str, float]] = {}
     for y, label in enumerate(names[:capacity]):
         row = {}
         for h, prediction in enumerate(names[:capacity]):
-            none, only_majority, only_persistent, both = cells[(y * capacity + h) * 4 :][:4].tolist()
-            cell = (none + only_majority) + (only_persistent + both)
+            cell = weight_of(cells, y * capacity + h)
             if cell > 0:
                 row[prediction] = cell
         if row:

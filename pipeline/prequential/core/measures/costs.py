@@ -7,12 +7,13 @@ from typing import NamedTuple
 from prequential.core.compiled.kernel import Floats, inner
 from prequential.core.measures.declaration import COSTS, DEFINED, FADED, LESS, Result, measure
 from prequential.core.measures.positive import Positives
+from prequential.core.tables.outcomes import weight_of
 
 
 class Paid(NamedTuple):
     """The cost of all outcomes in memory."""
 
-    known: bool  # whether costs are configured
+    known: bool  # whether its stream has costs
     n: float  # outcomes, or their weight
     total: float
     whole: bool  # whether each outcome counts 1
@@ -48,15 +49,19 @@ def cost_total(k: Paid) -> Result:
 
 
 @inner
+def _has_costs(positives: Positives, sequence: int) -> bool:
+    return len(positives.priced) > 0 and positives.priced[positives.owner[sequence]] != 0
+
+
+@inner
 def paid_of(positives: Positives, sequence: int, cells: Floats, k: int, n: float, whole: bool) -> Paid:
     """What a sequence's outcomes cost, of joint cells (4·k²,) of weight n."""
-    if len(positives.costs) == 0:
+    if not _has_costs(positives, sequence):
         return Paid(False, n, 0.0, whole)
     first, total = positives.first[positives.owner[sequence]], 0.0
     for label in range(k):
         for prediction in range(k):
-            at = (label * k + prediction) * 4
-            cell = (cells[at] + cells[at + 1]) + (cells[at + 2] + cells[at + 3])
+            cell = weight_of(cells, label * k + prediction)
             if cell > 0.0:
                 total += cell * positives.costs[first + label, prediction]
     return Paid(True, n, total, whole)
@@ -67,7 +72,7 @@ def paid_by_chance(
     positives: Positives, sequence: int, labels: Floats, predictions: Floats, n: float, whole: bool
 ) -> Paid:
     """The same of random predictions with the same distribution: each label with each prediction."""
-    if len(positives.costs) == 0:
+    if not _has_costs(positives, sequence):
         return Paid(False, n, 0.0, whole)
     first, total = positives.first[positives.owner[sequence]], 0.0
     for label in range(len(labels)):

@@ -9,8 +9,9 @@ from prequential.core.compiled.kernel import Bytes, Floats, Ints32, inner, kerne
 from prequential.core.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
 from prequential.core.tables.streams import FALSE, ONE, OTHER, TRUE, ZERO
 
-#: Where no costs are configured.
+#: Where no stream has costs.
 NO_COSTS: Floats = np.zeros((0, 0))
+NONE_PRICED: Bytes = np.zeros(0, dtype=np.uint8)
 
 
 class Positives(NamedTuple):
@@ -24,7 +25,8 @@ class Positives(NamedTuple):
     first: Ints32  # by stream: the first of its classes below
     classes: Ints32  # by stream: how many classes it has
     sort: Bytes  # by class: what its name says
-    costs: Floats = NO_COSTS  # by class, then by code of the prediction; no rows where none are configured
+    priced: Bytes = NONE_PRICED  # by stream: whether it has costs; no rows where none has
+    costs: Floats = NO_COSTS  # by class, then by code of the prediction; no rows where no stream has any
 
 
 @kernel

@@ -38,6 +38,7 @@ from prequential.core.measures.declaration import (
 from prequential.core.measures.per_class import Classes, binary, new_classes
 from prequential.core.measures.positive import Positives, positive_of
 from prequential.core.measures.registry import INDEX, MEASURES, made_of
+from prequential.core.tables.outcomes import weight_of
 from prequential.core.tables.scores import NO_WEIGHT, SCORED
 
 # ---- a line for each measure
@@ -145,7 +146,7 @@ def sum_up(cells: Floats, c: Classes) -> Totals:
             at = (y * k + h) * 4
             none, only_majority = cells[at], cells[at + 1]
             only_persistent, both = cells[at + 2], cells[at + 3]
-            cell = (none + only_majority) + (only_persistent + both)
+            cell = weight_of(cells, y * k + h)
             row[h] = cell
             if cell > 0.0:
                 persistent += only_persistent + both

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, records
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inlined, inner, records
 
 #: Kinds of rows: an outcome came; the label of a former one was revised; a former one, of the instance that
 #: another model has an outcome of now: for comparisons alone.
@@ -75,6 +75,13 @@ def cell_of(label: int, prediction: int, bits: int, capacity: int) -> int:
     11
     """
     return (label * capacity + prediction) * 4 + bits
+
+
+@inlined
+def weight_of(cells: Floats, place: int) -> float:
+    """Outcomes of a label and a prediction, label·k + prediction, from joint cells, (4·k²,): of any bits."""
+    at = place * 4
+    return (cells[at] + cells[at + 1]) + (cells[at + 2] + cells[at + 3])
 
 
 def new_log(rows: int) -> Log:
