@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 from prequential.core.compiled.kernel import Ints
-from prequential.core.input.joined_values import JoinedValues
 
 
 class Original(NamedTuple):
@@ -26,8 +25,8 @@ class ConsumerRecords:
     __slots__ = ("by_producer", "keys", "offsets", "times", "values")
 
     def __init__(
-        self, offsets: Sequence[int], times: Ints, values: JoinedValues, keys: JoinedValues, *,
-        by_producer: bool,
+        self, offsets: Sequence[int], times: Ints, values: Sequence[bytes | None],
+        keys: Sequence[bytes | None], *, by_producer: bool,
     ) -> None:  # fmt: skip
         self.offsets = offsets
         #: Kafka's timestamps, (n,) int64: epoch ms, or whatever a producer has said.
@@ -42,8 +41,7 @@ class ConsumerRecords:
         """Of messages without an error, of which there are any."""
         offsets = np.fromiter(map(Message.offset, messages), np.int64, len(messages))
         times = np.fromiter(map(itemgetter(1), map(Message.timestamp, messages)), np.int64, len(messages))
-        values = JoinedValues.of(list(map(Message.value, messages)))
-        keys = JoinedValues.of(list(map(Message.key, messages)))
+        values, keys = list(map(Message.value, messages)), list(map(Message.key, messages))
         by_producer = messages[0].timestamp()[0] == TIMESTAMP_CREATE_TIME
         return cls(consecutive(offsets), times, values, keys, by_producer=by_producer)
 

@@ -21,7 +21,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from prequential.core.compiled.kernel import Bytes, Ints, Words, inlined, kernel
+from prequential.core.compiled.kernel import Bytes, Ints, Words, inlined, inner, kernel
 from prequential.core.input.joined_values import SEPARATOR, JoinedValues
 from prequential.kafka.consumer_records import ConsumerRecords, consecutive
 from prequential.kafka.readers import Failure, Look, ObjectReader, Reader, Run, failure_of
@@ -30,7 +30,9 @@ from prequential.kafka.readers import Failure, Look, ObjectReader, Reader, Run, 
 _LEAST = 500
 
 #: `rd_kafka_message_t` in words of 8 bytes: the error in the first half of its word, so is the partition.
-_ERROR, _PAYLOAD, _LENGTH, _KEY, _KEY_LENGTH, _OFFSET, _WORDS = 0, 3, 4, 5, 6, 7, 9
+_ERROR, _PAYLOAD, _KEY, _OFFSET, _WORDS = 0, 3, 5, 7, 9
+#: By how many words the length of a payload, and of a key, lies behind its address.
+_LENGTH = 1
 
 _HALF = np.uint64(0xFFFFFFFF)
 _SEPARATOR = SEPARATOR[0]
@@ -244,9 +246,21 @@ def measure(messages: Words, count: int, sizes: Ints) -> None:
         if not _field(message, _ERROR) & _HALF:
             sizes[_RECORDS] += 1
             if _field(message, _PAYLOAD):
-                sizes[_TEXT] += np.int64(_field(message, _LENGTH))
+                sizes[_TEXT] += np.int64(_field(message, _PAYLOAD + _LENGTH))
             if _field(message, _KEY):
-                sizes[_KEY_TEXT] += np.int64(_field(message, _KEY_LENGTH))
+                sizes[_KEY_TEXT] += np.int64(_field(message, _KEY + _LENGTH))
+
+
+@inner
+def _copied(message: int, place: int, target: int, absent: Bytes, record: int) -> Any:
+    """Copy what a message has, or note that it has none; how long it is stands behind where it is."""
+    source, size = _field(message, place), np.int64(0)
+    if source:
+        size = np.int64(_field(message, place + _LENGTH))
+        _copy(np.uint64(target), source, size)
+    else:
+        absent[record] = 1
+    return size
 
 
 @kernel
@@ -269,19 +283,8 @@ def take(
         columns[1, record] = _timestamp(
             np.uint64(timestamp), np.uint64(message), np.uint64(time_type if record == 0 else 0)
         )
-        payload, key = _field(message, _PAYLOAD), _field(message, _KEY)
-        if payload:
-            size = np.int64(_field(message, _LENGTH))
-            _copy(np.uint64(text_at + at), payload, size)
-            at += size
-        else:
-            absent[0, record] = 1
-        if key:
-            size = np.int64(_field(message, _KEY_LENGTH))
-            _copy(np.uint64(key_at + key_end), key, size)
-            key_end += size
-        else:
-            absent[1, record] = 1
+        at += _copied(message, _PAYLOAD, text_at + at, absent[0], record)
+        key_end += _copied(message, _KEY, key_at + key_end, absent[1], record)
         text[at] = key_text[key_end] = _SEPARATOR
         at += 1
         key_end += 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import overload
 
-import numpy as np
 from prequential.core.compiled.kernel import Bytes, Ints
 
 #: What lies behind each value.
@@ -15,7 +14,9 @@ SEPARATOR = b"\n"
 class JoinedValues(Sequence["bytes | None"]):
     r"""Values of records, None for those that have none.
 
-    >>> values = JoinedValues.of([b"a", None, b"", b"bc"])
+    >>> import numpy as np
+    >>> text, bounds = np.frombuffer(b"a\n\n\nbc\n", dtype=np.uint8), np.array([0, 2, 3, 4, 7])
+    >>> values = JoinedValues(text, bounds, np.array([0, 1, 0, 0], dtype=np.uint8))
     >>> list(values), values[3], list(values[1:3]), values.joined()
     ([b'a', None, b'', b'bc'], b'bc', [None, b''], None)
     >>> values[2:].joined()
@@ -29,14 +30,6 @@ class JoinedValues(Sequence["bytes | None"]):
         self.text = text
         self.bounds = bounds
         self.absent = absent
-
-    @classmethod
-    def of(cls, values: Sequence[bytes | None]) -> JoinedValues:
-        """Put values that are objects one after the other; None is a record without a value."""
-        known = [value or b"" for value in values]
-        bounds = np.cumsum([0, *(len(value) + 1 for value in known)], dtype=np.int64)
-        text = np.frombuffer(b"".join(value + SEPARATOR for value in known), dtype=np.uint8)
-        return cls(text, bounds, np.array([value is None for value in values], dtype=np.uint8))
 
     def __len__(self) -> int:
         return len(self.absent)
