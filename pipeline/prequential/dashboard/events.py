@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from prequential.dashboard.history import History, Past
-from prequential.dashboard.incidents import OPEN, began
+from prequential.dashboard.incidents import OPEN
 from prequential.dashboard.overview import incident_line
 from prequential.topics.outputs import Incident
 from prequential.watching.messages import Notice
 from prequential.watching.state import ModelKey
-from prequential.wording.incidents import cause_name
+from prequential.wording.incidents import cause_name, span_of
 from prequential.wording.stages import stage_in_words
 
 #: Versions, alarms without an incident, and incidents of a model: the newest.
@@ -87,8 +87,6 @@ def incident_of(alarm: Notice, incidents: Iterable[Incident]) -> Incident | None
 
 def band(one: Incident, number: int) -> dict[str, Any]:
     """From where to where an incident lies, on both axes; one that is open has no end."""
-    recovered = one.recovered if isinstance(one.recovered, dict) else None
-    end = None if one.status == OPEN else recovered or {"ts": one.ts, "outcome": one.outcome}
     name = cause_name(one.causes[0]) if one.causes else one.status
     return {
         "id": one.id,
@@ -97,8 +95,8 @@ def band(one: Incident, number: int) -> dict[str, Any]:
         "model": one.model,
         "status": one.status,
         "better": one.severity < 0,
-        "t": [began(one), None if end is None else end["ts"]],
-        "outcome": [one.change_point["outcome"], None if end is None else end["outcome"]],
+        "t": span_of(one, "ts"),
+        "outcome": span_of(one, "outcome"),
     }
 
 

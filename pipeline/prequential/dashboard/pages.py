@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
-from prequential.core.measures.registry import LESS_IS_BETTER, LOSSES, MEASURES, NAMES, NOT_QUALITY
+from prequential.core.measures.registry import LESS_IS_BETTER, MEASURES, NAMES, NOT_QUALITY
 from prequential.dashboard.courses import COVERAGE, PERIODS, Absent, Courses
 from prequential.dashboard.events import events_of
 from prequential.dashboard.history import History, Past
@@ -19,6 +19,7 @@ from prequential.watching.messages import Reading
 from prequential.watching.ranking import Ranking, measures_shown
 from prequential.watching.state import Model, ModelKey, Sequence, coverage_of
 from prequential.wording.expected import ASSUMPTION
+from prequential.wording.measures import beside
 from prequential.wording.stages import stage_in_words
 
 #: Stages whose courses are drawn into one another, and segments in a table: more can't be told apart.
@@ -126,18 +127,14 @@ def _references(known: Set[str]) -> dict[str, dict[str, Any]]:
 
 def _beside(known: Set[str]) -> dict[str, list[dict[str, Any]]]:
     """By measure that is the share of what is right, or 1 less it: baselines' accuracies, to draw beside."""
-    baselines = [
-        (one.name, one.reference)
-        for one in MEASURES.values()
-        if one.name in known and not one.quality and one.reference is not None and one.needs_label
-    ]
     return {
         name: [
-            {"measure": measure, "name": line.name, "short": line.short, "one_less": not loss.one_less}
-            for measure, line in baselines
+            {"measure": one.measure, "name": one.line.name, "short": one.line.short, "one_less": one.one_less}
+            for one in lines
+            if one.measure in known
         ]
-        for name, loss in LOSSES.items()
-        if name in known and loss.signal == "error"
+        for name in known
+        if (lines := beside(name))
     }
 
 

@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from prequential.core.measures.registry import LESS_IS_BETTER, LOSSES, MEASURES
+from prequential.core.measures.registry import LESS_IS_BETTER, MEASURES
 from prequential.dashboard.history import History
-from prequential.dashboard.incidents import OPEN, began
 from prequential.dashboard.series import Series
 from prequential.topics.outputs import Incident
 from prequential.watching.ranking import Row, is_baseline, measures_shown
+from prequential.wording.incidents import span_of
+from prequential.wording.measures import beside
 
 #: Models of a stream whose lines have names, the first of its order; the others are thin.
 NAMED = 6
@@ -68,6 +69,7 @@ def _plot(
     courses = [_course(history, row, measure) for row in rows]
     untimed = any(row.model.untimed for row in rows)
     timed = not untimed and any(one is not None and _moves(one.times()) for one in courses)
+    axis = "ts" if timed else "outcome"
     axes = [_places(one, timed) for one in courses if one is not None and one.size]
     low, high = min((xs[0] for xs in axes), default=0), max((xs[-1] for xs in axes), default=1)
     first = rows[0].sequence
@@ -102,10 +104,10 @@ def _plot(
         "beside": _beside(rows, courses, measure, timed, low, high),
         "objective": None if objective is None else dict(objective.bounds).get(measure),
         "bands": [
-            _band(one, timed, low, high)
+            _band(one, axis, low, high)
             for row in rows
             for one in history.incidents.of_model(row.model.key.stream, row.model.key.model, place[1])
-            if one.status == OPEN or _end(one, timed) >= low
+            if (end := span_of(one, axis)[1]) is None or end >= low
         ][:_BANDS],
     }
 
@@ -155,16 +157,14 @@ def _beside(
     rows: list[Row], courses: list[Series | None], measure: str, timed: bool, low: int, high: int
 ) -> list[dict[str, Any]]:
     """Baselines as the first model's messages say them, unless they are evaluated as models themselves."""
-    loss = LOSSES.get(measure)
-    if loss is None or loss.signal != "error" or any(is_baseline(row.model.key.model) for row in rows):
-        return []
     course = next((one for one in courses if one is not None), None)
+    if course is None or any(is_baseline(row.model.key.model) for row in rows):
+        return []
     return [
-        {"name": one.reference.name, "short": one.reference.short,
-         **_points(course, name, timed, low, high, _POINTS, loss.one_less is False)}
-        for name, one in MEASURES.items()
-        if one.reference is not None and not one.quality and one.needs_label
-        and course is not None and name in course.names
+        {"name": one.line.name, "short": one.line.short,
+         **_points(course, one.measure, timed, low, high, _POINTS, one.one_less)}
+        for one in beside(measure)
+        if one.measure in course.names
     ]  # fmt: skip
 
 
@@ -183,17 +183,10 @@ def _expected(row: Row, measure: str) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _end(one: Incident, timed: bool) -> int:
-    """Where an incident that is over ended, on the axis."""
-    if isinstance(one.recovered, dict):
-        return int(one.recovered["ts" if timed else "outcome"])
-    return one.ts if timed else one.outcome
-
-
-def _band(one: Incident, timed: bool, low: int, high: int) -> dict[str, Any]:
+def _band(one: Incident, axis: str, low: int, high: int) -> dict[str, Any]:
     """From where to where an incident lies, from 0 to 1 on the plot's axis."""
     width = max(1, high - low)
-    start = began(one) if timed else one.change_point["outcome"]
-    end = high if one.status == OPEN else _end(one, timed)
-    places = [round(min(1.0, max(0.0, (at - low) / width)), _PLACE_DIGITS) for at in (start, max(start, end))]
+    start, end = span_of(one, axis)
+    end = high if end is None else max(start, end)
+    places = [round(min(1.0, max(0.0, (at - low) / width)), _PLACE_DIGITS) for at in (start, end)]
     return {"id": one.id, "model": one.model, "from": places[0], "to": places[1], "better": one.severity < 0}

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from prequential.core.measures.declaration import CLASSIFICATION
-from prequential.core.measures.registry import LOSSES, MEASURES
+from prequential.core.measures.registry import MEASURES
 from prequential.evaluation.svg import Band, Line, Plot
 from prequential.replay.summary import Sequence as Evaluated
 from prequential.replay.text import COLUMNS
 from prequential.settings.stages import FINAL
 from prequential.topics.outputs import Incident, Metrics
 from prequential.watching.ranking import is_baseline
-from prequential.wording.incidents import cause_name
+from prequential.wording.incidents import cause_name, span_of
+from prequential.wording.measures import beside
 
 #: Plots of a summary: streams beyond these have their lines in the table.
 _STREAMS = 6
@@ -29,15 +30,12 @@ def plot_of(messages: Sequence[Metrics], measure: str, incidents: Sequence[Incid
     for one in messages:
         models.setdefault(one.model, []).append(one)
     lines = [_line(own, model, measure, timed) for model, own in models.items()]
-    loss = LOSSES.get(measure)
-    if loss is not None and loss.signal == "error":
-        first = next(iter(models.values()))
-        for name, other in MEASURES.items():
-            baseline = other.reference if not other.quality and other.needs_label else None
-            if baseline is not None and any(name in one.measures for one in first):
-                line = _line(first, baseline.short, name, timed)
-                ys = line.y if loss.one_less else [None if y is None else 1 - y for y in line.y]
-                lines.append(line._replace(y=ys, faint=True))
+    first = next(iter(models.values()))
+    for baseline in beside(measure):
+        if any(baseline.measure in one.measures for one in first):
+            line = _line(first, baseline.line.short, baseline.measure, timed)
+            ys = [None if y is None else 1 - y for y in line.y] if baseline.one_less else line.y
+            lines.append(line._replace(y=ys, faint=True))
     shown = (one for one in incidents if one.model in models)
     declared = MEASURES[measure]
     bounds = declared.low, declared.high
@@ -83,10 +81,5 @@ def _line(messages: Sequence[Metrics], name: str, measure: str, timed: bool) -> 
 def _bands(incidents: Iterable[Incident], timed: bool) -> Iterator[Band]:
     axis = "ts" if timed else "outcome"
     for one in incidents:
-        end: int | None = one.ts if timed else one.outcome
-        if one.status == "open":
-            end = None
-        elif isinstance(one.recovered, dict):
-            end = one.recovered[axis]
         cause = cause_name(one.causes[0]) if one.causes else one.status
-        yield Band(one.change_point[axis], end, f"{one.model}: {cause}")
+        yield Band(*span_of(one, axis), f"{one.model}: {cause}")

@@ -43,6 +43,16 @@ def cause_name(cause: dict[str, Any]) -> str:
     return f"{WORDS.get(name, printable(name))}{'' if which is None else f' {printable(str(which))}'}"
 
 
+def span_of(message: Incident, axis: str) -> tuple[int, int | None]:
+    """From where to where an incident lies, on axis `ts` or `outcome`; one that is open has no end."""
+    start: int = message.change_point[axis]
+    if message.status == "open":
+        return start, None
+    if isinstance(message.recovered, dict):
+        return start, message.recovered[axis]
+    return start, message.ts if axis == "ts" else message.outcome
+
+
 def levels_in_words(message: Incident) -> str:
     """The mean losses before and after the change, as text: `0.1 → 0.25`."""
     return f"{message.before['level']:.3g} → {message.after['level']:.3g}"

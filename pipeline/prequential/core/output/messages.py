@@ -226,15 +226,14 @@ class Reporter:
             matrix = new_classes(estimator.capacity)
             if sum_up(cells, matrix).n:
                 positive = positive_of(self._catalog.positives_of(stream), 0, matrix.labels)
-                histogram = estimator.histogram_of(sequence)
                 details = details_of(
                     names, cells, estimator.capacity, estimator.memory.whole,
                     partial(estimator.effective, sequence), estimator.pairs_of(sequence), positive,
                     stream.class_names, estimator.knows_labels(sequence),
                 )  # fmt: skip
-                if histogram is not None and SCORES in names:
-                    of_scores = as_message(histogram, estimator.memory.whole)
-                    details |= {} if of_scores is None else {SCORES: of_scores}
+                histogram = estimator.histogram_of(sequence) if SCORES in names else None
+                if histogram is not None and (scores := as_message(histogram, estimator.memory.whole)):
+                    details[SCORES] = scores
                 if row in self._notes.labels and "dependence" in details:
                     details["dependence"] |= self._notes.labels[row].report(stream.class_names)
         if "worse_than_baseline" in names:
