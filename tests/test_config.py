@@ -30,6 +30,7 @@ from prequential.settings.model import (
     IncidentConfig,
     Limits,
     Objective,
+    PeriodAlarmConfig,
     StreamConfig,
     WorkerConfig,
 )
@@ -136,6 +137,7 @@ class TestDefaults:
                        objective: {mae: 2, tolerance: 0.5, level: 0.05}, costs: {true: {0: 5}},
                        measures: [kappa, mae], details: [intervals], dependence_order: 9, coverage: false,
                        period: 3h, period_final_at: 0.5, expected: false,
+                       period_alarms: {concept: 5, delays: null, inputs: 3.5, miss: 0.9},
                        temporal_correction: true, baselines: [majority], segments: [arm],
                        segments_per_key: 3, compare: champion, champion: nb,
                        compare_losses: [squared, error], compare_level: 0.1, mcnemar_level: 0.05,
@@ -163,6 +165,7 @@ class TestDefaults:
             objective=Objective({"mae": 2.0}, 0.5, 0.05),
             measures=("kappa", "mae"), details=("intervals",), dependence_order=9, coverage=False,
             period=10_800_000, period_final_at=0.5, expected=False, costs={"true": {"0": 5.0}},
+            period_alarms=PeriodAlarmConfig(5.0, None, 3.5, 0.9),
             temporal_correction=True, baselines=("majority",), segments=("arm",), segments_per_key=3,
             compare="champion", champion="nb", compare_losses=("squared", "error"), compare_level=0.1,
             mcnemar_level=0.05, compare_stages=("final/initial",), versions="separate",

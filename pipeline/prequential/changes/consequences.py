@@ -27,6 +27,7 @@ OF_STREAM: Mapping[str, str] = {
     "period": "kept",
     "period_final_at": _ON,
     "expected": "kept; expected values are said of periods from now on, or no more",
+    **{f"period_alarms.{name}": _ON for name in ("concept", "delays", "inputs", "miss")},
     "details": _SAYS,
     "coverage": _SAYS,
     "dependence_order": _SAYS,

@@ -340,6 +340,11 @@ INCIDENTS: dict[str, Parser] = {
     "quiet": _duration, "quiet_outcomes": _integer(1), "accept": _duration, "warnings": _flag,
 }  # fmt: skip
 
+PERIOD_ALARMS: dict[str, Parser] = {
+    **dict.fromkeys(("concept", "delays", "inputs"), _optional(_number(1))),
+    "miss": _optional(_positive_share),
+}  # fmt: skip
+
 #: What can be asked of a model.
 OBJECTIVE_MEASURES = tuple(name for name, one in MEASURES.items() if one.quality)
 

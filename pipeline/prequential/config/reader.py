@@ -254,6 +254,7 @@ class _Reader:
 
     def _stream(self, node: yaml.Node | None, where: str, base: StreamConfig) -> StreamConfig:
         keys = {**configkeys.STREAM, "detectors": None, "emit": None, "objective": None, "incidents": None}
+        keys["period_alarms"] = None
         children = self._mapping(node, where, tuple(keys))
         changes = {
             key: self._value(child, f"{where}.{key}", parser)
@@ -274,6 +275,11 @@ class _Reader:
             changes["incidents"] = self._section(
                 children["incidents"], f"{where}.incidents", base.incidents, configkeys.INCIDENTS
             )
+        if "period_alarms" in children:
+            changes["period_alarms"] = self._section(
+                children["period_alarms"], f"{where}.period_alarms", base.period_alarms,
+                configkeys.PERIOD_ALARMS,
+            )  # fmt: skip
         if "objective" in children:
             changes["objective"] = self._objective(children["objective"], f"{where}.objective")
         if changes.get("task", base.task) == "regression" and "label_at_horizon" not in children:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
 
 import numpy as np
+from prequential.core.catalog.catalog import Stream
 from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.compiled.kernel import Ints32
+from prequential.core.incidents.incidents import ALARM, Raised
 from prequential.core.output.messages import Reporter
 from prequential.core.state import State
 from prequential.core.tables.logs import Logs
-from prequential.topics.outputs import Encoded
+from prequential.topics.outputs import Encoded, Output
 
 
 class Emission:
@@ -47,7 +50,7 @@ class Emission:
         """Messages about pairs that outcomes of the log, which the pairing takes over, have made due."""
         return self.comparisons.consume(logs, replaying=replaying)
 
-    def tick(self, time: int, *, replaying: bool) -> list[Encoded]:
+    def tick(self, time: int, *, replaying: bool) -> list[Output]:
         """Messages that are due since record time passed multiples of durations in `emit` before `time`."""
         state, passed = self._state, set()
         for every, due in state.ticks.items():
@@ -57,23 +60,22 @@ class Emission:
                 state.ticks[every] = (time // every + 1) * every
         state.next_tick = min(due for due in state.ticks.values() if due is not None)
         messages = self._changed(passed, replaying=replaying)
-        return messages + self.comparisons.passed(passed, replaying=replaying)
+        return [*messages, *self.comparisons.passed(passed, replaying=replaying)]
 
-    def last_set(self, *, replaying: bool) -> list[Encoded]:
+    def last_set(self, *, replaying: bool) -> list[Output]:
         """Messages about every sequence, at the end of a replay."""
         catalog = self._state.catalog
         outcomes = catalog.columns.entities.outcomes
-        outputs: list[Encoded] = []
+        outputs: list[Output] = []
         for stream in catalog.streams:
             rows = [one.row for one in catalog.entities_of(stream) if outcomes[one.row]]
             outputs += self.reporter.metrics(rows, covered=True, replaying=replaying)
             if stream.config.period is not None:
-                periods = self.reporter.of_periods(stream, all_news=True)
-                outputs += [] if replaying else periods
+                outputs += self._of_periods(stream, all_news=True, replaying=replaying)
             outputs += self.comparisons.of_all(stream, replaying=replaying)
         return outputs
 
-    def _changed(self, passed: set[int], *, replaying: bool) -> list[Encoded]:
+    def _changed(self, passed: set[int], *, replaying: bool) -> Sequence[Output]:
         """Messages about what has changed since the last ones, of streams whose time it is."""
         catalog = self._state.catalog
         entities = catalog.columns.entities
@@ -90,17 +92,17 @@ class Emission:
         messages = self.reporter.metrics(new, covered=True, replaying=replaying)
         entities.changed[rows] = 0
         if self._periodic:
-            messages = self._with_due_periods(messages, passed, replaying=replaying)
+            return self._with_due_periods(messages, passed, replaying=replaying)
         return messages
 
     def _with_due_periods(
         self, metrics: list[Encoded], passed: set[int], *, replaying: bool
-    ) -> list[Encoded]:
+    ) -> list[Output]:
         """These messages, which are in order of streams, and behind each stream's those about its periods.
 
         Periods change with their stream's records only.
         """
-        merged: list[Encoded] = []
+        merged: list[Output] = []
         by_stream = groupby(metrics, key=attrgetter("stream"))
         name, messages = next(by_stream, (None, iter(())))
         for code in np.flatnonzero(self._touched).tolist():
@@ -112,8 +114,15 @@ class Emission:
                 merged += messages
                 name, messages = next(by_stream, (None, iter(())))
             if stream.config.period is not None:
-                due = self.reporter.of_periods(stream)
-                if not replaying:
-                    merged += due
+                merged += self._of_periods(stream, replaying=replaying)
         assert name is None, "what has changed was touched"
         return merged
+
+    def _of_periods(
+        self, stream: Stream, *, replaying: bool, all_news: bool = False
+    ) -> Sequence[Output]:
+        """Messages about a stream's periods, then their alarms, which incidents take over."""
+        found = self.reporter.of_periods(stream, all_news=all_news)
+        raised = [Raised(0, model, alarm, ALARM) for model, alarm in found.alarms]
+        incidents = self._state.incidents.raise_alarms(raised)
+        return [] if replaying else [*found.messages, *(alarm for _, alarm in found.alarms), *incidents]

@@ -109,6 +109,18 @@ class IncidentConfig:
 
 
 @dataclass(frozen=True)
+class PeriodAlarmConfig:
+    """Which periods raise an alarm before their labels are there; None: none does for this reason."""
+
+    #: Beyond how many standard deviations a signal is unusual, on either side.
+    concept: float | None = 4.0
+    delays: float | None = 4.0
+    inputs: float | None = 4.0
+    #: From which probability on that a measure will be worse than its objective.
+    miss: float | None = 0.95
+
+
+@dataclass(frozen=True)
 class StreamConfig:
     """How the outcomes of one stream are evaluated: the settings of `defaults` or of its own section."""
 
@@ -134,6 +146,7 @@ class StreamConfig:
     period_final_at: float = 0.95
     #: Whether messages about periods say what their final values are expected to be.
     expected: bool = True
+    period_alarms: PeriodAlarmConfig = PeriodAlarmConfig()
     #: What metrics messages say of an estimator beyond its measures.
     details: tuple[str, ...] = ()
     #: Whether messages that time makes due say what became of the model's predictions and when.
@@ -227,6 +240,8 @@ class StreamConfig:
             del settings["alarm_budget"]
             for detector in settings["detectors"]:
                 del detector["fixed"]
+        if self.period_alarms == PeriodAlarmConfig():
+            del settings["period_alarms"]
         if self.costs is None:  # so that configurations without them keep their digests
             del settings["costs"]
         return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()

@@ -264,6 +264,10 @@ class Alarm(msgspec.Struct, gc=False):
         Stages that are the same up to now, and have no messages; of a comparison, of both models.
     untimed
         As in `Metrics`.
+    period
+        Of stage `period`: its `start` and `end` (epoch ms) and its `maturity` then, the share of the label
+        horizon that has passed since its end. `outcome` is then how many the model has, `ts` the stream's
+        clock, and there is no instance.
     """
 
     id: str
@@ -283,6 +287,7 @@ class Alarm(msgspec.Struct, gc=False):
     error_autocorrelation: float | msgspec.UnsetType = msgspec.UNSET
     untimed: bool | msgspec.UnsetType = msgspec.UNSET
     same: list[str] | msgspec.UnsetType = msgspec.UNSET
+    period: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Incident(msgspec.Struct, gc=False):

@@ -102,6 +102,7 @@ class Periods(NamedTuple):
     block: Ints  # first place of its counters; 0: it is closed
     asked: Bytes  # what was said of it: 0 nothing, 1 before its end, 2 + maturity (see `expecting`)
     first_said: Ints32  # see `prequential.core.delay.records`
+    alarmed: Ints  # bits of what it has raised alarms for: see `prequential.core.detectors.period_alarms`
 
 
 class Floating(NamedTuple):
@@ -168,7 +169,8 @@ def new_expected() -> Expected:
     models = {name: np.zeros(0, dtype=types.get(name, np.int64)) for name in Models._fields}
     models["codes"] = np.zeros((0, MOST_CLASSES), dtype=np.int32)
     rows = len(pool.owner)
-    periods = Periods(np.zeros(rows, np.int64), np.zeros(rows, np.uint8), np.zeros(rows, np.int32))
+    whole = np.zeros(rows, dtype=np.int64)
+    periods = Periods(whole, np.zeros(rows, np.uint8), np.zeros(rows, np.int32), whole.copy())
     return Expected(
         Models(**models), pool, periods, Floating(np.zeros(16)), Whole(np.zeros(16, dtype=np.int32)),
         np.ones(2, dtype=np.int64), np.zeros((2, _SIZES), dtype=np.int64), np.zeros(1, dtype=np.int64),
@@ -471,7 +473,7 @@ def open_period(expected: Expected, model: int, number: int) -> Expected:
     expected, at = take_block(expected, 1, int(models.size[model]), shape.of_period)
     row = insert(pool, models.first, model, number)
     periods = expected.periods
-    periods.block[row], periods.asked[row], periods.first_said[row] = at, 0, 0
+    periods.block[row], periods.asked[row], periods.first_said[row], periods.alarmed[row] = at, 0, 0, 0
     models.periods[model] += 1
     models.next[model] = -NEVER
     return expected

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.core.catalog.catalog import OTHER, Catalog, Entity, Stream
 from prequential.core.compiled.kernel import grown
+from prequential.core.detectors.period_alarms import MISS
 from prequential.core.detectors.signals import WRONG
 from prequential.core.detectors.watch import LOSSES
 from prequential.core.estimators.naming import parse_signal
@@ -27,7 +28,7 @@ from prequential.core.incidents.steps import Step
 from prequential.core.input.origins import completed_ids
 from prequential.core.tables.logs import EVENTS, OUTCOMES, Logs
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
-from prequential.settings.stages import FINAL
+from prequential.settings.stages import FINAL, PERIOD
 from prequential.topics.outputs import Alarm, Incident, identity
 
 #: Levels of signals.
@@ -267,7 +268,7 @@ class Incidents:
             stop = int(np.searchsorted(logs.outcomes.record[:count], record, side="right"))
             row, event = self._follow(logs, row, stop, event, records, messages)
             messages += (one.alarm for one in raised[first:at] if one.level == ALARM)
-            messages += self._raised(raised[first:at])
+            messages += self.raise_alarms(raised[first:at])
         _, event = self._follow(logs, row, count, event, records, messages)
         self.follow_events(logs, event)
         return messages
@@ -324,8 +325,8 @@ class Incidents:
 
     # ---- alarms
 
-    def _raised(self, raised: list[Raised]) -> list[Incident]:
-        """Alarms of one record, of whichever models."""
+    def raise_alarms(self, raised: list[Raised]) -> list[Incident]:
+        """Take over alarms of one record, or of one time, of whichever models; returns what incidents say."""
         by_owner: dict[int, list[Raised]] = {}
         for one in raised:
             about = self._catalog.entities[one.entity]
@@ -649,7 +650,12 @@ def _signal(one: Raised) -> dict[str, Any]:
 
 
 def _is_enough(one: Raised) -> bool:
-    """Whether it opens an incident by itself: harm, or a measure, which isn't what blocks tell of."""
+    """Whether it opens an incident by itself: harm, or a measure, which isn't what blocks tell of.
+
+    So does an objective that a period will miss; that a period is unusual waits for evidence.
+    """
+    if one.alarm.stage == PERIOD:
+        return one.alarm.detector == MISS
     return one.alarm.detector == "harm" or bool(parse_signal(one.alarm.signal).measure)
 
 

@@ -18,6 +18,7 @@ from prequential.core.delay.correcting import FEW
 from prequential.core.delay.expected import NUMBERS, RIGHT_WRONG, Expected, counters_of
 from prequential.core.delay.expecting import look
 from prequential.core.delay.periods import PeriodState
+from prequential.core.detectors.period_alarms import PeriodAlarm, alarms_of
 from prequential.core.measures.declaration import CLASSES, COSTS, MATRIX, POSITIVE, PROBABILITIES, REASONS
 from prequential.core.measures.declaration import NUMBERS as OF_NUMBERS
 from prequential.core.measures.per_class import new_classes
@@ -73,6 +74,7 @@ class Saying(NamedTuple):
 
     maturity: int
     message: dict[str, Any]
+    alarms: list[PeriodAlarm]
 
 
 class Newest(NamedTuple):
@@ -277,10 +279,22 @@ class Expectations:
             "predictions": predictions, "maturity": records.share_of(maturity),
             "measures": said, "undefined": undefined, "correction": float(about[WEIGHT]),
         }  # fmt: skip
-        if signals is not None:
-            message["signals"] = signals
-            self.signals.setdefault(model, {})[maturity] = signals
-        return Saying(maturity, message)
+        if signals is None:
+            return Saying(maturity, message, [])
+        message["signals"] = signals
+        self.signals.setdefault(model, {})[maturity] = signals
+        return Saying(maturity, message, self._alarms(stream, row, signals, said))
+
+    def _alarms(
+        self, stream: Stream, period: int, signals: dict[str, float | None], said: dict[str, Any]
+    ) -> list[PeriodAlarm]:
+        """What a period raises now and hasn't before."""
+        alarms, alarmed = [], self._tables.periods.alarmed
+        for bit, alarm in alarms_of(stream.config.period_alarms, signals, said):
+            if not alarmed[period] >> bit & 1:
+                alarmed[period] |= 1 << bit
+                alarms.append(alarm)
+        return alarms
 
     def _signals(self, model: int, period: int, maturity: int, about: Any) -> dict[str, float | None]:
         """How unusual a period is that has this maturity for the first time: it counts as one from now on."""

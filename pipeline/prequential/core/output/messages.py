@@ -10,10 +10,11 @@ import msgspec
 import numpy as np
 from prequential.core.catalog.catalog import Catalog, Entity, Stream
 from prequential.core.delay import coverage as coverage_of
-from prequential.core.delay import latency, periods, selection
+from prequential.core.delay import latency, periods, records, selection
 from prequential.core.delay.accounts import Accounts
 from prequential.core.details.details import details_of
 from prequential.core.details.notes import Notes
+from prequential.core.detectors.period_alarms import PeriodAlarm
 from prequential.core.detectors.watch import Watch
 from prequential.core.estimators.histograms import SCORES, as_message
 from prequential.core.measures.declaration import REASONS
@@ -53,6 +54,13 @@ class Estimate(NamedTuple):
     state: State
     details: dict[str, Any]
     same: list[str]  # stages that are the same up to now
+
+
+class OfPeriods(NamedTuple):
+    """What there is to say of periods: messages, and alarms with the rows of their models."""
+
+    messages: list[Encoded]
+    alarms: list[tuple[int, Alarm]]
 
 
 class Reporter:
@@ -373,12 +381,12 @@ class Reporter:
 
     # ---- periods
 
-    def of_periods(self, stream: Stream, *, all_news: bool = False) -> list[Encoded]:
+    def of_periods(self, stream: Stream, *, all_news: bool = False) -> OfPeriods:
         """Messages about periods of prediction time of a stream's models, where there is something to say.
 
         What they say counts as reported then. With `all_news` the least change is enough.
         """
-        messages = []
+        found = OfPeriods([], [])
         registry = self._catalog.columns
         clock = int(registry.streams.clock[stream.code])
         models = np.array(list(stream.models.values()), dtype=np.int64)
@@ -389,9 +397,29 @@ class Reporter:
             measured = partial(self._measure_period, stream, model)
             due, said = self.expectations.of_model(stream, model, clock, due, share, measured)
             for state in due:
-                message = self._period(stream, name, model, state, said.get(state.row))
-                messages.append(Encoded(METRICS, stream.name, encode(message)))
-        return messages
+                saying = said.get(state.row)
+                message = self._period(stream, name, model, state, saying)
+                found.messages.append(Encoded(METRICS, stream.name, encode(message)))
+                if saying:
+                    found.alarms.extend(
+                        (model, self._period_alarm(stream, name, model, state, one, saying.maturity))
+                        for one in saying.alarms
+                    )
+        return found
+
+    def _period_alarm(
+        self, stream: Stream, name: str, model: int, state: periods.PeriodState, alarm: PeriodAlarm,
+        maturity: int,
+    ) -> Alarm:  # fmt: skip
+        entities = self._catalog.columns.entities
+        key = stream.name, self._catalog.partition, name, None, PERIOD, alarm.detector, alarm.signal
+        period = {"start": state.start, "end": state.end, "maturity": records.share_of(maturity)}
+        return Alarm(
+            identity(*key, state.start, *self._catalog.loss),
+            *key, int(entities.outcomes[model]), "", int(self._catalog.columns.streams.clock[stream.code]),
+            alarm.statistic, alarm.threshold, {}, period=period,
+            untimed=self._catalog.untimed or msgspec.UNSET,
+        )  # fmt: skip
 
     def _period(
         self, stream: Stream, model: str, row: int, state: periods.PeriodState, saying: Saying | None
