@@ -195,7 +195,7 @@ class Comparison(msgspec.Struct, gc=False):
     same
         Stages that are the same up to now, and have no messages; of a comparison, of both models.
     untimed
-        As in `Metrics`.
+        True where no record had a time: `ts` counts rows then, and is no time.
     """
 
     id: str
@@ -263,7 +263,7 @@ class Alarm(msgspec.Struct, gc=False):
     same
         Stages that are the same up to now, and have no messages; of a comparison, of both models.
     untimed
-        As in `Metrics`.
+        True where no record had a time: `ts` counts rows then, and is no time.
     """
 
     id: str
@@ -348,7 +348,7 @@ class Incident(msgspec.Struct, gc=False):
     same
         Stages that were the same as the one that is watched.
     untimed
-        As in `Metrics`.
+        True where no record had a time: `ts` counts rows then, and is no time.
     """
 
     id: str

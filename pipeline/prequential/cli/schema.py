@@ -1,0 +1,28 @@
+"""`prequential schema [TOPIC]`: JSON Schema of what stands in the output topics."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from prequential.topics.schemas import STRUCTS, schema
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the program's subparsers."""
+    parser = subparsers.add_parser(
+        "schema",
+        help="print the JSON Schema of an output topic",
+        description="Print the JSON Schema (2020-12) of the messages of an output topic, or of all, by topic. "
+        "Of dead letters, which are the original records, that of the lines that `dead-letters --json` writes.",
+    )
+    parser.add_argument("topic", nargs="?", choices=tuple(STRUCTS), metavar="TOPIC", help=", ".join(STRUCTS))
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print it."""
+    found = {topic: schema(topic) for topic in STRUCTS} if args.topic is None else schema(args.topic)
+    print(json.dumps(found, indent=2, ensure_ascii=False))
+    return 0
