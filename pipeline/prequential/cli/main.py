@@ -13,7 +13,7 @@ from prequential.program.version import VERSION
 from prequential.topics.errors import UsageError, WorkError
 
 _COMMANDS = (
-    "demo", "worker", "ingest", "topics", "config", "broker", "produce", "dead-letters", "replay",
+    "demo", "worker", "ingest", "notify", "topics", "config", "broker", "produce", "dead-letters", "replay",
     "detectors", "calibrate", "watch", "explain", "dashboard", "report", "size", "schema",
 )  # fmt: skip
 

@@ -14,8 +14,9 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "schema",
         help="print the JSON Schema of an output topic",
-        description="Print the JSON Schema (2020-12) of the messages of an output topic, or of all, by topic. "
-        "Of dead letters, which are the original records, that of the lines that `dead-letters --json` writes.",
+        description="Print the JSON Schema (2020-12) of the messages of an output topic, or of all, by "
+        "topic. Of dead letters, which are the original records, that of the lines that "
+        "`dead-letters --json` writes.",
     )
     parser.add_argument("topic", nargs="?", choices=tuple(STRUCTS), metavar="TOPIC", help=", ".join(STRUCTS))
     parser.set_defaults(run=run)

@@ -14,8 +14,8 @@ from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
 from prequential.topics.specs import COMPARISONS, DEAD_LETTERS, DRIFT_ALARMS, INCIDENTS, METRICS
 
-#: What a message of each topic is, without the prefix. Of dead letters, which are the originals byte for byte,
-#: the form in which they are shown.
+#: What a message of each topic is, without the prefix. Of dead letters, which are the originals byte for
+#: byte, the form in which they are shown.
 STRUCTS: Mapping[str, type[msgspec.Struct]] = MappingProxyType({
     METRICS: Metrics, COMPARISONS: Comparison, DRIFT_ALARMS: Alarm, INCIDENTS: Incident,
     DEAD_LETTERS: DeadLetterLine,
