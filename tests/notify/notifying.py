@@ -99,8 +99,10 @@ def write_config(folder: Path, kafka: KafkaConfig, url: str, **settings: Any) ->
     """A configuration whose URL stands in a file, as it is a secret."""
     (folder / "url").write_text(url + "\n")
     cluster = {
-        "bootstrap_servers": kafka.bootstrap_servers, "prefix": kafka.prefix, "security": dict(kafka.security),
-    }  # fmt: skip
+        "bootstrap_servers": kafka.bootstrap_servers,
+        "prefix": kafka.prefix,
+        "security": dict(kafka.security),
+    }
     section = {"url": f"file:{folder / 'url'}", "timeout": "1s", **settings}
     path = folder / "notify.yaml"
     path.write_text(yaml.safe_dump({"kafka": cluster, "notify": section}), encoding="utf-8")

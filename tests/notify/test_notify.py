@@ -1,4 +1,4 @@
-"""`prequential notify` against Apache Kafka and a receiver that fails: each message gets there, under one id."""
+"""`prequential notify` and a receiver that fails: each message gets there, always under the same id."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ def test_a_killed_process_is_followed_by_one_that_sends_the_same_again(
 def test_500_and_429_and_no_answer_are_tried_again(
     cluster: KafkaConfig, receiver: Receiver, url: str, tmp_path: Path
 ) -> None:
-    answers: dict[int, tuple[int, dict[str, str]]] = {0: (500, {}), 1: (429, {"Retry-After": "3"}), 2: (0, {})}
-    receiver.answers = lambda n, request: answers.get(n, (200, {}))
+    answers: list[tuple[int, dict[str, str]]] = [(500, {}), (429, {"Retry-After": "3"}), (0, {})]
+    receiver.answers = lambda n, request: answers[n] if n < len(answers) else (200, {})
     with NotifyProcess(write_config(tmp_path, cluster, url)) as process:
         await_ready(process)
         publish(cluster, "a", "b")
@@ -142,7 +142,8 @@ def test_what_is_refused_is_said_and_not_sent_again(
         publish(cluster, "mild", severity=0.1)
         publish(cluster, "other", stream="ads")
         publish(cluster, "c")
-        eventually("all are done with", lambda: counts(process)["sent"] == 1 and counts(process)["passed_over"] == 2)
+        eventually("the others are passed over", lambda: counts(process)["passed_over"] == 2)
+        eventually("the last is sent", lambda: counts(process)["sent"] == 1)
         assert counts(process)["refused"] == 2
         assert "a-1: refused with status 400: not sent again" in process.log
     assert receiver.ids == ["a-1", "b-1", "c-1"]
@@ -167,7 +168,7 @@ def test_what_is_missing_is_said(cluster: KafkaConfig, tmp_path: Path) -> None:
     config = write_config(tmp_path, cluster, "http://h/HUSH", secret="env:NOT_THERE")
     done = prequential("notify", "--config", config, cwd=tmp_path)
     assert done.returncode == 2
-    assert "notify.secret is 'env:NOT_THERE', but the environment variable NOT_THERE is not set" in done.stderr
+    assert "notify.secret is 'env:NOT_THERE', but the environment variable" in done.stderr
     config.write_text(json.dumps({"kafka": {"bootstrap_servers": cluster.bootstrap_servers}}))
     done = prequential("notify", "--config", config, cwd=tmp_path)
     assert done.returncode == 2

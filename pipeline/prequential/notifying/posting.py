@@ -36,7 +36,7 @@ def checked_url(url: str) -> str:
 
 
 class Poster:
-    """Posts to one URL, from one thread; it follows no redirects, as nobody has configured where they lead."""
+    """Posts to one URL, from one thread; follows no redirects, as nobody has configured where they lead."""
 
     def __init__(self, url: str, seconds: float) -> None:
         self._url = checked_url(url)
