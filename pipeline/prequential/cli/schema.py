@@ -6,7 +6,9 @@ import argparse
 import json
 from typing import Any
 
-from prequential.topics.schemas import STRUCTS, schema
+from prequential.core.measures.registry import MEASURES
+from prequential.topics.errors import UsageError
+from prequential.topics.schemas import STRUCTS, connect_schema, schema
 
 
 def add_parser(subparsers: Any) -> None:
@@ -19,11 +21,21 @@ def add_parser(subparsers: Any) -> None:
         "`dead-letters --json` writes.",
     )
     parser.add_argument("topic", nargs="?", choices=tuple(STRUCTS), metavar="TOPIC", help=", ".join(STRUCTS))
+    parser.add_argument(
+        "--connect", action="store_true",
+        help="instead: the schema, in one line, by which Kafka Connect's JsonConverter reads it "
+        "(schema.content, Connect 4.2 or later); of what fits columns",
+    )  # fmt: skip
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print it."""
+    if args.connect:
+        if args.topic is None:
+            raise UsageError("--connect is of one topic: expected e.g. schema metrics --connect")
+        print(json.dumps(connect_schema(args.topic, MEASURES), separators=(",", ":")))
+        return 0
     found = {topic: schema(topic) for topic in STRUCTS} if args.topic is None else schema(args.topic)
     print(json.dumps(found, indent=2, ensure_ascii=False))
     return 0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType, NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from prequential.topics.dead_letters import Base64, DeadLetterLine
@@ -68,6 +68,57 @@ def schema(topic: str) -> dict[str, Any]:
     own = definitions.pop(struct.__name__)
     found = {"$schema": _DIALECT, **own, "title": topic}
     return {**found, "$defs": definitions} if definitions else found
+
+
+#: Kafka Connect's types of plain values.
+_CONNECT: Mapping[Any, str] = {str: "string", int: "int64", float: "double", bool: "boolean"}
+
+
+def connect_schema(topic: str, measures: Iterable[str]) -> dict[str, Any]:
+    """What of a topic's messages fits columns, as a schema of Kafka Connect's JsonConverter.
+
+    Fields of plain values, and `measures` as a struct of these: a sink that flattens it has a column of each.
+    Lists and other objects are left out; JsonConverter passes over what its schema doesn't name.
+
+    Parameters
+    ----------
+    topic
+        One of `STRUCTS`, without the prefix.
+    measures
+        Names of measures, where messages of the topic have such.
+
+    Returns
+    -------
+    dict
+        JSON data: `type`, `optional`, `fields`.
+
+    Raises
+    ------
+    UsageError
+        If there is no such topic, or its records are no such messages: dead letters are the originals.
+
+    Examples
+    --------
+    >>> found = connect_schema("metrics", ["accuracy"])
+    >>> [one for one in found["fields"] if one["field"] in ("n", "segment", "measures")]
+    [{'field': 'n', 'type': 'double', 'optional': False}, \
+{'field': 'segment', 'type': 'string', 'optional': True}, {'field': 'measures', 'type': 'struct', \
+'optional': False, 'fields': [{'field': 'accuracy', 'type': 'double', 'optional': True}]}]
+    """
+    if topic == DEAD_LETTERS:
+        raise UsageError(f"no schema of Kafka Connect's for {topic}: its records are the original ones")
+    schema(topic)  # or it says that there is none
+    found: list[dict[str, Any]] = []
+    for name, hint in get_type_hints(STRUCTS[topic]).items():
+        parts = set(get_args(hint)) if isinstance(hint, UnionType) or get_origin(hint) is Union else {hint}
+        plain = parts - {NoneType, msgspec.UnsetType}
+        if name == "measures":
+            fields = [{"field": one, "type": "double", "optional": True} for one in measures]
+            found.append({"field": name, "type": "struct", "optional": False, "fields": fields})
+        elif plain <= set(_CONNECT):
+            kind = float if float in plain else min(plain, key=str)
+            found.append({"field": name, "type": _CONNECT[kind], "optional": plain != parts})
+    return {"type": "struct", "optional": False, "fields": found}
 
 
 def _describe(definition: dict[str, Any], struct: type) -> None:
