@@ -68,7 +68,8 @@ class Postgres:
 
     def query(self, sql: str) -> list[list[str]]:
         """The rows, as text; raises AssertionError for what it refuses."""
-        command = [self._psql, "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-AtF", "|", "-c", sql]
+        where = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres"]
+        command = [self._psql, *where, "-AtF", "|", "-c", sql]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_POSTGRES_SECONDS)
         assert not done.returncode, done.stderr
         return [line.split("|") for line in done.stdout.splitlines()]

@@ -125,6 +125,32 @@ def test_the_command_prints_one_or_all(capsys: pytest.CaptureFixture[str]) -> No
     assert list(msgspec.json.decode(capsys.readouterr().out)) == list(STRUCTS)
 
 
+def test_kafka_connects_schema_names_all_that_is_plain(
+    said: dict[str, list[Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A converter fails where a field that isn't optional is missing, or has another type."""
+    types = {"string": str, "int64": int, "double": (int, float), "boolean": bool, "struct": dict}
+    for topic, messages in said.items():
+        assert main(["schema", topic, "--connect"]) == 0
+        fields = json.loads(capsys.readouterr().out)["fields"]
+        known = {one["field"] for one in fields}
+        for message in messages[-50:]:
+            plain = {name for name, value in message.items() if not isinstance(value, (dict, list, type(None)))}
+            assert plain <= known
+            for one in fields:
+                value = message.get(one["field"])
+                assert isinstance(value, types[one["type"]]) or (value is None and one["optional"])
+            [measures] = [one["fields"] for one in fields if one["field"] == "measures"] or [[]]
+            assert set(message.get("measures", {})) <= {one["field"] for one in measures}
+
+
+def test_kafka_connects_schema_is_of_one_topic_of_messages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "--connect"]) == 2
+    assert "--connect is of one topic" in capsys.readouterr().err
+    assert main(["schema", "dead-letters", "--connect"]) == 2
+    assert "dead-letters: its records are the original ones" in capsys.readouterr().err
+
+
 def test_an_unknown_topic_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["schema", "alarms"])

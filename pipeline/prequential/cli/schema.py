@@ -6,9 +6,11 @@ import argparse
 import json
 from typing import Any
 
+from prequential.core.comparisons.measuring import NAMES as OF_PAIRS
 from prequential.core.measures.registry import MEASURES
 from prequential.topics.errors import UsageError
 from prequential.topics.schemas import STRUCTS, connect_schema, schema
+from prequential.topics.specs import COMPARISONS
 
 
 def add_parser(subparsers: Any) -> None:
@@ -34,7 +36,8 @@ def run(args: argparse.Namespace) -> int:
     if args.connect:
         if args.topic is None:
             raise UsageError("--connect is of one topic: expected e.g. schema metrics --connect")
-        print(json.dumps(connect_schema(args.topic, MEASURES), separators=(",", ":")))
+        measures = OF_PAIRS if args.topic == COMPARISONS else MEASURES
+        print(json.dumps(connect_schema(args.topic, measures), separators=(",", ":")))
         return 0
     found = {topic: schema(topic) for topic in STRUCTS} if args.topic is None else schema(args.topic)
     print(json.dumps(found, indent=2, ensure_ascii=False))

@@ -108,6 +108,7 @@ def connect_schema(topic: str, measures: Iterable[str]) -> dict[str, Any]:
     if topic == DEAD_LETTERS:
         raise UsageError(f"no schema of Kafka Connect's for {topic}: its records are the original ones")
     schema(topic)  # or it says that there is none
+    required = {one.name for one in msgspec.structs.fields(STRUCTS[topic]) if one.required}
     found: list[dict[str, Any]] = []
     for name, hint in get_type_hints(STRUCTS[topic]).items():
         parts = set(get_args(hint)) if isinstance(hint, UnionType) or get_origin(hint) is Union else {hint}
@@ -117,7 +118,7 @@ def connect_schema(topic: str, measures: Iterable[str]) -> dict[str, Any]:
             found.append({"field": name, "type": "struct", "optional": False, "fields": fields})
         elif plain <= set(_CONNECT):
             kind = float if float in plain else min(plain, key=str)
-            found.append({"field": name, "type": _CONNECT[kind], "optional": plain != parts})
+            found.append({"field": name, "type": _CONNECT[kind], "optional": plain != parts or name not in required})
     return {"type": "struct", "optional": False, "fields": found}
 
 
