@@ -372,7 +372,7 @@ class Config:
 
     @property
     def notify_group(self) -> str:
-        """The consumer group of `notify`."""
+        """The consumer group of `notify`: `notify.group`, or that of the worker with `-notify` behind it."""
         return f"{self.group}-notify" if self.notify.group is None else self.kafka.prefix + self.notify.group
 
     @property
