@@ -227,7 +227,8 @@ def test_scaling_asks_for_what_the_workers_scrape_has(documents: Documents) -> N
 
 def test_monitoring_is_what_the_operator_selects(documents: Documents) -> None:
     monitors = of(documents, "PodMonitor")
-    assert {component(one) for one in monitors} in (set(), {"worker", "ingest", "notify"} & set(pods(documents)))
+    scraped = {"worker", "ingest", "notify"} & set(pods(documents))
+    assert {component(one) for one in monitors} in (set(), scraped)
     for monitor in monitors:
         assert monitor["metadata"]["labels"]["release"] == "kube-prometheus-stack"
 
@@ -298,7 +299,10 @@ def test_each_may_do_what_it_does_and_nothing_else(documents: Documents, tmp_pat
         },
         "dashboard": {("topic", name, "literal"): {"Read", "Describe"} for name in topics["output"]},
         "notify": {
-            **{("topic", f"{prefix}{name}", "literal"): {"Read", "Describe"} for name in config.notify.topics},
+            **{
+                ("topic", f"{prefix}{name}", "literal"): {"Read", "Describe"}
+                for name in config.notify.topics
+            },
             ("group", config.notify_group, "literal"): {"Read", "Describe"},
         },
     }  # fmt: skip
@@ -327,7 +331,8 @@ def test_each_may_do_what_it_does_and_nothing_else(documents: Documents, tmp_pat
 def test_a_webhook_is_a_secret_that_notify_alone_has(tmp_path: Path) -> None:
     documents = read(rendered(next(path for path in CASES if path.stem == "everything")))
     config = configuration(documents, tmp_path).notify
-    assert (config.url, config.secret) == ("file:/run/secrets/webhook/url", "file:/run/secrets/webhook/secret")
+    folder = "file:/run/secrets/webhook"
+    assert (config.url, config.secret) == (f"{folder}/url", f"{folder}/secret")
     assert (config.form, config.severity) == ("cloudevents", 0.2)
     for name, template in pods(documents).items():
         secrets = {volume["name"]: volume.get("secret") for volume in template["spec"]["volumes"]}

@@ -9,14 +9,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from confluent_kafka.admin import NewPartitions
 from notifying import NotifyProcess, Receiver, write_config
 from prequential.notifying.signing import headers, key_of
-from prequential.topics.clients import KafkaConfig
+from prequential.topics.admin import partition_counts
+from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.outputs import encode
 from prequential.topics.producer import RecordProducer
 from test_notify_forms import ALARM, INCIDENT
 
-from tests.worker.processes import await_ready, eventually, prequential
+from tests.worker.processes import HANGS, await_ready, eventually, prequential
 
 pytestmark = pytest.mark.kafka
 
@@ -162,6 +164,45 @@ def test_it_stops_while_a_receiver_is_away(
     receiver.answers = lambda n, request: (200, {})
     with NotifyProcess(config):
         eventually("it is sent by the next one", lambda: receiver.ids == ["a-1", "a-1"])
+
+
+def test_partitions_move_while_a_message_waits(
+    cluster: KafkaConfig, receiver: Receiver, url: str, tmp_path: Path
+) -> None:
+    receiver.answers = lambda n, request: (429, {"Retry-After": "8"}) if n == 0 else (200, {})
+    config = write_config(tmp_path, cluster, url)
+    streams = [f"s{n}" for n in range(12)]  # in all partitions
+    with NotifyProcess(config) as one:
+        await_ready(one)
+        for stream in streams:
+            publish(cluster, stream, stream=stream)
+        eventually("one waits", lambda: len(receiver.requests) == 1)
+        with NotifyProcess(config) as other:
+            await_ready(other)
+            eventually("all are sent", lambda: {f"{name}-1" for name in streams} <= set(receiver.ids))
+            eventually("the one that waited, too", lambda: receiver.ids.count(receiver.ids[0]) == 2)
+            assert other.stop() == one.stop() == 0
+    assert len(receiver.requests) == 13
+
+
+@pytest.mark.parametrize("cluster", [1], indirect=True)
+def test_a_partition_that_is_new_is_read_from_its_beginning(
+    cluster: KafkaConfig, receiver: Receiver, url: str, tmp_path: Path
+) -> None:
+    config = write_config(tmp_path, cluster, url)
+    with NotifyProcess(config) as process:
+        await_ready(process)
+        assert process.stop() == 0
+    admin = connect(cluster)  # it must outlive what it was asked
+    [grown] = admin.create_partitions([NewPartitions(cluster.topic("incidents"), 4)]).values()
+    grown.result(HANGS)
+    names = [cluster.topic("incidents")]
+    eventually("it has grown", lambda: partition_counts(cluster, names) == {names[0]: 4})
+    streams = [f"s{n}" for n in range(12)]
+    for stream in streams:
+        publish(cluster, stream, stream=stream)
+    with NotifyProcess(config):
+        eventually("all are sent", lambda: set(receiver.ids) == {f"{name}-1" for name in streams})
 
 
 def test_what_is_missing_is_said(cluster: KafkaConfig, tmp_path: Path) -> None:

@@ -36,7 +36,8 @@ def message(n: int, **measures: float) -> bytes:
 def test_the_sink_has_each_value_once_although_it_is_killed(cluster: KafkaConfig, tmp_path: Path) -> None:
     [program] = [one for one in blocks("python") if "sqlite3" in one]
     (tmp_path / "sink.py").write_text(program)
-    command = [sys.executable, tmp_path / "sink.py", cluster.bootstrap_servers, tmp_path / "db", cluster.prefix]
+    where = [cluster.bootstrap_servers, tmp_path / "db", cluster.prefix]
+    command = [sys.executable, tmp_path / "sink.py", *where]
 
     def rows() -> list[Any]:
         with sqlite3.connect(f"file:{tmp_path / 'db'}?mode=ro", uri=True) as database:

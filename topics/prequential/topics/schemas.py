@@ -118,7 +118,8 @@ def connect_schema(topic: str, measures: Iterable[str]) -> dict[str, Any]:
             found.append({"field": name, "type": "struct", "optional": False, "fields": fields})
         elif plain <= set(_CONNECT):
             kind = float if float in plain else min(plain, key=str)
-            found.append({"field": name, "type": _CONNECT[kind], "optional": plain != parts or name not in required})
+            optional = plain != parts or name not in required
+            found.append({"field": name, "type": _CONNECT[kind], "optional": optional})
     return {"type": "struct", "optional": False, "fields": found}
 
 
