@@ -22,7 +22,7 @@ from manifests import CASES, CHART, HELM, NEWEST, OLDEST, helm, parts, render, r
 from prequential.cli.dashboard import PORT as PAGE_PORT
 from prequential.cli.main import main
 from prequential.config.reader import load_config
-from prequential.http.endpoint import INGEST_PORT, WORKER_PORT
+from prequential.http.endpoint import INGEST_PORT, NOTIFY_PORT, WORKER_PORT
 from prequential.settings.model import Config
 from prequential.topics.specs import topic_specs
 
@@ -31,7 +31,7 @@ Documents = list[dict[str, Any]]
 VALUES = CHART / "values.yaml"
 
 #: Components with pods of their own that go on, and where they serve.
-SERVERS = {"worker": WORKER_PORT, "ingest": INGEST_PORT, "dashboard": PAGE_PORT}
+SERVERS = {"worker": WORKER_PORT, "ingest": INGEST_PORT, "dashboard": PAGE_PORT, "notify": NOTIFY_PORT}
 
 needs_helm = pytest.mark.skipif(
     helm() is None,
@@ -179,7 +179,7 @@ def test_selectors_meet_their_component_and_nothing_else(documents: Documents) -
             continue
         matched = selector.get("matchLabels", selector)
         met = {name for name, own in labels.items() if matched.items() <= own.items()}
-        whole = document["kind"] == "NetworkPolicy" and "Egress" in spec["policyTypes"]
+        whole = document["kind"] == "NetworkPolicy" and spec["policyTypes"] == ["Ingress", "Egress"]
         assert met == (set(labels) if whole else {component(document)}), document["kind"]
     assert all(document["metadata"]["labels"].items() >= {
         "app.kubernetes.io/name": "prequential", "app.kubernetes.io/instance": "prequential",
@@ -188,9 +188,9 @@ def test_selectors_meet_their_component_and_nothing_else(documents: Documents) -
 
 
 def test_only_what_is_named_gets_in_and_out(documents: Documents) -> None:
-    whole, *page = sorted(of(documents, "NetworkPolicy"), key=lambda one: len(one["metadata"]["name"]))
+    whole, *others = sorted(of(documents, "NetworkPolicy"), key=lambda one: len(one["metadata"]["name"]))
     served = {port["port"] for rule in whole["spec"]["ingress"] for port in rule["ports"]}
-    assert served == {SERVERS[name] for name in pods(documents) if name in ("worker", "ingest")}
+    assert served == {SERVERS[name] for name in pods(documents) if name in ("worker", "ingest", "notify")}
     dns, kafka = whole["spec"]["egress"][:2]
     assert {(port["protocol"], port["port"]) for port in dns["ports"]} == {("UDP", 53), ("TCP", 53)}
     assert kafka["ports"] == [{"protocol": "TCP", "port": 9093}]
@@ -199,7 +199,12 @@ def test_only_what_is_named_gets_in_and_out(documents: Documents) -> None:
         assert {":" in block for block in blocks} == {False, True}
     else:
         assert kafka["to"][0]["podSelector"]["matchLabels"]["strimzi.io/kind"] == "Kafka"
-    assert bool(page) == ("dashboard" in pods(documents))
+    assert {component(one) for one in others} == pods(documents).keys() & {"dashboard", "notify"}
+    for one in others:
+        if component(one) == "notify":  # to the webhook, and nothing gets in by it
+            [rule] = one["spec"]["egress"]
+            assert one["spec"]["policyTypes"] == ["Egress"]
+            assert rule["ports"] == [{"protocol": "TCP", "port": 443}]
 
 
 def test_the_number_of_partitions_stands_in_one_place(documents: Documents, tmp_path: Path) -> None:
@@ -222,7 +227,8 @@ def test_scaling_asks_for_what_the_workers_scrape_has(documents: Documents) -> N
 
 def test_monitoring_is_what_the_operator_selects(documents: Documents) -> None:
     monitors = of(documents, "PodMonitor")
-    assert {component(one) for one in monitors} in (set(), {"worker", "ingest"} & set(pods(documents)))
+    scraped = {"worker", "ingest", "notify"} & set(pods(documents))
+    assert {component(one) for one in monitors} in (set(), scraped)
     for monitor in monitors:
         assert monitor["metadata"]["labels"]["release"] == "kube-prometheus-stack"
 
@@ -292,6 +298,13 @@ def test_each_may_do_what_it_does_and_nothing_else(documents: Documents, tmp_pat
             ("transactionalId", f"{group}-ingest-", "prefix"): {"Write", "Describe"},
         },
         "dashboard": {("topic", name, "literal"): {"Read", "Describe"} for name in topics["output"]},
+        "notify": {
+            **{
+                ("topic", f"{prefix}{name}", "literal"): {"Read", "Describe"}
+                for name in config.notify.topics
+            },
+            ("group", config.notify_group, "literal"): {"Read", "Describe"},
+        },
     }  # fmt: skip
     users = of(documents, "KafkaUser")
     assert {component(one) for one in users} == pods(documents).keys() - {"grow"}
@@ -310,6 +323,24 @@ def test_each_may_do_what_it_does_and_nothing_else(documents: Documents, tmp_pat
         assert secrets[1] == user["metadata"]["name"]
         name = next(entry for entry in container(template)["env"] if entry["name"] == "KAFKA_USERNAME")
         assert name["value"] == user["metadata"]["name"]
+
+
+# ---- the webhook
+
+
+def test_a_webhook_is_a_secret_that_notify_alone_has(tmp_path: Path) -> None:
+    documents = read(rendered(next(path for path in CASES if path.stem == "everything")))
+    config = configuration(documents, tmp_path).notify
+    folder = "file:/run/secrets/webhook"
+    assert (config.url, config.secret) == (f"{folder}/url", f"{folder}/secret")
+    assert (config.form, config.severity) == ("cloudevents", 0.2)
+    for name, template in pods(documents).items():
+        secrets = {volume["name"]: volume.get("secret") for volume in template["spec"]["volumes"]}
+        mounts = {mount["name"]: mount["mountPath"] for mount in container(template)["volumeMounts"]}
+        assert ("webhook" in secrets) == ("webhook" in mounts) == (name == "notify")
+        if name == "notify":
+            assert secrets["webhook"]["secretName"] == "prequential-webhook"
+            assert mounts["webhook"] == "/run/secrets/webhook"
 
 
 # ---- growth
@@ -421,6 +452,8 @@ def test_helm_finds_nothing_wrong() -> None:
         (["--set", "grow.partitions=4"], "grow.partitions is 4: expected a multiple"),
         (["--set", "ingest.enabled=true"], "ingest.enabled: expected topics and what their records become"),
         (["--set", "dashboard.enabled=true"], "dashboard.enabled: expected token.secret"),
+        (["--set", "notify.enabled=true"], "notify.enabled: expected notify.webhook.secret"),
+        (["--set", "config.notify.url=https://h"], "config.notify.url: the chart sets it"),
         (["--set", "config.kafka.partitions=8"], "config.kafka: expected these settings under the chart"),
         (["--set", "config.http.token=open-sesame"], "config.http.token: the chart sets"),
         (["--set", "config.worker.group=mine"], "config.worker.group: the chart sets it"),

@@ -84,6 +84,8 @@ OF_REST: Mapping[str, str] = {
     "them all before",
     "worker.": _RUNS,
     "files.": "kept; it is of replays",
+    "notify.group": "kept; the new group begins with what comes after its start",
+    "notify.": "kept; `prequential notify` goes by it from its start on",
     "ingest.": "kept; a topic that is new is read from its beginning, and each goes on where its group is",
 }
 

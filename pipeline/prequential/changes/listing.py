@@ -13,17 +13,17 @@ from prequential.settings.model import Config, DetectorConfig, IncidentConfig, O
 DURATIONS = frozenset(
     {"label_horizon", "settle", "period", "emit.every", "emit.comparisons", "incidents.quiet",
      "incidents.accept", "worker.session_timeout", "worker.grace", "worker.commit_every",
-     "worker.snapshot_every", "worker.stop_within"}
+     "worker.snapshot_every", "worker.stop_within", "notify.timeout"}
 )  # fmt: skip
 
 #: What a key of which nothing is shown has in its name: addresses of webhooks are secrets, too.
-_SECRET = ("kafka.security", "kafka.schema_registry", "token", "password", "secret", "webhook")
+_SECRET = ("kafka.security", "kafka.schema_registry", "token", "password", "secret", "webhook", "notify.url")
 
 #: Stands for the value of such a key, and for its change.
 HIDDEN, CHANGED = "(not shown)", "changed"
 
 #: Sections of the whole configuration, beside those of streams.
-_SECTIONS = ("kafka", "limits", "http", "worker")
+_SECTIONS = ("kafka", "limits", "http", "worker", "notify")
 
 
 def is_secret(key: str) -> bool:

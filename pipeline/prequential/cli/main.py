@@ -13,8 +13,8 @@ from prequential.program.version import VERSION
 from prequential.topics.errors import UsageError, WorkError
 
 _COMMANDS = (
-    "demo", "worker", "ingest", "topics", "config", "broker", "produce", "dead-letters", "replay",
-    "detectors", "calibrate", "watch", "explain", "dashboard", "report", "size",
+    "demo", "worker", "ingest", "notify", "topics", "config", "broker", "produce", "dead-letters", "replay",
+    "detectors", "calibrate", "watch", "explain", "dashboard", "report", "size", "schema",
 )  # fmt: skip
 
 #: Exit status of a program that Ctrl-C ended: 128 + SIGINT, as shells have it.

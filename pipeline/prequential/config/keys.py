@@ -28,6 +28,7 @@ from prequential.settings.model import (
     VERSIONS,
     Limits,
 )
+from prequential.settings.notifying import FORMS, NOTIFIED, STATUSES
 from prequential.settings.stages import parse as stage_key
 from prequential.settings.stages import parse_configured, parse_pair
 from prequential.topics.errors import UsageError
@@ -267,6 +268,20 @@ def registry_setting(value: Any) -> Any:
     raise _expected(value, "a setting of Schema Registry's client: a string, a number or a boolean")
 
 
+def _url(value: Any) -> str:
+    """A webhook's URL, or where it stands; what is wrong is said without it, since it may hold a secret."""
+    if not isinstance(value, str) or not value.startswith(("https://", "http://", "env:", "file:")):
+        raise ValueError("no address of a webhook: expected https://…, http://…, env:NAME or file:PATH")
+    return value
+
+
+def _reference(value: Any) -> str:
+    """Where a secret stands. It isn't shown: somebody may have written the secret itself."""
+    if not isinstance(value, str) or not value.startswith(("env:", "file:")):
+        raise ValueError("a secret doesn't stand in the configuration: expected env:NAME or file:PATH")
+    return value
+
+
 def _or_all(some: Parser, every: Any) -> Parser:
     """`all`, which stands for `every`, or some of them."""
     return lambda value: every if value == ALL_SERIES else some(value)
@@ -343,6 +358,13 @@ INCIDENTS: dict[str, Parser] = {
 PERIOD_ALARMS: dict[str, Parser] = {
     **dict.fromkeys(("concept", "delays", "inputs"), _optional(_number(1))),
     "miss": _optional(_positive_share),
+}  # fmt: skip
+
+NOTIFY: dict[str, Parser] = {
+    "url": _optional(_url), "form": _one_of(FORMS), "secret": _optional(_reference),
+    "topics": _list_of(_one_of(NOTIFIED)), "streams": _optional(_list_of(_text)),
+    "statuses": _list_of(_one_of(STATUSES)), "severity": _optional(_number(-10)), "updates": _flag,
+    "timeout": _duration, "group": _optional(_text),
 }  # fmt: skip
 
 #: What can be asked of a model.

@@ -39,6 +39,7 @@ from prequential.settings.model import (
     StreamConfig,
     WorkerConfig,
 )
+from prequential.settings.notifying import NotifyConfig
 from prequential.settings.stages import sides
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import KINDS
@@ -152,7 +153,7 @@ class _Reader:
     def config(self, node: yaml.Node | None) -> Config:
         sections = self._mapping(
             node, "the configuration",
-            ("kafka", "defaults", "streams", "limits", "http", "worker", "files", "ingest"),
+            ("kafka", "defaults", "streams", "limits", "http", "worker", "files", "ingest", "notify"),
         )  # fmt: skip
         kafka = self._kafka(sections.get("kafka"))
         defaults = self._stream(sections.get("defaults"), "defaults", StreamConfig())
@@ -172,6 +173,7 @@ class _Reader:
                 for name, child in self._mapping(sections.get("files"), "files", KINDS).items()
             },
             ingest=read_sources(sections.get("ingest"), self._tree, self._plain, self._fail),
+            notify=self._section(sections.get("notify"), "notify", NotifyConfig(), configkeys.NOTIFY),
         )
 
     def _http(self, node: yaml.Node | None, streams: Sequence[StreamConfig]) -> HttpConfig:

@@ -15,8 +15,8 @@ Answer = tuple[int, str, bytes]
 
 TEXT = "text/plain; charset=utf-8"
 
-#: Ports where none is configured. The one between them is the dashboard's: all three may run on one machine.
-WORKER_PORT, INGEST_PORT = 9464, 9466
+#: Ports where none is configured. 9465 is the dashboard's: all of them may run on one machine.
+WORKER_PORT, INGEST_PORT, NOTIFY_PORT = 9464, 9466, 9467
 
 #: Paths whose status is for everybody, since probes carry no tokens; what they say beyond it isn't.
 _PROBES = ("/live", "/ready")

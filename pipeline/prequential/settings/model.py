@@ -14,6 +14,7 @@ from typing import Any, Union
 import msgspec
 from prequential.mapping.model import RecordMapping
 from prequential.settings.durations import HOUR, MINUTE, WEEK
+from prequential.settings.notifying import NotifyConfig
 from prequential.settings.stages import FINAL, INITIAL, evaluated, parse, reported, sides
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
@@ -377,11 +378,17 @@ class Config:
     #: By kind of file: how its rows become records; without one, columns have the names of our fields.
     files: Mapping[str, tuple[RecordMapping, ...]] = field(default_factory=dict)
     ingest: tuple[SourceConfig, ...] = field(default=(), hash=False)
+    notify: NotifyConfig = field(default_factory=NotifyConfig)
 
     @property
     def ingest_group(self) -> str:
         """The consumer group of `ingest`: that of the worker with `-ingest` behind it."""
         return f"{self.group}-ingest"
+
+    @property
+    def notify_group(self) -> str:
+        """The consumer group of `notify`: `notify.group`, or that of the worker with `-notify` behind it."""
+        return f"{self.group}-notify" if self.notify.group is None else self.kafka.prefix + self.notify.group
 
     @property
     def group(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from prequential.topics.outputs import Incident
+from prequential.topics.outputs import Alarm, Incident
 from prequential.topics.reasons import printable
 
 #: Causes in words.
@@ -58,7 +58,7 @@ def levels_in_words(message: Incident) -> str:
     return f"{message.before['level']:.3g} → {message.after['level']:.3g}"
 
 
-def subject_of(message: Incident) -> str:
+def subject_of(message: Incident | Alarm) -> str:
     """Which model it is about, and the segment."""
     segment = "" if message.segment is None else f" {printable(message.segment)}"
     return f"{printable(message.stream)}/{printable(message.model)}{segment}"

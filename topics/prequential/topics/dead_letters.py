@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from datetime import datetime, timedelta, timezone
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from confluent_kafka import Message
@@ -39,6 +39,51 @@ class Letter(NamedTuple):
     value: bytes | None
     #: When it was written, in epoch ms.
     written: int
+
+
+class Base64(msgspec.Struct):
+    """Bytes that are no text.
+
+    Attributes
+    ----------
+    base64
+        They, by RFC 4648, section 4.
+    """
+
+    base64: str
+
+
+class DeadLetterLine(msgspec.Struct):
+    """A dead letter as a JSON object, a line each, as `prequential dead-letters --json` writes them.
+
+    In the topic itself key and value are those of the original record, byte for byte, and `error`, `topic`,
+    `partition` and `offset` are headers.
+
+    Attributes
+    ----------
+    error
+        Why it can't be used, in one sentence.
+    topic
+        Where the original stands: its topic, with the prefix.
+    partition
+        Its partition; -1: nobody has said it.
+    offset
+        Its offset; -1: nobody has said it.
+    written
+        When the dead letter was written, RFC 3339.
+    key
+        The original's key.
+    value
+        The original's value.
+    """
+
+    error: str
+    topic: str
+    partition: int
+    offset: int
+    written: str
+    key: str | Base64 | None
+    value: str | Base64 | None
 
 
 def headers_of(reason: str, topic: str, partition: int, offset: int) -> list[tuple[str, bytes]]:
@@ -88,16 +133,11 @@ def to_line(letter: Letter) -> bytes:
     {"error":"not UTF-8: …","topic":"labels",...,"key":"elec2","value":{"base64":"/w=="}}
     """
     return _encode(
-        {
-            _ERROR: letter.reason,
-            _TOPIC: letter.topic,
-            _PARTITION: letter.partition,
-            _OFFSET: letter.offset,
-            "written": clock(letter.written),
-            "key": _as_json(letter.key),
-            "value": _as_json(letter.value),
-        }
-    )
+        DeadLetterLine(
+            letter.reason, letter.topic, letter.partition, letter.offset, clock(letter.written),
+            _as_json(letter.key), _as_json(letter.value),
+        )
+    )  # fmt: skip
 
 
 class _Line(msgspec.Struct):
@@ -150,11 +190,11 @@ def clock(ts: int) -> str:
     return moment.isoformat(timespec="milliseconds" if ts % 1000 else "seconds").replace("+00:00", "Z")
 
 
-def _as_json(content: bytes | None) -> Any:
+def _as_json(content: bytes | None) -> str | Base64 | None:
     """Text where it is text, otherwise base64."""
     if content is None:
         return None
     try:
         return content.decode()
     except UnicodeDecodeError:
-        return {_BASE64: base64.b64encode(content).decode()}
+        return Base64(base64.b64encode(content).decode())

@@ -195,7 +195,7 @@ class Comparison(msgspec.Struct, gc=False):
     same
         Stages that are the same up to now, and have no messages; of a comparison, of both models.
     untimed
-        As in `Metrics`.
+        True where no record had a time: `ts` counts rows then, and is no time.
     """
 
     id: str
@@ -263,7 +263,7 @@ class Alarm(msgspec.Struct, gc=False):
     same
         Stages that are the same up to now, and have no messages; of a comparison, of both models.
     untimed
-        As in `Metrics`.
+        True where no record had a time: `ts` counts rows then, and is no time.
     period
         Of stage `period`: its `start` and `end` (epoch ms) and its `maturity` then, the share of the label
         horizon that has passed since its end. `outcome` is then how many the model has, `ts` the stream's
@@ -353,7 +353,7 @@ class Incident(msgspec.Struct, gc=False):
     same
         Stages that were the same as the one that is watched.
     untimed
-        As in `Metrics`.
+        True where no record had a time: `ts` counts rows then, and is no time.
     """
 
     id: str

@@ -15,7 +15,17 @@
 {{- if $v.token.secret }}{{ $http = merge (dict "token" "file:/run/secrets/http/token") $http }}{{ end -}}
 {{- $worker = merge (dict "group" $v.kafka.group) $worker -}}
 {{- if $v.worker.staticMembership }}{{ $worker = merge (dict "instance_id" "env:POD_NAME") $worker }}{{ end -}}
-{{- toYaml (merge (dict "kafka" $kafka "http" $http "worker" $worker) $v.config) -}}
+{{- $notify := $v.config.notify | default dict -}}
+{{- range list "url" "secret" -}}
+{{- if hasKey $notify . }}{{ fail (printf "config.notify.%s: the chart sets it (notify.webhook)" .) }}{{ end -}}
+{{- end -}}
+{{- if $v.notify.enabled -}}
+{{- $notify = merge (dict "url" "file:/run/secrets/webhook/url") $notify -}}
+{{- if $v.notify.webhook.signed }}{{ $notify = merge (dict "secret" "file:/run/secrets/webhook/secret") $notify }}{{ end -}}
+{{- end -}}
+{{- $made := dict "kafka" $kafka "http" $http "worker" $worker -}}
+{{- with $notify }}{{ $made = merge (dict "notify" .) $made }}{{ end -}}
+{{- toYaml (merge $made $v.config) -}}
 {{- end -}}
 
 {{- define "prequential.bootstrap" -}}

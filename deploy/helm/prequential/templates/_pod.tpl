@@ -1,6 +1,6 @@
 {{/*
 A pod's template: root, component (its labels, name and section of the values), principal (whose credentials for
-Kafka), args, port and probes (or none), restart.
+Kafka), args, port and probes (or none), restart, webhook (the Secret of one).
 */}}
 {{- define "prequential.pod" -}}
 {{- $root := .root -}}
@@ -96,6 +96,9 @@ spec:
         {{- if $root.Values.token.secret }}
         - {name: http, mountPath: /run/secrets/http, readOnly: true}
         {{- end }}
+        {{- if .webhook }}
+        - {name: webhook, mountPath: /run/secrets/webhook, readOnly: true}
+        {{- end }}
   volumes:
     - name: configuration
       configMap: {name: {{ include "prequential.fullname" $root }}}
@@ -108,6 +111,10 @@ spec:
     - name: http
       secret: {secretName: {{ . }}, defaultMode: 0440, items: [{key: {{ $root.Values.token.key }}, path: token}]}
     {{- end }}
+    {{- with .webhook }}
+    - name: webhook
+      secret: {secretName: {{ . }}, defaultMode: 0440}
+    {{- end }}
 {{- end -}}
 
 {{- define "prequential.image" -}}
@@ -116,7 +123,7 @@ spec:
 {{- end -}}
 {{- end -}}
 
-{{/* What workers and ingest answer. */}}
+{{/* What workers, ingest and notify answer. */}}
 {{- define "prequential.probes" -}}
 # It serves HTTP once Kafka has answered.
 startupProbe:

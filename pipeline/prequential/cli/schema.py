@@ -1,0 +1,44 @@
+"""`prequential schema [TOPIC]`: JSON Schema of what stands in the output topics."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from prequential.core.comparisons.measuring import NAMES as OF_PAIRS
+from prequential.core.measures.registry import MEASURES
+from prequential.topics.errors import UsageError
+from prequential.topics.schemas import STRUCTS, connect_schema, schema
+from prequential.topics.specs import COMPARISONS
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the program's subparsers."""
+    parser = subparsers.add_parser(
+        "schema",
+        help="print the JSON Schema of an output topic",
+        description="Print the JSON Schema (2020-12) of the messages of an output topic, or of all, by "
+        "topic. Of dead letters, which are the original records, that of the lines that "
+        "`dead-letters --json` writes.",
+    )
+    parser.add_argument("topic", nargs="?", choices=tuple(STRUCTS), metavar="TOPIC", help=", ".join(STRUCTS))
+    parser.add_argument(
+        "--connect", action="store_true",
+        help="instead: the schema, in one line, by which Kafka Connect's JsonConverter reads it "
+        "(schema.content, Connect 4.2 or later); of what fits columns",
+    )  # fmt: skip
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print it."""
+    if args.connect:
+        if args.topic is None:
+            raise UsageError("--connect is of one topic: expected e.g. schema metrics --connect")
+        measures = OF_PAIRS if args.topic == COMPARISONS else MEASURES
+        print(json.dumps(connect_schema(args.topic, measures), separators=(",", ":")))
+        return 0
+    found = {topic: schema(topic) for topic in STRUCTS} if args.topic is None else schema(args.topic)
+    print(json.dumps(found, indent=2, ensure_ascii=False))
+    return 0

@@ -1,0 +1,157 @@
+"""The process of `prequential notify`: messages of the output topics to a webhook, at least once each."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections import Counter
+
+import msgspec
+from confluent_kafka import Message
+from prequential.http.endpoint import NOTIFY_PORT, TEXT, Answer, Endpoint
+from prequential.http.exposition import CONTENT_TYPE, COUNTER, GAUGE, Family, labels
+from prequential.notifying.choosing import chosen
+from prequential.notifying.forms import body, identifier, read
+from prequential.notifying.posting import Poster
+from prequential.notifying.reading import LOOK_SECONDS, Reader
+from prequential.notifying.retrying import pause
+from prequential.notifying.signing import headers, key_of
+from prequential.program.stopping import Stop, stop_signals
+from prequential.program.version import VERSION
+from prequential.settings.model import Config
+from prequential.topics.clients import resolved
+from prequential.topics.errors import UsageError
+
+log = logging.getLogger(__name__)
+
+#: Seconds beyond a request's own within which the loop has turned once, if the process is alive: commits, and
+#: looks at a cluster that doesn't answer.
+_TURN_SECONDS = 120.0
+
+#: What became of messages, and what is told of it.
+_COUNTS = {
+    "sent": "Messages that the webhook has taken",
+    "retried": "Requests that were made again: no answer in time, status 5xx, 408, 425 or 429",
+    "refused": "Messages that the webhook has refused, and that are not sent again",
+    "unreadable": "Records that are no messages",
+    "passed_over": "Messages that the configuration doesn't choose",
+}
+
+
+class Notifier:
+    """Everything of one process. `run` is its main loop.
+
+    Raises UsageError for a section `notify` that can't be used, WorkError without topics or Kafka.
+    """
+
+    def __init__(self, config: Config, stop: Stop) -> None:
+        if config.notify.url is None:
+            raise UsageError("notify.url isn't configured: expected the address of a webhook")
+        self._config, self._stop = config.notify, stop
+        secret = config.notify.secret
+        self._key = None if secret is None else key_of(resolved("notify.secret", secret))
+        self._poster = Poster(resolved("notify.url", config.notify.url), config.notify.timeout / 1000)
+        kafka = config.kafka
+        self._topics = {kafka.topic(name): name for name in config.notify.topics}
+        self._reader = Reader(kafka, config.notify_group, list(self._topics))
+        self._counts: Counter[str] = Counter()
+        #: When the message that is being sent was written (epoch seconds); None: none is.
+        self._unsent: float | None = None
+        self._turned = time.monotonic()
+        self._endpoint = Endpoint(
+            config.http, {"/metrics": self._metrics, "/live": self._live, "/ready": self._ready}, NOTIFY_PORT
+        )
+        log.info("metrics: %s/metrics", self._endpoint.address)
+
+    def run(self) -> None:
+        """Send until told to stop; a request that is under way is waited for."""
+        while self._goes_on():
+            message = self._reader.next(LOOK_SECONDS)
+            if message is not None and self._reader.ours(message):
+                self._take(message)
+        self._reader.close()
+        self._poster.close()
+        self._endpoint.stop()
+
+    def _take(self, record: Message) -> None:
+        """Do with a record what there is to be done; it isn't done with if it is another's, or we stop."""
+        topic, value = record.topic(), record.value() or b""
+        try:
+            message = read(self._topics[topic], value)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            log.error("%s/%d offset %d is no message: %s", topic, record.partition(), record.offset(), error)
+            self._end(record, "unreadable")
+            return
+        if not chosen(message, self._config):
+            self._end(record, "passed_over", at_once=False)
+            return
+        name = identifier(message)
+        kind, content = body(self._config.form, message, value, topic)
+        self._unsent = record.timestamp()[1] / 1000
+        attempt = 0
+        while self._reader.ours(record):
+            attempt += 1
+            signed = headers(name, int(time.time()), content, self._key)
+            answer = self._poster.post(content, {**signed, "Content-Type": kind})
+            if answer.taken:
+                log.info("%s: sent", name)
+                self._end(record, "sent")
+                break
+            if not answer.again:
+                log.error("%s: refused with status %d: not sent again", name, answer.status)
+                self._end(record, "refused")
+                break
+            seconds = pause(attempt, answer.retry_after, time.time(), random.random)
+            log.warning("%s: %s: sent again in %.1f s", name, answer, seconds)
+            if self._stopped_within(seconds):
+                break
+            self._counts["retried"] += 1
+        self._unsent = None
+
+    def _end(self, record: Message, how: str, at_once: bool = True) -> None:
+        self._counts[how] += 1
+        self._reader.done(record, at_once)
+
+    def _stopped_within(self, seconds: float) -> bool:
+        """Wait, and say whether to stop instead."""
+        self._reader.wait(seconds, self._goes_on)
+        return self._stop.is_set()
+
+    def _goes_on(self) -> bool:
+        self._turned = time.monotonic()
+        return not self._stop.is_set()
+
+    # ---- HTTP, in threads of its own
+
+    def _metrics(self) -> Answer:
+        families = []
+        for name, help in _COUNTS.items():
+            families.append(Family(f"prequential_notify_{name}_total", COUNTER, help))
+            families[-1].add("", self._counts[name])
+        oldest = Family(
+            "prequential_notify_oldest_unsent_seconds", GAUGE,
+            "Age of the message that is being sent; 0: none waits",
+        )  # fmt: skip
+        since = self._unsent
+        oldest.add("", 0 if since is None else max(0.0, time.time() - since))
+        build = Family("prequential_notify_build_info", GAUGE, "The version")
+        build.add(labels(version=VERSION), 1)
+        return 200, CONTENT_TYPE, "".join(one.text() for one in (*families, oldest, build)).encode()
+
+    def _live(self) -> Answer:
+        late = time.monotonic() - self._turned > self._config.timeout / 1000 + _TURN_SECONDS
+        return (503, TEXT, b"the loop stands still\n") if late else (200, TEXT, b"alive\n")
+
+    def _ready(self) -> Answer:
+        return (200, TEXT, b"ready\n") if self._reader.assigned else (503, TEXT, b"waiting for the group\n")
+
+
+def run_notify(config: Config) -> int:
+    """Run `notify` in this process until SIGTERM or Ctrl-C; returns the exit status.
+
+    Raises what `Notifier` does, and WorkError for topics that may not be read.
+    """
+    with stop_signals() as stop:
+        Notifier(config, stop).run()
+    return 0

@@ -1,0 +1,191 @@
+"""What is read for a webhook: topics, as a consumer group that begins with what comes from now on."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import monotonic
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from prequential.kafka.complaints import COMPLAINING
+from prequential.topics.admin import partition_counts
+from prequential.topics.clients import (
+    REACH_SECONDS,
+    KafkaConfig,
+    is_stranded,
+    is_temporary,
+    let_go,
+    plain_errors,
+)
+from prequential.topics.errors import WorkError
+from prequential.topics.reading import watermarks
+
+log = logging.getLogger(__name__)
+
+#: Seconds between looks whether to wait on.
+LOOK_SECONDS = 0.25
+
+#: Seconds between looks whether a client that is told of nothing has lost its brokers.
+_WATCH_SECONDS = 30.0
+
+#: The same without any record, before it is looked at.
+_SILENT_SECONDS = 60.0
+
+Place = tuple[str, int]
+
+
+class Reader:
+    """The records of some topics (full names) that are this process's to send, one after the other.
+
+    A record is done with when `done` says so, and not before: whoever gets its partition reads it again.
+    Raises WorkError if a topic is missing or can't be read.
+    """
+
+    def __init__(self, kafka: KafkaConfig, group: str, topics: Sequence[str]) -> None:
+        self._kafka, self._group, self._topics = kafka, group, list(topics)
+        self._counts = partition_counts(kafka, self._topics)
+        self._places: set[Place] = set()
+        #: Records that have come while one was being sent.
+        self._waiting: deque[Message] = deque()
+        self._heard = self._watched = monotonic()
+        #: Whether the group has decided what is ours.
+        self.assigned = False
+        self._consumer = self._begin()
+
+    def _begin(self) -> Consumer:
+        settings = {
+            "group.id": self._group,
+            "enable.auto.commit": True,  # of what is done with, see `done`
+            "enable.auto.offset.store": False,
+            "isolation.level": "read_committed",
+            # Where retention has overtaken what was committed; a new group's places are set below.
+            "auto.offset.reset": "earliest",
+            "partition.assignment.strategy": "cooperative-sticky",
+        }
+        with plain_errors(self._kafka):
+            consumer = Consumer(self._kafka.client(**settings, **COMPLAINING))
+            consumer.subscribe(
+                self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+            )
+        return consumer
+
+    def next(self, seconds: float) -> Message | None:
+        """The next record, waited for so long at most."""
+        if not self._waiting:
+            self._poll(seconds)
+        return self._waiting.popleft() if self._waiting else None
+
+    def wait(self, seconds: float, go_on: Callable[[], bool]) -> None:
+        """Stay in the group meanwhile, while `go_on` says so; what comes is kept for `next`."""
+        until = monotonic() + seconds
+        with plain_errors(self._kafka):
+            self._consumer.pause(self._consumer.assignment())
+        while (left := until - monotonic()) > 0 and go_on():
+            if self._poll(min(left, LOOK_SECONDS)):  # of a partition that has become ours meanwhile
+                self._consumer.pause(self._consumer.assignment())
+        with plain_errors(self._kafka):
+            self._consumer.resume(self._consumer.assignment())
+
+    def ours(self, message: Message) -> bool:
+        """Whether a record's partition is still this process's."""
+        return (message.topic(), message.partition()) in self._places
+
+    def done(self, message: Message, at_once: bool) -> None:
+        """Note that a record, and all before it in its partition, is done with; committed at once or soon."""
+        try:
+            self._consumer.store_offsets(message)
+            if at_once:
+                self._consumer.commit(asynchronous=False)
+        except KafkaException as error:
+            # Another one's by now, or no broker: it is committed with the next one, or sent once more.
+            log.warning("committing: %s", error.args[0].str())
+
+    def close(self) -> None:
+        """Commit what is done with, and leave the group."""
+        self._consumer.close()
+
+    def _poll(self, seconds: float) -> bool:
+        """Whether a record has come."""
+        self._watch()
+        with plain_errors(self._kafka):
+            message = self._consumer.poll(seconds)
+        if message is None:
+            return False
+        error = message.error()
+        if error is None:
+            self._heard = monotonic()
+            self._waiting.append(message)
+            return True
+        if error.code() in _REFUSED:
+            raise WorkError(f"can't read {', '.join(self._topics)} as group {self._group!r}: {error.str()}")
+        if not is_temporary(error):
+            log.warning("Kafka: %s", error.str())
+        return False
+
+    def _watch(self) -> None:
+        """Begin anew with a client that has lost its brokers for ever (`clients.is_stranded`)."""
+        now = monotonic()
+        if now - self._heard < _SILENT_SECONDS or now - self._watched < _WATCH_SECONDS:
+            return
+        try:
+            partition_counts(self._kafka, self._topics)
+            if is_stranded(self._consumer, self._topics[0]):
+                log.warning("the client has lost its brokers, though they answer: beginning anew")
+                let_go([self._consumer])
+                self._places.clear()
+                self._waiting.clear()
+                self.assigned = False
+                self._consumer = self._begin()
+        except WorkError as why:  # what is away comes back
+            log.warning("looking at the topics: %s", why)
+        self._watched = monotonic()
+
+    # ---- called from within `poll`
+
+    def _assigned(self, consumer: Consumer, new: list[TopicPartition]) -> None:
+        """Begin where the group is; a new group with what comes from now on, which is committed at once.
+
+        So that what comes while it is away is sent afterwards. A partition that is new in a topic that the
+        group reads is read from its beginning.
+        """
+        if new:
+            every = [
+                TopicPartition(topic, number)
+                for topic in {one.topic for one in new}
+                for number in range(max(self._counts[topic], 1 + max(_of(topic, new))))
+            ]
+            committed = {
+                (one.topic, one.partition): one.offset
+                for one in consumer.committed(every, timeout=REACH_SECONDS)
+                if one.offset >= 0
+            }
+            known, begun = {topic for topic, _ in committed}, []
+            for one in new:
+                if (one.topic, one.partition) in committed:
+                    one.offset = committed[one.topic, one.partition]
+                else:
+                    low, high = watermarks(consumer, one)
+                    one.offset = low if one.topic in known else high
+                    begun.append(one)
+            consumer.incremental_assign(new)
+            if begun:
+                consumer.commit(offsets=begun, asynchronous=False)
+        self._places |= {(one.topic, one.partition) for one in new}
+        self.assigned = True
+        log.info("partitions of this process: %s", sorted(self._places) or "none")
+
+    def _revoked(self, _: Consumer, gone: list[TopicPartition]) -> None:
+        self._places -= {(one.topic, one.partition) for one in gone}
+        self._waiting = deque(one for one in self._waiting if self.ours(one))
+
+
+#: What doesn't pass by waiting.
+_REFUSED = frozenset(
+    {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._FATAL,
+     KafkaError._AUTHENTICATION}
+)  # fmt: skip
+
+
+def _of(topic: str, places: list[TopicPartition]) -> list[int]:
+    return [one.partition for one in places if one.topic == topic]

@@ -1,0 +1,158 @@
+"""JSON Schema of the output topics: messages of a run are valid by it, and fields are described."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from jsonschema import Draft202012Validator
+from prequential.cli.main import main
+from prequential.topics.dead_letters import Letter, to_line
+from prequential.topics.schemas import STRUCTS, schema
+
+START = 1_700_000_000_000  # ms
+STEP = 60_000  # ms
+
+#: All that adds fields to messages.
+SETTINGS = """
+defaults:
+  estimators: [all, "window:200", "fading:0.99", "decay:1h"]
+  details: [confusion, per_class, class_ratio, intervals, dependence, normalised, scores]
+  positive_class: a
+  stages: [initial, final, bins]
+  bins: 2
+  period: 6h
+  label_horizon: 2h
+  segments: [region]
+  temporal_correction: true
+  baselines: [persistent, majority, random]
+  compare_losses: [error, brier]
+  detectors: [{detector: page-hinkley, signal: error, lambda: 10}]
+  emit: {outcomes: 500, every: 2h}
+"""
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    """What a replay of two models, one of which gets worse, says on each topic."""
+    folder = tmp_path_factory.mktemp("said")
+    r = random.Random(1)
+    with Path(folder, "predictions").open("w") as predictions, Path(folder, "labels").open("w") as labels:
+        for i in range(600):
+            about = {"stream": "s", "instance_id": i}
+            label = r.choice("ab")
+            for model, wrong in (("good", 0.1), ("bad", 0.1 if i < 300 else 0.6)):
+                guess = label if r.random() > wrong else "ab"["ba".index(label)]
+                more = {"y_proba": {guess: 0.75}, "segments": {"region": r.choice(["eu", "us"])}}
+                version = {"model_version": "1" if i < 200 else "2"}
+                said = {**about, "model": model, "y_pred": guess, "ts": START + i * STEP, **more, **version}
+                predictions.write(json.dumps(said) + "\n")
+            late = r.randrange(5 * STEP)
+            labels.write(json.dumps({**about, "y_true": label, "ts": START + i * STEP + late}) + "\n")
+        labels.write('{"stream": "s", "instance_id": 1.5, "y_true": "a"}\n')
+    config = Path(folder, "config.yaml")
+    config.write_text(SETTINGS)
+    outputs = {one: one for one in ("metrics", "comparisons", "incidents")} | {"alarms": "drift-alarms"}
+    command = ["replay", "--config", str(config), "--dead-letters-out", str(folder / "dead")]
+    for name in ("predictions", "labels"):
+        command += [f"--{name}", str(folder / name)]
+    for name, topic in outputs.items():
+        command += [f"--{name}-out", str(folder / topic)]
+    assert main(command) == 0
+    return {
+        topic: [json.loads(line) for line in Path(folder, topic).read_text().splitlines()]
+        for topic in outputs.values()
+    }
+
+
+def complaints(topic: str, message: Any) -> Iterator[str]:
+    for error in Draft202012Validator(schema(topic)).iter_errors(message):
+        yield f"{error.json_path}: {error.message}"
+
+
+@pytest.mark.parametrize("topic", STRUCTS)
+def test_a_schema_is_one_and_says_what_each_field_is(topic: str) -> None:
+    found = schema(topic)
+    Draft202012Validator.check_schema(found)
+    assert found["description"].endswith(".")
+    for name, field in found["properties"].items():
+        assert field.get("description", "").endswith((".", "…")), name
+    assert "None" not in json.dumps(found)  # which JSON calls null
+
+
+@pytest.mark.parametrize("topic", [topic for topic in STRUCTS if topic != "dead-letters"])
+def test_messages_of_a_run_are_valid(said: dict[str, list[Any]], topic: str) -> None:
+    assert said[topic]
+    validator = Draft202012Validator(schema(topic))
+    for message in said[topic][:: 1 + len(said[topic]) // 500]:  # of each kind some: it takes milliseconds
+        assert [error.message for error in validator.iter_errors(message)] == []
+        assert set(message) <= set(schema(topic)["properties"])  # nothing is said that it doesn't know
+
+
+def test_the_run_says_all_that_metrics_may(said: dict[str, list[Any]]) -> None:
+    unsaid = set(schema("metrics")["properties"]) - {name for one in said["metrics"] for name in one}
+    # Records of these have times, one configuration from the beginning, and no model is behind for long.
+    assert unsaid <= {"untimed", "started_empty", "same", "worse_than_baseline"}
+
+
+def test_what_is_no_message_is_not_valid(said: dict[str, list[Any]]) -> None:
+    message = said["incidents"][0]
+    assert list(complaints("incidents", {**message, "revision": "1"})) == [
+        "$.revision: '1' is not of type 'integer'"
+    ]
+    assert list(complaints("incidents", {key: message[key] for key in message if key != "id"})) == [
+        "$: 'id' is a required property"
+    ]
+    assert list(complaints("incidents", {**message, "later": "versions may add fields"})) == []
+
+
+@pytest.mark.parametrize("value", [b'{"stream":]', b"\xff\x00", None])
+def test_lines_of_dead_letters_are_valid(value: bytes | None) -> None:
+    line = to_line(Letter("eu.labels", 3, 17, "the record has no value", value, value, START))
+    assert list(complaints("dead-letters", json.loads(line))) == []
+    assert list(complaints("dead-letters", {**json.loads(line), "value": {"stream": "s"}})) != []
+
+
+def test_the_command_prints_one_or_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "metrics"]) == 0
+    assert msgspec.json.decode(capsys.readouterr().out) == schema("metrics")
+    assert main(["schema"]) == 0
+    assert list(msgspec.json.decode(capsys.readouterr().out)) == list(STRUCTS)
+
+
+def test_kafka_connects_schema_names_all_that_is_plain(
+    said: dict[str, list[Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A converter fails where a field that isn't optional is missing, or has another type."""
+    types = {"string": str, "int64": int, "double": (int, float), "boolean": bool, "struct": dict}
+    for topic, messages in said.items():
+        assert main(["schema", topic, "--connect"]) == 0
+        fields = json.loads(capsys.readouterr().out)["fields"]
+        known = {one["field"] for one in fields}
+        for message in messages[-50:]:
+            nested = dict, list, type(None)
+            plain = {name for name, value in message.items() if not isinstance(value, nested)}
+            assert plain <= known
+            for one in fields:
+                value = message.get(one["field"])
+                assert isinstance(value, types[one["type"]]) or (value is None and one["optional"])
+            [measures] = [one["fields"] for one in fields if one["field"] == "measures"] or [[]]
+            assert set(message.get("measures", {})) <= {one["field"] for one in measures}
+
+
+def test_kafka_connects_schema_is_of_one_topic_of_messages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "--connect"]) == 2
+    assert "--connect is of one topic" in capsys.readouterr().err
+    assert main(["schema", "dead-letters", "--connect"]) == 2
+    assert "dead-letters: its records are the original ones" in capsys.readouterr().err
+
+
+def test_an_unknown_topic_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["schema", "alarms"])
+    assert "'alarms'" in capsys.readouterr().err
