@@ -11,7 +11,7 @@ from prequential.changes import consequences
 from prequential.changes.listing import difference, of_rest, of_stream
 from prequential.changes.trial import Effects, Pair, trials
 from prequential.core.catalog.begun import Item
-from prequential.settings.model import Config, IncidentConfig, StreamConfig
+from prequential.settings.model import Config, StreamConfig
 from prequential.settings.stages import sides
 
 #: Stands for a key that isn't there.
@@ -147,15 +147,15 @@ def _of_streams(
 def _with(before: StreamConfig, after: StreamConfig, keys: Iterable[str]) -> StreamConfig:
     """The settings before, with some of those after."""
     changes: dict[str, Any] = {}
-    incidents: dict[str, Any] = {}
+    inner: dict[str, dict[str, Any]] = {"incidents": {}, "period_alarms": {}}
     for key in keys:
         section, _, name = key.partition(".")
-        if section == "incidents":
-            incidents[name] = getattr(after.incidents, name)
+        if section in inner:
+            inner[section][name] = getattr(getattr(after, section), name)
         else:
             changes[key.replace(".", "_")] = getattr(after, key.replace(".", "_"))
-    inner: IncidentConfig = replace(before.incidents, **incidents)
-    config = replace(before, incidents=inner, **changes)
+    changes |= {section: replace(getattr(before, section), **own) for section, own in inner.items()}
+    config = replace(before, **changes)
     there = tuple(
         pair for pair in config.compare_stages
         if all(side in config.evaluated_stages for side in sides(pair))

@@ -7,7 +7,14 @@ from dataclasses import fields
 from typing import Any
 
 from prequential.settings.durations import exact_duration
-from prequential.settings.model import Config, DetectorConfig, IncidentConfig, Objective, StreamConfig
+from prequential.settings.model import (
+    Config,
+    DetectorConfig,
+    IncidentConfig,
+    Objective,
+    PeriodAlarmConfig,
+    StreamConfig,
+)
 
 #: Keys whose values are times in ms.
 DURATIONS = frozenset(
@@ -42,8 +49,8 @@ def of_stream(config: StreamConfig) -> dict[str, Any]:
         value = getattr(config, field.name)
         if not field.compare:
             continue
-        if isinstance(value, IncidentConfig):
-            found |= {f"incidents.{one.name}": getattr(value, one.name) for one in fields(IncidentConfig)}
+        if isinstance(value, (IncidentConfig, PeriodAlarmConfig)):
+            found |= {f"{field.name}.{one.name}": getattr(value, one.name) for one in fields(value)}
         else:
             found[field.name.replace("emit_", "emit.")] = value
     return found

@@ -95,8 +95,8 @@ def band(one: Incident, number: int) -> dict[str, Any]:
         "model": one.model,
         "status": one.status,
         "better": one.severity < 0,
-        "t": span_of(one, "ts"),
-        "outcome": span_of(one, "outcome"),
+        "t": list(span_of(one, "ts")),
+        "outcome": list(span_of(one, "outcome")),
     }
 
 
