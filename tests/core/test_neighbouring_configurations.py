@@ -52,7 +52,8 @@ FULL = StreamConfig(
 
 #: What each key is as well: less, more, something else.
 NEIGHBOURS: dict[str, tuple[Any, ...]] = {
-    "costs": (None, {"b": {"a": 2.0}}), "cost_per_value": (True,), "loss": ("squared",), "positive_class": (None, "b", "unseen"),
+    "costs": (None, {"b": {"a": 2.0}}), "cost_per_value": (True,), "loss": ("squared",),
+    "positive_class": (None, "b", "unseen"),
     "estimators": (("all",), ("window:20", "window:7"), ("fading:0.9", "all")),
     "measures": (("accuracy",), DEFAULT_MEASURES, ("ipw_accuracy",), ("log_loss", "ipw_n")),
     "stages": (("initial",), ("final",), ("after:20ms", "final"), ("initial", "final", "bins"), ("bins",)),

@@ -40,7 +40,8 @@ def new_store() -> Store:
         ),
         records(Predictions, 16, packed=True),
         Values(
-            *(np.zeros((16, 0)) for _ in range(2)), np.zeros((16, 0), np.uint16), *(np.zeros((16, 0), np.int64) for _ in range(2))
+            np.zeros((16, 0)), np.zeros((16, 0)), np.zeros((16, 0), np.uint16),
+            *(np.zeros((16, 0), np.int64) for _ in range(2)),
         ),
         records(Labels, 16, packed=True),
         LabelValues(np.zeros((16, 0), np.int64), np.zeros((16, 0))),

@@ -25,7 +25,7 @@ NO_CELL = -1
 NO_OUTCOME = -1
 
 
-#: Flag in `Additions`: the row isn't a new outcome; its values are what a former one, which is revised, adds more.
+#: Flag in `Additions`: the row is no new outcome; its values are what a former one, now revised, adds more.
 REVISED = 64
 
 

@@ -53,8 +53,8 @@ def losses(count: int) -> Payload:
     return Payload(LOSSES, count + 1, count)
 
 
-#: Costs by value: what is added of an outcome, where `measures.costs` has it, is its cost and whether it has a
-#: value.
+#: Costs by value: what is added of an outcome, where `measures.costs` has it, is its cost and whether it has
+#: a value.
 OF_COSTS = losses(costs.SUMS - 1)
 
 
@@ -92,7 +92,7 @@ def costs_of(log: Log, rows: Ints32, positives: Positives, into: Additions) -> N
         row = rows[i]
         into.sequence[i] = NO_OUTCOME
         kind = log.kind[row]
-        if kind != OUTCOME and kind != REVISION:  # noqa: PLR1714 - compiles faster
+        if kind != OUTCOME and kind != REVISION:
             continue
         into.sequence[i], into.t1[i], into.number[i] = log.sequence[row], log.t1[row], log.number[row]
         of_label = positives.costs[positives.first[positives.owner[log.sequence[row]]] :]
