@@ -30,6 +30,7 @@ from oracle_records import (
     Record,
     Settings,
     Target,
+    amount,
     class_name,
     identifier,
     merge,
@@ -87,6 +88,7 @@ class Label:
     t1: int
     baselines: Classes
     at_horizon: bool = False  # whether nothing but the horizon's end says it
+    value: float | None = None  # what is at stake
 
 
 @dataclass
@@ -170,10 +172,10 @@ class Stream:
             proba = (obj.get("y_proba") or {}) if classes else {}
             y_pred = self.target(obj["y_pred"])
             version = None if version is None else str(version)
-            prediction = Prediction(ts, model, y_pred, proba, self.baselines(), version)
+            prediction = Prediction(ts, model, y_pred, proba, self.baselines(), version, self.amount(obj))
             self.prediction(instance_id, memory, prediction)
         elif kind == "labels":
-            self.label(instance_id, memory, ts, self.target(obj["y_true"]))
+            self.label(instance_id, memory, ts, self.target(obj["y_true"]), self.amount(obj))
         else:
             raise ValueError(f"unknown kind {kind!r}; known: {', '.join(RANK)}")
         deadline = memory.deadline(self.settings.horizon)
@@ -207,6 +209,10 @@ class Stream:
             return None, None
         most = max(self.label_counts.values())
         return self.last_label, next(y for y, n in self.label_counts.items() if n == most)
+
+    def amount(self, obj: Mapping[str, Any]) -> float | None:
+        """What is at stake by a record, where costs ask for it."""
+        return amount(obj.get("value")) if self.settings.by_value else None
 
     def expire(self) -> None:
         """End every state whose deadline the clock has passed."""
@@ -315,22 +321,31 @@ class Stream:
         self.note("waits", new)
         self.accounts[new.model].predictions.append(new)
 
-    def label(self, instance_id: str, memory: Memory, t1: int, y: Target) -> None:
+    def label(
+        self, instance_id: str, memory: Memory, t1: int, y: Target, value: float | None
+    ) -> None:
         """A label record."""
         if memory.state == "tombstone":
             self.count("late_label")
         elif memory.label is not None:
-            self.further_label(memory, memory.label, y)
+            self.further_label(memory, memory.label, y, value)
         elif memory.label_too_late(t1, self.settings.horizon):
             self.count("late_label")
         else:
-            self.first_label(instance_id, memory, t1, y)
+            self.first_label(instance_id, memory, t1, y, value=value)
 
     def first_label(
-        self, instance_id: str, memory: Memory, t1: int, y: Target, *, at_horizon: bool = False
+        self,
+        instance_id: str,
+        memory: Memory,
+        t1: int,
+        y: Target,
+        *,
+        at_horizon: bool = False,
+        value: float | None = None,
     ) -> None:
         """An instance gets its label, which meets what waits, or waits itself."""
-        memory.label = Label(y, t1, self.baselines(), at_horizon)
+        memory.label = Label(y, t1, self.baselines(), at_horizon, value)
         if isinstance(y, str):  # numbers have no baselines
             self.label_counts[y] += 1
             self.last_label = y
@@ -349,17 +364,23 @@ class Stream:
             if counting:
                 self.evaluate(instance_id, memory, model, counting, label_was_first=False)
 
-    def further_label(self, memory: Memory, label: Label, y: Target) -> None:
+    def further_label(
+        self, memory: Memory, label: Label, y: Target, value: float | None
+    ) -> None:
         """A second label of an instance: a redelivery, or a revision of what there is."""
         if y == label.y:
             self.count("duplicate")
             return
         self.count("revisions")
         label.y, label.at_horizon = y, False
+        if value is not None:
+            label.value = value
         for revised in memory.outcomes.values():
             for model, outcome in revised:
                 model.dirty = True
                 outcome.truth = y
+                if value is not None:
+                    outcome.value = value
         for prediction in memory.met:
             assert prediction.outcome is not None
             prediction.outcome.truth = y
@@ -446,6 +467,7 @@ class Stream:
             instance_id, label.t1, label.y, chosen.y_pred,
             persistent == label.y, majority == label.y, chosen.proba, memory.propensity,
             persistent is not None, self.places[chosen.ts],
+            chosen.value if label.value is None else label.value,
         )  # fmt: skip
 
     def emit(self, model: Model, *, covered: bool = False) -> None:

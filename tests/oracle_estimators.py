@@ -14,6 +14,7 @@ from oracle_measures import (
     OF_COSTS,
     Kind,
     Measured,
+    cost_by_value_measures,
     cost_measures,
     measures,
     positive_of,
@@ -54,10 +55,12 @@ class Outcome:
     propensity: float | None = None
     label_known: bool = True  # whether the baselines had seen any label
     place: Place = field(default_factory=Place)
+    value: float | None = None  # what is at stake
     first_truth: Target = field(init=False)
+    first_value: float | None = field(init=False)
 
     def __post_init__(self) -> None:
-        self.first_truth = self.truth
+        self.first_truth, self.first_value = self.truth, self.value
 
     def kind(self, *, revised: bool) -> Kind:
         """Its place in the confusion matrix, with the label as it is now or as it was at first."""
@@ -231,11 +234,25 @@ class Estimator:
             labels = {kind.y_true for kind in self.kinds(revised=revised)}
             positive = positive_of(labels, self.settings.positive_class)
             of_ranks = rank_measures(self.scores(), positive, window=self.name == "window")
-        of_costs = cost_measures(self.kinds(revised=revised), self.settings.costs, whole=not self.forgets)
+        of_costs = self.costs(revised=revised)
         values |= of_costs[0]
         undefined |= {**of_probabilities[1], **of_weights[1], **of_ranks[1], **of_costs[1]}
         undefined |= dict.fromkeys(NUMERIC, "not_regression")
         return {**values, **of_probabilities[0], **of_weights[0], **of_ranks[0]}, undefined
+
+    def costs(self, *, revised: bool) -> Measured:
+        """What outcomes cost."""
+        costs, whole = self.settings.costs, not self.forgets
+        if costs is None or not self.settings.by_value:
+            return cost_measures(self.kinds(revised=revised), costs, whole=whole)
+        return cost_by_value_measures(
+            (
+                (w, str(o.truth), str(o.y_pred), o.value) if revised and whole
+                else (w, str(o.first_truth), str(o.y_pred), o.first_value)
+                for w, o in self.weighted()
+            ),
+            costs, whole=whole,
+        )  # fmt: skip
 
     def scores(self) -> list[Score]:
         """The outcomes in memory that have probabilities, as they are ranked."""

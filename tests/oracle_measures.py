@@ -9,7 +9,7 @@ memories.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -156,6 +156,31 @@ def cost_measures(
         (w * Fraction(costs.get(k.y_true, {}).get(k.y_pred, 0.0)) for k, w in weights.items()), ZERO
     )
     mean = float(total / sum(weights.values(), ZERO))
+    if not whole:
+        return {"cost": mean}, {"cost_total": "faded"}
+    return {"cost": mean, "cost_total": float(total)}, {}
+
+
+def cost_by_value_measures(
+    memory: Iterable[tuple[float, str, str, float | None]],
+    costs: Mapping[str, Mapping[str, float]], *, whole: bool,
+) -> Measured:
+    """Mean and sum of what outcomes cost, each times its value, of those that have one.
+
+    Of (weight in memory, label, prediction, value).
+
+    >>> cost_by_value_measures([(1, "b", "a", 4.0), (1, "b", "b", 2), (1, "b", "a", None)],
+    ...     {"b": {"a": 2.0}}, whole=True)
+    ({'cost': 4.0, 'cost_total': 8.0}, {})
+    """  # fmt: skip
+    found = list(memory)
+    if not found:
+        return {}, dict.fromkeys(OF_COSTS, "empty")
+    valued = [(Fraction(w), y, h, Fraction(value)) for w, y, h, value in found if value is not None]
+    if not valued:
+        return {}, dict.fromkeys(OF_COSTS, "no_values")
+    total = sum((w * Fraction(costs.get(y, {}).get(h, 0.0)) * value for w, y, h, value in valued), ZERO)
+    mean = float(total / sum((w for w, *_ in valued), ZERO))
     if not whole:
         return {"cost": mean}, {"cost_total": "faded"}
     return {"cost": mean, "cost_total": float(total)}, {}

@@ -78,6 +78,7 @@ class Settings:
     versions: str = "mark"
     at_horizon: str | None = None  # the class of what has no label by then
     costs: Mapping[str, Mapping[str, float]] | None = None
+    by_value: bool = False  # whether costs are times what is at stake
     details: tuple[str, ...] = ()  # those that the oracle knows: scores
 
 
@@ -127,6 +128,7 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         versions=merged.get("versions", "mark"),
         at_horizon=None if (given := merged.get("label_at_horizon")) is None else class_name(given),
         costs=costs_of(merged.get("costs")),
+        by_value=bool(merged.get("cost_per_value", False)),
         details=tuple(merged.get("details", ())),
     )
 
@@ -214,6 +216,19 @@ def number(value: object) -> float:
     if not math.isfinite(value) or abs(value) > LARGEST_NUMBER:
         raise ValueError(f"bad number {value!r}; expected at most {LARGEST_NUMBER} either way")
     return float(value)
+
+
+def amount(value: object) -> float | None:
+    """What is at stake, if a record says it.
+
+    >>> amount(3), amount(None)
+    (3.0, None)
+    """
+    if value is None:
+        return None
+    if number(value) < 0:
+        raise ValueError(f"bad value {value!r}; expected at least 0")
+    return number(value)
 
 
 def probabilities(value: object) -> dict[str, float]:

@@ -28,6 +28,7 @@ class Prediction:
     proba: Mapping[str, float]
     baselines: Classes
     version: str | None = None  # of the model
+    value: float | None = None  # what is at stake
     fate: str = "waiting"  # then met, late or expired
     t1: int | None = None  # of the label that it met
     outcome: Outcome | None = None  # its own, whatever the stage

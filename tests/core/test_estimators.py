@@ -252,7 +252,7 @@ class Faded:
         """The average after each of the values."""
         none, read = np.zeros(len(x), dtype=np.int64), np.zeros((len(x), 2))
         flags = np.full(len(x), SCORED, dtype=np.uint8)
-        self._of.add(Additions(none.astype(np.int32), none, flags, x[:, None].copy()), read)
+        self._of.add(Additions(none.astype(np.int32), none, flags, x[:, None].copy(), none), read)
         return (read[:, 0] / read[:, 1]).tolist()
 
     @property

@@ -29,6 +29,7 @@ from prequential.settings.model import (
     DetectorConfig,
     IncidentConfig,
     Objective,
+    PeriodAlarmConfig,
     StreamConfig,
 )
 
@@ -52,7 +53,8 @@ FULL = StreamConfig(
 
 #: What each key is as well: less, more, something else.
 NEIGHBOURS: dict[str, tuple[Any, ...]] = {
-    "costs": (None, {"b": {"a": 2.0}}), "loss": ("squared",), "positive_class": (None, "b", "unseen"),
+    "costs": (None, {"b": {"a": 2.0}}), "cost_per_value": (True,), "loss": ("squared",),
+    "positive_class": (None, "b", "unseen"),
     "estimators": (("all",), ("window:20", "window:7"), ("fading:0.9", "all")),
     "measures": (("accuracy",), DEFAULT_MEASURES, ("ipw_accuracy",), ("log_loss", "ipw_n")),
     "stages": (("initial",), ("final",), ("after:20ms", "final"), ("initial", "final", "bins"), ("bins",)),
@@ -68,6 +70,7 @@ NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     "compare_level": (0.1,), "mcnemar_level": (0.1,), "objective": (None, Objective({"recall": 0.5})),
     "alarm_budget": ("1 per 30d",), "alarm_change": (0.1,), "versions": ("separate",),
     "emit_outcomes": (5,), "emit_every": (100,), "emit_comparisons": (200,), "expected": (False,),
+    "period_alarms": (PeriodAlarmConfig(1.0, None, 2.0, 0.5),),
 }  # fmt: skip
 
 #: Keys that say how many outcomes there are, and of which models.
@@ -93,10 +96,12 @@ def topics() -> Topics:
             more: dict[str, Any] = {} if numbers or i % 5 == 0 else {"y_proba": {y: 0.75, "c": 0.25}}
             more |= {"segments": {"arm": f"arm {i % 7}"}} if i % 6 == 0 else {}
             more |= {"model_version": i // 200} if i % 2 else {}
+            more |= {"value": i % 4} if i % 5 else {}
             found[1].append((now + k, {**about, "model": model, "y_pred": y, **more}))
         if i % 9:
             y = i % 7 if numbers else "abc"[i // 5 % 2 + (i % 50 == 0)]
-            found[2].append((now + 30 + i % 11, {**about, "y_true": y}))
+            said = {"value": i % 3} if i % 4 == 1 else {}
+            found[2].append((now + 30 + i % 11, {**about, "y_true": y, **said}))
             if i % 20 == 1:
                 found[2].append((now + 90, {**about, "y_true": 9 if numbers else "b"}))
     for rows in found:

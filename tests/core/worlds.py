@@ -86,6 +86,7 @@ def random_world(
     streams = ["s0", "s1"][: rng.choice([1, 1, 2])]
     models = ["m0", "m1", "m2"][: rng.choice([1, 2] if sort.binned else [1, 2, 3])]
     kinds = [0, 1, 1, 1, 1, 1, 1, 2] if sort.binned else [0, 1, 1, 1, 2, 2]
+    stakes = _beside(rng)
     records_each = 8 if sort.binned else 4  # of an instance
     topics: Topics = ([], [], [])
     # Now and then all records are at multiples of `emit.every`.
@@ -130,6 +131,10 @@ def random_world(
                     continue
         elif kind == 2:
             obj["y_true"] = rng.choice(truth if rng.random() < 0.9 else rng.choice(classes))
+        if world_settings["defaults"].get("cost_per_value") and kind > 0 and stakes.random() < 0.6:
+            obj["value"] = stakes.choice([0, 1, 2.5, stakes.uniform(0, 1000), None])
+            if unusable and stakes.random() < 0.05:
+                obj["value"] = stakes.choice(["x", -1, True, 1e101, []])
         if unusable and kind > 0 and rng.random() < 0.03:
             bad = ["x", True, "1", 1e101] if sort.regression else [0.5]
             obj["y_pred" if kind == 1 else "y_true"] = rng.choice(bad)
@@ -310,7 +315,7 @@ def _paid(
     }  # fmt: skip
     return {
         "costs": costs, "measures": [*defaults.get("measures", DEFAULT_MEASURES), "cost", "cost_total"],
-        "detectors": [*defaults["detectors"], detector],
+        "detectors": [*defaults["detectors"], detector], "cost_per_value": _beside(rng).random() < 0.5,
     }  # fmt: skip
 
 
@@ -568,6 +573,7 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
         "baselines": _some(rng, BASELINES, 3),
         "segments": _some(rng, _SEGMENT_KEYS, 2) if rng.random() < 0.5 else [],
         "segments_per_key": rng.choice([1, 2, 20]),
+        **_extreme_costs(_beside(rng)),
         "period": None if every is None or period is None else f"{period}ms",
         "period_final_at": rng.choice([1.5e-9, 0.5, 1]),
         "coverage": rng.random() < 0.9,
@@ -587,6 +593,19 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
         ],
         "incidents": _incidents(_beside(rng)),
     }
+
+
+#: What may be at stake, and what may not.
+_STAKES: tuple[Any, ...] = (0, -0.0, 1, 5e-324, 1e-100, 0.1, 2**53 + 1, 1e100, None)
+_NO_STAKES: tuple[Any, ...] = (-1, -5e-324, 1.1e100, "1", "", True, [], {"a": 1}, 2**64)
+
+
+def _extreme_costs(rng: random.Random) -> dict[str, Any]:
+    """Costs, perhaps by what is at stake."""
+    if rng.random() < 0.5:
+        return {"costs": None, "cost_per_value": False}
+    by_label = {y: {h: rng.choice([0, 1, -2.5, 1e12]) for h in ("a", True, 1)} for y in ("a", "b", 0)}
+    return {"costs": by_label, "cost_per_value": rng.random() < 0.7}
 
 
 def _extreme_limits(rng: random.Random) -> dict[str, int]:
@@ -646,6 +665,7 @@ class _Extremes:
         self.rng = rng
         self.regression = defaults["task"] == "regression"
         self.keys = [*defaults["segments"], "arm", ""]
+        self.valued = defaults["cost_per_value"]
         self.streams = rng.sample(NAMES[:12], rng.choice([1, 1, 1, 3]))
         self.models = rng.sample(NAMES, rng.choice([1, 1, 2, 4]))
         self.targets = rng.sample(_NUMBERS if self.regression else _CLASSES, rng.choice([1, 2, 2, 3, 6]))
@@ -678,6 +698,8 @@ class _Extremes:
             obj["y_pred" if kind == 1 else "y_true"] = value
         if kind == 1:
             obj |= self._of_prediction()
+        elif kind == 2:
+            obj |= self._stake()
         return json.dumps(obj, ensure_ascii=rng.random() < 0.5).encode()
 
     def _time(self, time: int) -> int | str:
@@ -698,7 +720,7 @@ class _Extremes:
 
     def _of_prediction(self) -> dict[str, Any]:
         rng = self.rng
-        obj: dict[str, Any] = {"model": rng.choice(self.models)}
+        obj: dict[str, Any] = {"model": rng.choice(self.models), **self._stake()}
         if rng.random() < 0.2:
             obj["model_version"] = rng.choice([None, "", 1, 2**53 + 1, -(10**200), *NAMES])
         if rng.random() < self.probable:
@@ -707,6 +729,14 @@ class _Extremes:
             if rng.random() < self.odd / 3:
                 obj["y_proba"] = dict(zip(self.named, rng.choice(NO_PROBABILITIES)))
         return obj | self._segments(0.5)
+
+    def _stake(self) -> dict[str, Any]:
+        """What is at stake, where costs ask for it; now and then what is none."""
+        rng = _beside(self.rng)
+        if not self.valued or rng.random() < 0.3:
+            return {}
+        values = _NO_STAKES if rng.random() < self.odd / 3 else _STAKES
+        return {"value": rng.choice(values)}
 
     def _segments(self, often: float) -> dict[str, Any]:
         rng = self.rng

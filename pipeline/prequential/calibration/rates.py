@@ -236,7 +236,9 @@ class Streams:
         past = self._past
         numbers = LOSSES[past.config.loss] if past.numbers else WRONG
         capacity = max(2, len(past.classes))
-        signal = Signal(detector.signal, MIN_OUTCOMES, 1, capacity, numbers)
+        signal = Signal(
+            detector.signal, MIN_OUTCOMES, 1, capacity, numbers, past.config.cost_per_value
+        )
         places, parts, since = self.places(length), [], 0
         for start in range(0, length, _CHUNK):
             log = log_of(past, Run(places[start : start + _CHUNK], None), since)

@@ -289,7 +289,8 @@ class _Reader:
         try:
             config = replace(base, **changes)
         except UsageError as error:
-            self._fail(children["label_at_horizon"], f"{where}.label_at_horizon: {error}")
+            key = str(error).partition(" ")[0]  # the setting that it is about, or what it wants is another's
+            self._fail(children.get(key) or children["costs"], f"{where}.{key}: {error}")
         if "objective" not in children:
             config = replace(config, objective=objective_of(config))
         if given and "detectors" not in children:  # of another task's, a stream takes over what it can have

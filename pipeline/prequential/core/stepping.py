@@ -102,7 +102,8 @@ class Stepper:
         """Have room for records, in the state store too."""
         state, encoder = self._state, self._shard.encoder
         self._open, self._spare = self._spare or OpenRows(encoder), None
-        if self._open.rows.segments.shape[1] != encoder.keys:
+        rows = self._open.rows
+        if (rows.segments.shape[1], rows.value.shape[1]) != (encoder.keys, encoder.values):
             self._open = OpenRows(encoder)
         state.store = ensure_rows(state.store, state.catalog, RECORDS, TEXT, PROBABILITIES)
 

@@ -97,6 +97,7 @@ class Evaluator:
         ts: values.Time = None,
         segments: Mapping[str, str] | None = None,
         model_version: values.Id | None = None,
+        value: float | None = None,
     ) -> None:
         """Take a model's prediction; as often as it changes its mind before the label is known.
 
@@ -118,6 +119,8 @@ class Evaluator:
             Groups of the instance, such as `{"region": "north"}`.
         model_version
             The version of the model.
+        value
+            What is at stake, such as an amount, with `cost_per_value`: at least 0.
 
         Raises
         ------
@@ -130,10 +133,14 @@ class Evaluator:
             self._stream, values.text("model", model), values.identifier("instance_id", instance_id),
             self._target("y_pred", y_pred), None, values.probabilities(y_proba), values.segments(segments),
             None if model_version is None else values.identifier("model_version", model_version),
+            values.amount(value),
         )  # fmt: skip
         self._add(PREDICTIONS, record, values.milliseconds(ts), self._time + 1)
 
-    def learn(self, instance_id: values.Id, y_true: values.Class, *, ts: values.Time = None) -> None:
+    def learn(
+        self, instance_id: values.Id, y_true: values.Class, *, ts: values.Time = None,
+        value: float | None = None,
+    ) -> None:  # fmt: skip
         """Take the truth about an instance; what differs from the label before it is a revision.
 
         Parameters
@@ -144,6 +151,8 @@ class Evaluator:
             The true class, or a number where `task` is `regression`.
         ts
             When it became known, as in `predict`. Without any `ts` it is the time of the latest prediction.
+        value
+            As in `predict`; it counts before the prediction's.
 
         Raises
         ------
@@ -151,8 +160,9 @@ class Evaluator:
             For what can't be used, quoting the argument.
         """
         record = Label(
-            self._stream, values.identifier("instance_id", instance_id), self._target("y_true", y_true), None
-        )
+            self._stream, values.identifier("instance_id", instance_id), self._target("y_true", y_true), None,
+            values.amount(value),
+        )  # fmt: skip
         self._add(LABELS, record, values.milliseconds(ts), max(self._time, 0))
         self._in_a_row = self._in_a_row + 1 if self._asked else 0
         self._asked = False

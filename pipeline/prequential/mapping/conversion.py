@@ -134,6 +134,15 @@ def propensity(path: str, value: Any) -> float | None:
     return values.propensity(number(path, value))
 
 
+def amount(path: str, value: Any) -> Any:
+    """What is at stake: a number where it is one; else as it is, as streams without costs by it ignore it."""
+    if value != value:
+        return None
+    with suppress(ValueError):
+        return number(path, value)
+    return value
+
+
 def probabilities(path: str, value: Any) -> dict[str, float]:
     """Probabilities by class, from an object of them."""
     result = {

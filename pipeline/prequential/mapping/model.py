@@ -36,8 +36,8 @@ REQUIRED = {
 }
 OPTIONAL = {
     INSTANCES: ("ts", "version", "label_propensity", "segments"),
-    PREDICTIONS: ("ts", "model_version", "y_proba", "segments"),
-    LABELS: ("ts",),
+    PREDICTIONS: ("ts", "model_version", "y_proba", "segments", "value"),
+    LABELS: ("ts", "value"),
 }
 
 #: Formats of files; where none is said it follows from what the file begins with.
@@ -259,7 +259,7 @@ def parse(
     Traceback (most recent call last):
     ...
     prequential.mapping.model.MappingError: unknown field 'y_treu' of labels; did you mean y_true? known: \
-stream, instance_id, y_true, ts
+stream, instance_id, y_true, ts, value
     """
     if not isinstance(section, Mapping):
         raise MappingError((), f"{values.quoted(section)}: expected fields and where each is found")

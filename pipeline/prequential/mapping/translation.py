@@ -130,7 +130,7 @@ class Translator:
     ...     "ts": {"path": "value.at", "unit": "s"}}
     >>> translate = Translator(parse(section))
     >>> translate(Records([{"id": 7, "paid": 1, "at": 1.5}])).records
-    [Label(stream='s', instance_id='7', y_true='good', ts=1500)]
+    [Label(stream='s', instance_id='7', y_true='good', ts=1500, value=None)]
     >>> translate(Records([{"id": 7, "paid": "2"}])).reasons
     {0: "value.paid is '2': expected 1 or 0"}
     """
@@ -318,7 +318,7 @@ _CONVERTERS: dict[str, Converter] = {
     "stream": conversion.name, "model": conversion.name, "instance_id": conversion.identifier,
     "y_pred": conversion.target, "y_true": conversion.target, "ts": conversion.time,
     "version": conversion.integer, "model_version": conversion.name, "segments": conversion.name,
-    "label_propensity": conversion.propensity,
+    "label_propensity": conversion.propensity, "value": conversion.amount,
 }  # fmt: skip
 
 

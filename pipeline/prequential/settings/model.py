@@ -133,6 +133,8 @@ class StreamConfig:
     measures: tuple[str, ...] = DEFAULT_MEASURES
     #: What an outcome costs, by its label and then by its prediction; 0 where nothing is said.
     costs: Mapping[str, Mapping[str, float]] | None = field(default=None, hash=False)
+    #: Whether that is the cost of a value of 1, and each outcome's is that times its record's `value`.
+    cost_per_value: bool = False
     stages: tuple[str, ...] = (INITIAL, FINAL)
     #: Whether `MODEL+temporal` is evaluated beside each model that gives probabilities.
     temporal_correction: bool = False
@@ -202,6 +204,11 @@ class StreamConfig:
                 f"label_at_horizon {self.label_at_horizon!r} is a class, and labels of task regression are "
                 "numbers: expected task classification, or null"
             )
+        if self.cost_per_value and self.costs is None:
+            raise UsageError(
+                "cost_per_value is true, and there are no costs that values could be multiplied with: "
+                "expected costs, as {fraud: {ok: 1}}, or false"
+            )
 
     @property
     def evaluated_stages(self) -> tuple[str, ...]:
@@ -245,6 +252,8 @@ class StreamConfig:
             del settings["period_alarms"]
         if self.costs is None:  # so that configurations without them keep their digests
             del settings["costs"]
+        if not self.cost_per_value:
+            del settings["cost_per_value"]
         return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
 
 
@@ -399,6 +408,11 @@ class Config:
     def longest_horizon(self) -> int:
         """The longest `label_horizon` of any stream (ms)."""
         return max(one.label_horizon for one in (self.defaults, *self.streams.values()))
+
+    @property
+    def reads_values(self) -> bool:
+        """Whether any stream has `cost_per_value`, so that `value` means something in records."""
+        return any(one.cost_per_value for one in (self.defaults, *self.streams.values()))
 
     @property
     def digest(self) -> str:

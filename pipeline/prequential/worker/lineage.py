@@ -107,7 +107,8 @@ class _Lineage:
 
     def _follow(self, shard: Shard, vectors: Sequence[OffsetVector]) -> None:
         """Process exactly what is below these offset vectors, in their order."""
-        kafka, partition, parser = self._config.kafka, shard.partition, Parser()
+        kafka, partition = self._config.kafka, shard.partition
+        parser = Parser(values=self._config.reads_values)
         readers: list[Iterator[Message]] = [
             read_partition(
                 kafka, kafka.topic(name), partition, offset or OFFSET_BEGINNING, self._stopped,

@@ -87,7 +87,7 @@ def decode(kind: int, values: Sequence[bytes | None]) -> Decoded:
     Examples
     --------
     >>> decode(LABELS, [b'{"stream":"s","instance_id":7,"y_true":"UP"}']).records
-    [WireLabel(stream='s', instance_id='7', y_true='UP', ts=None)]
+    [WireLabel(stream='s', instance_id='7', y_true='UP', ts=None, value=None)]
     >>> decode(LABELS, [b'{"stream":"s","instance_id":7}', None]).reasons
     {0: 'object missing required field `y_true`', 1: 'the record has no value'}
     """

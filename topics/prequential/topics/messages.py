@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Union
+from typing import Annotated, Any, ClassVar, Union
 
 import msgspec
 
@@ -34,6 +34,9 @@ Milliseconds = Annotated[int, msgspec.Meta(ge=-8_640_000_000_000_000, le=8_640_0
 
 #: Smallest probability of a label: its inverse is a weight, which is squared and added up.
 MIN_PROPENSITY = 1e-9
+
+#: Largest value at stake in an outcome: costs by it, added up as often as there may be, are finite.
+MAX_AMOUNT = 1e100
 
 #: Integers that are classes or versions, with a bound: larger ones are rare; `prequential.topics.decoding`
 #: counts their digits.
@@ -115,6 +118,9 @@ class Prediction(msgspec.Struct, gc=False):
         Groups of the instance: values by key.
     model_version
         The version of the model that made it; None: not known.
+    value
+        What is at stake, such as an amount: a number from 0 to 1e100 where the stream has `cost_per_value`;
+        elsewhere anything, and ignored.
 
     Examples
     --------
@@ -133,6 +139,7 @@ class Prediction(msgspec.Struct, gc=False):
     y_proba: dict[Name, Probability] | None = None
     segments: dict[Name, Name] | None = None
     model_version: Union[Name, Whole, None] = None
+    value: Any = None
 
 
 class Label(msgspec.Struct, gc=False):
@@ -148,11 +155,13 @@ class Label(msgspec.Struct, gc=False):
         The true class (a string, an integer, a boolean) or, for regression, a number.
     ts
         When it came (t1), in epoch ms; None: the record's time counts.
+    value
+        As in `Prediction`; it counts before the prediction's.
 
     Examples
     --------
     >>> msgspec.json.decode(b'{"stream":"elec2","instance_id":"17","y_true":"UP","ts":1500}', type=Label)
-    Label(stream='elec2', instance_id='17', y_true='UP', ts=1500)
+    Label(stream='elec2', instance_id='17', y_true='UP', ts=1500, value=None)
     """
 
     KIND: ClassVar[int] = 2
@@ -161,6 +170,7 @@ class Label(msgspec.Struct, gc=False):
     instance_id: Name
     y_true: Target
     ts: Milliseconds | None = None
+    value: Any = None
 
 
 class WireInstance(Instance, gc=False):

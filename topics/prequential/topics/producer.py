@@ -293,6 +293,7 @@ class StreamProducer(RecordProducer):
         y_proba: Mapping[Any, float] | None = None,
         segments: Mapping[str, str] | None = None,
         model_version: Id | None = None,
+        value: float | None = None,
     ) -> None:
         """Say what a model predicts; as often as it changes its mind before the label is known.
 
@@ -315,6 +316,8 @@ class StreamProducer(RecordProducer):
             Groups of the instance.
         model_version
             The version of the model that made it.
+        value
+            What is at stake, such as an amount, where the stream has `cost_per_value`: at least 0.
 
         Raises
         ------
@@ -341,10 +344,13 @@ class StreamProducer(RecordProducer):
             "model_version": (
                 None if model_version is None else values.identifier("model_version", model_version)
             ),
+            "value": values.amount(value),
         }
         self._say("predictions", stream, fields)
 
-    def label(self, stream: str, instance_id: Id, y_true: Class, *, ts: Time = None) -> None:
+    def label(
+        self, stream: str, instance_id: Id, y_true: Class, *, ts: Time = None, value: float | None = None
+    ) -> None:
         """Say what is true of an instance; said again with another class, it is a revision.
 
         Parameters
@@ -357,6 +363,8 @@ class StreamProducer(RecordProducer):
             The true class, or a finite number in a stream of `task: regression`.
         ts
             When it became known; None: when Kafka takes the record.
+        value
+            As in `prediction`; it counts before the prediction's.
 
         Raises
         ------
@@ -376,6 +384,7 @@ class StreamProducer(RecordProducer):
             "instance_id": values.identifier("instance_id", instance_id),
             "y_true": values.target("y_true", y_true),
             "ts": values.milliseconds(ts),
+            "value": values.amount(value),
         }
         self._say("labels", stream, fields)
 

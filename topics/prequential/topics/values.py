@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any, Union
 
-from prequential.topics.messages import MAX_NAME_BYTES, MIN_PROPENSITY, check_probabilities
+from prequential.topics.messages import MAX_AMOUNT, MAX_NAME_BYTES, MIN_PROPENSITY, check_probabilities
 
 #: Largest |ts| in ms: 100 million days from 1970, as far as decoding takes a message's `ts`.
 MAX_TS = 8_640_000_000_000_000
@@ -184,6 +184,20 @@ def propensity(value: float | None) -> float | None:
             f"label_propensity is {quoted(value)}: expected a number from {MIN_PROPENSITY:g} to 1"
         )
     return float(share)
+
+
+def amount(value: float | None) -> float | None:
+    """What is at stake in an outcome: a number from 0 to `MAX_AMOUNT`; raises ValueError for anything else.
+
+    >>> amount(12.5), amount(None)
+    (12.5, None)
+    """
+    if value is None:
+        return None
+    number = plain(value)
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number <= MAX_AMOUNT:
+        raise ValueError(f"value is {quoted(value)}: expected a number from 0 to {MAX_AMOUNT:g}")
+    return float(number)
 
 
 def probabilities(y_proba: Mapping[Any, float] | None) -> dict[str, float] | None:

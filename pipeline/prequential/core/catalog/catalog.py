@@ -18,7 +18,7 @@ from prequential.core.compiled.kernel import Bytes, Floats, Ints, as_columns, gr
 from prequential.core.detectors.objectives import every_detector
 from prequential.core.estimators.naming import CORRECTED_SUFFIX, RANDOM_SUFFIX
 from prequential.core.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
-from prequential.core.measures.positive import NO_COSTS, NONE_PRICED, Positives
+from prequential.core.measures.positive import NO_COSTS, NONE_PRICED, PER_OUTCOME, PER_VALUE, Positives
 from prequential.core.measures.registry import OF_PROBABILITIES, OF_WEIGHTS
 from prequential.core.tables.errors import Unusable
 from prequential.core.tables.keys import Key, Table
@@ -303,6 +303,7 @@ class Catalog:
         # Where each instance gets a label, labels are no sample: propensities say nothing.
         sampled = not numbers and config.label_at_horizon is None
         s.weights[code] = sampled and not measured.isdisjoint(OF_WEIGHTS)
+        s.valued[code] = config.cost_per_value and not numbers
         s.initial[code], s.final[code], s.bins[code] = stream.initial, stream.final, stream.bins
         s.keys[code], s.slots[code] = len(config.segments), config.segments_per_key + 1
         s.emit_outcomes[code] = config.emit_outcomes or 0
@@ -703,7 +704,7 @@ class Catalog:
         of = rows, len(self.streams), s.classes[codes].tolist(), s.class_count[codes].tolist()
         if self._known_prices is None or self._known_prices[0] != of:
             priced = np.zeros(len(self.streams), dtype=np.uint8)
-            priced[codes] = 1
+            priced[codes] = [PER_VALUE if one.config.cost_per_value else PER_OUTCOME for one in self._paying]
             table = np.zeros((rows, max(of[-1])))
             for stream in self._paying:
                 first = int(s.classes[stream.code])

@@ -61,7 +61,9 @@ class Plan:
     def _estimator(self, name: str, paired: bool) -> Estimator:
         memory = parse_estimator(name).memory
         histogram = keeps_histogram(memory, self.config.measures, self.config.details)
-        return Estimator(name, 16, self.capacity, self.numbers, paired, histogram)
+        return Estimator(
+            name, 16, self.capacity, self.numbers, paired, histogram, self.config.cost_per_value
+        )
 
     # ---- rows
 
@@ -165,7 +167,8 @@ class Plan:
         for estimator in self.estimators:
             if estimator.name in estimators:
                 former = estimators[estimator.name]
-                estimator.adopt(former, rows, new_rows)
+                same_costs = self.config.costs == other.config.costs
+                estimator.adopt(former, rows, new_rows, same_costs=same_costs)
                 if estimator.histogram is not None and former.histogram is None:
                     missing.append(("scores", estimator.name))
             else:

@@ -40,10 +40,11 @@ def new_store() -> Store:
         ),
         records(Predictions, 16, packed=True),
         Values(
-            np.zeros((16, 0)), np.zeros((16, 0), np.uint16), *(np.zeros((16, 0), np.int64) for _ in range(2))
+            np.zeros((16, 0)), np.zeros((16, 0)), np.zeros((16, 0), np.uint16),
+            *(np.zeros((16, 0), np.int64) for _ in range(2)),
         ),
         records(Labels, 16, packed=True),
-        LabelValues(np.zeros((16, 0), np.int64)),
+        LabelValues(np.zeros((16, 0), np.int64), np.zeros((16, 0))),
         records(Probabilities, 16, packed=True),
         Pools(np.zeros(3, np.int64), np.ones(3, np.int64), np.zeros(3, np.int64)),
     )
@@ -64,14 +65,18 @@ def ensure_rows(
     """
     streams = catalog.registry.streams
     keys, ages = int(streams.keys.max()), int(streams.age_count.max())
+    valued = int(streams.valued.max())
     table = ids.ensure(store.ids, count, text)
     used = store.pools.used
     marks = Marks(_wider(store.marks.segments, keys), _wider(store.marks.propensity, streams.weights.max()))
     values = Values(
-        _wider(store.values.number, streams.regression.max()), _wider(store.values.segments, keys),
+        _wider(store.values.number, streams.regression.max()), _wider(store.values.value, 2 * valued),
+        _wider(store.values.segments, keys),
         _wider(store.values.segment_numbers, keys), _wider(store.values.after_numbers, ages),
     )  # fmt: skip
-    label_values = LabelValues(_wider(store.label_values.after_numbers, ages))
+    label_values = LabelValues(
+        _wider(store.label_values.after_numbers, ages), _wider(store.label_values.value, 4 * valued)
+    )
     slots = (table.stream, table.offset, table.size, store.instances, store.links, marks)
     stream, offset, size, instances, links, marks = of_one_length(len(table.stream), *slots)
     predictions, values = of_one_length(int(used[PREDICTIONS]) + count + 2, store.predictions, values)

@@ -15,15 +15,16 @@ from prequential.core.detectors.declaration import MIN_OUTCOMES
 from prequential.core.detectors.objectives import every_detector
 from prequential.core.detectors.signals import ABSOLUTE_LOSS, SQUARED_LOSS, WRONG, is_of_sums
 from prequential.core.estimators.accumulator import Accumulator, new_counted
-from prequential.core.estimators.declaration import NO_CELL, Additions, Counted, Payload
+from prequential.core.estimators.declaration import NO_CELL, NO_OUTCOME, Additions, Counted, Payload
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.histograms import keeps_histogram, rank_bins
 from prequential.core.estimators.measuring import NO_SUMS, Asked, block_of, measure, new_measured
 from prequential.core.estimators.naming import SCALED, canonical, parse_estimator, parse_signal
 from prequential.core.estimators.rows import Rows
 from prequential.core.estimators.sums import ONE_RIGHT_OR_WRONG, additions, losses
+from prequential.core.measures.declaration import COSTS
 from prequential.core.measures.positive import Positives
-from prequential.core.measures.registry import INDEX, NAMES, OF_RANKS, OWN_LOSSES
+from prequential.core.measures.registry import INDEX, MEASURES, NAMES, OF_RANKS, OWN_LOSSES
 from prequential.core.measures.registry import LOSSES as OF_MEASURES
 from prequential.core.tables.alarms import Alarms
 from prequential.core.tables.outcomes import Log
@@ -52,7 +53,7 @@ class WatchedRows(Rows):
     def __init__(
         self, log: Log, rows: Ints32, capacity: int, loss: int, positives: Positives, run: Run = run
     ) -> None:
-        super().__init__(log, rows, capacity, loss != WRONG, run)
+        super().__init__(log, rows, capacity, loss != WRONG, run, positives)
         self.loss, self.positives = loss, positives
 
     @cached_property
@@ -87,9 +88,14 @@ def payload_of_errors(loss: int) -> Payload:
 
 
 class Signal:
-    """The values that a detector is fed with (see `prequential.core.estimators.naming`)."""
+    """The values that a detector is fed with (see `prequential.core.estimators.naming`).
 
-    def __init__(self, name: str, min_outcomes: int, rows: int, capacity: int, loss: int) -> None:
+    `by_value`: whether outcomes cost by what is at stake in them (`cost_per_value`).
+    """
+
+    def __init__(
+        self, name: str, min_outcomes: int, rows: int, capacity: int, loss: int, by_value: bool = False
+    ) -> None:
         self.name = name
         self._min_outcomes = min_outcomes
         self._capacity, self._loss = capacity, loss
@@ -104,7 +110,10 @@ class Signal:
             self._measure = INDEX[says.measure]
             memory = parse_estimator(says.estimator).memory
             histogram = keeps_histogram(memory, (says.measure,), ())
-            self._estimator = Estimator(says.estimator, rows, capacity, loss != WRONG, False, histogram)
+            paid = by_value and MEASURES[says.measure].inputs == COSTS
+            self._estimator = Estimator(
+                says.estimator, rows, capacity, loss != WRONG, False, histogram, paid
+            )
             if is_of_sums(says.measure):
                 self._estimator.score()
 
@@ -164,7 +173,12 @@ class Signal:
             if added is not None and not ranked:
                 summed = np.zeros((count, estimator.sums.payload.width))
                 estimator.sums.add(added, summed)
-            measure(counted, summed, codes.sequence.astype(np.int64), asked, into, positive)
+            paid = NO_SUMS
+            if estimator.paid is not None:
+                costs, paid = viewed(rows.costs, span), np.zeros((count, estimator.paid.payload.width))
+                sequence = np.where(rows.outcome[span], costs.sequence, NO_OUTCOME).astype(np.int32)
+                estimator.paid.add(costs._replace(sequence=sequence), paid)
+            measure(counted, summed, paid, codes.sequence.astype(np.int64), asked, into, positive)
             if added is not None and ranked:
                 assert estimator.memory.rank is not None
                 kind, sequences = estimator.sums.payload.kind, codes.sequence.astype(np.int64)
@@ -218,8 +232,9 @@ class Watch:
     """A detector on its signal, with a row of its table for each sequence of a plan."""
 
     def __init__(
-        self, config: DetectorConfig, rows: int, capacity: int, loss: int, apart: float = 0.0
-    ) -> None:
+        self, config: DetectorConfig, rows: int, capacity: int, loss: int, apart: float = 0.0,
+        by_value: bool = False,
+    ) -> None:  # fmt: skip
         self.config = config
         self._loss = loss
         detector = DETECTORS[config.detector]
@@ -234,7 +249,7 @@ class Watch:
         self.params = detector.params(config.params)
         self._changed = detector.changed(config.params)
         min_outcomes = getattr(self._settings, "min_outcomes", MIN_OUTCOMES)
-        self.signal = Signal(config.signal, min_outcomes, rows, capacity, loss)
+        self.signal = Signal(config.signal, min_outcomes, rows, capacity, loss, by_value)
         self.table: Any = detector.new_table(rows, self._settings)
 
     def begin(self, row: int, stage: str, *names: str | None) -> None:
@@ -301,7 +316,10 @@ def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> lis
     budgeted = [not one.fixed and kind_of(one, loss) != NO_LOSS for one in detectors]
     if config.alarm_budget:
         apart = sum(budgeted) / parse_budget(config.alarm_budget).rate
-    return [Watch(one, rows, capacity, loss, apart * is_own) for one, is_own in zip(detectors, budgeted)]
+    return [
+        Watch(one, rows, capacity, loss, apart * is_own, config.cost_per_value)
+        for one, is_own in zip(detectors, budgeted)
+    ]
 
 
 def kind_of(config: DetectorConfig, loss: int) -> int:

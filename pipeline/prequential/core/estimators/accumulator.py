@@ -104,6 +104,13 @@ class Accumulator:
         if "began" in self.table._fields:
             self.table.began[rows] = outcomes
 
+    def start(self, other: Accumulator, rows: Ints) -> None:
+        """Let sequences have nothing up to where an accumulator of counts, of the same name, is."""
+        if "began" in self.table._fields:
+            self.table.began[rows] = other.table.began[rows] + other.table.n[rows]
+        else:
+            self.follow(other, rows)
+
     # ---- copies for reading
 
     @property

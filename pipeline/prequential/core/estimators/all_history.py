@@ -24,6 +24,7 @@ class AllSums(NamedTuple):
 
     sums: Floats  # (sequences, sums)
     n: Ints  # outcomes seen
+    began: Ints  # as of counts
 
 
 def new_counts(rows: int, payload: Payload, parameter: float) -> AllCounts:
@@ -81,6 +82,14 @@ def add_sums(
 
 
 @inner
+def revise_sums(table: AllSums, q: int, number: int, values: Floats) -> None:
+    """A former outcome of sequence `q` adds so much more."""
+    if number > table.began[q]:
+        for i in range(len(values)):
+            table.sums[q, i] += values[i]
+
+
+@inner
 def read_sums(table: AllSums, kind: int, q: int, parameter: float, sums: Floats) -> None:
     """Write the sums of sequence `q` into `sums`."""
     copied(table.sums[q], sums)
@@ -94,6 +103,6 @@ MEMORY = Memory(
     no_parameter,
     lambda parameter: "",
     Loops(new_counts, *count_loops("all", CountSteps(add, revise, note, read, knows)), by_cell=("cells",)),
-    Loops(new_sums, *sum_loops("all", SumSteps(add_sums, read_sums))),
+    Loops(new_sums, *sum_loops("all", SumSteps(add_sums, revise_sums, read_sums))),
     forgets=False,
 )

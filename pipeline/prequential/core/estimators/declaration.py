@@ -25,6 +25,10 @@ NO_CELL = -1
 NO_OUTCOME = -1
 
 
+#: Flag in `Additions`: the row is no new outcome; its values are what a former one, now revised, adds more.
+REVISED = 64
+
+
 class Payload(NamedTuple):
     """What is remembered of each sequence: so many counts, or sums, of a kind."""
 
@@ -51,6 +55,7 @@ class Additions(NamedTuple):
     t1: Ints  # label time, ms
     flags: Bytes  # what there is of it (`prequential.core.estimators.sums`); 0: time passes, nothing is added
     values: Floats  # (rows, the payload's `kept`)
+    number: Ints  # of a revision: which outcome of its sequence it is of, from 1
 
 
 class Counted(NamedTuple):

@@ -12,18 +12,20 @@ from prequential.core.estimators.accumulator import Accumulator
 from prequential.core.estimators.declaration import COUNTS, Payload
 from prequential.core.estimators.histograms import OF_SCORES
 from prequential.core.estimators.rows import Rows, payload_of_cells, payload_of_scores, places
+from prequential.core.estimators.sums import OF_COSTS
 
 
 class Estimator:
     """One estimator of all sequences of a plan.
 
-    It has joint cells, sums of scores and, where they are asked for, pairs of neighbours and a histogram of
-    scores.
+    It has joint cells, sums of scores and, where they are asked for, pairs of neighbours, a histogram of
+    scores, and costs by value.
     """
 
     def __init__(
-        self, name: str, rows: int, capacity: int, numbers: bool, paired: bool, histogram: bool = False
-    ) -> None:
+        self, name: str, rows: int, capacity: int, numbers: bool, paired: bool, histogram: bool = False,
+        paid: bool = False,
+    ) -> None:  # fmt: skip
         self.name = name
         self.capacity = capacity
         self.numbers = numbers
@@ -34,6 +36,7 @@ class Estimator:
         signs = pairs.CODES if paired else ()
         self.pairs = [Accumulator(name, Payload(COUNTS, codes), rows) for codes in signs]
         self.histogram = Accumulator(name, OF_SCORES, rows) if histogram and not numbers else None
+        self.paid = Accumulator(name, OF_COSTS, rows) if paid and not numbers else None
         self.memory, self.parameter = self.cells.memory, self.cells.parameter
 
     @property
@@ -47,6 +50,8 @@ class Estimator:
         yield from self.pairs
         if self.histogram is not None:
             yield self.histogram
+        if self.paid is not None:
+            yield self.paid
         if self.summed:
             yield self.sums
 
@@ -63,7 +68,7 @@ class Estimator:
             self.sums.follow(self.cells, slice(None))
 
     def update(self, rows: Rows) -> None:
-        """Take over rows of the log: joint cells, scores (once `score` was called), pairs, a histogram."""
+        """Take over rows of the log: joint cells, scores (once `score` was called), all else."""
         self.cells.count(rows.cells, run=rows.run)
         if self.summed:
             self.sums.add(rows.scores, run=rows.run)
@@ -71,15 +76,18 @@ class Estimator:
             one.count(codes, run=rows.run)
         if self.histogram is not None:
             self.histogram.count(rows.histogram, run=rows.run)
+        if self.paid is not None:
+            self.paid.add(rows.costs, run=rows.run)
 
     def tables(self) -> Iterator[Any]:
         """The tables of all its payloads; each has a row for each sequence."""
         return (one.table for one in self.accumulators())
 
-    def adopt(self, other: Estimator, rows: Ints, new_rows: Ints) -> None:
+    def adopt(self, other: Estimator, rows: Ints, new_rows: Ints, *, same_costs: bool = True) -> None:
         """Copy rows of an estimator of the same name to `new_rows` of this one, as many.
 
-        The other one may have capacity for fewer classes, none for more.
+        The other one may have capacity for fewer classes, none for more. With other costs what outcomes have
+        cost by value is left out.
         """
         if other.capacity == self.capacity:
             self.cells.adopt(other.cells, rows, new_rows)
@@ -93,10 +101,17 @@ class Estimator:
             new.adopt(old, rows, new_rows)
         if self.histogram is not None and other.histogram is not None:
             self.histogram.adopt(other.histogram, rows, new_rows)
+        if self.paid is not None:
+            if other.paid is not None and same_costs:
+                self.paid.adopt(other.paid, rows, new_rows)
+            else:
+                self.paid.start(self.cells, new_rows)
 
     def begin(self, rows: Ints, outcomes: Ints) -> None:
         """Note that these sequences had so many outcomes before it: revisions of those don't reach it."""
         self.cells.begin(rows, outcomes)
+        if self.paid is not None:
+            self.paid.begin(rows, outcomes)
 
     # ---- readings of one sequence
 

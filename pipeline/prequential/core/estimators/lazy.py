@@ -34,6 +34,11 @@ def keep(table: Any, q: int, number: int, cell: int, now: int) -> None:
     """It keeps what it saw of outcomes whose label is revised."""
 
 
+@inner
+def keep_sums(table: Any, q: int, number: int, values: Floats) -> None:
+    """As `keep`, of sums."""
+
+
 def steps_of(
     memory: str, clock: Clock, note: Callable[..., None], knows: Callable[..., bool]
 ) -> tuple[CountSteps, SumSteps]:
@@ -85,4 +90,4 @@ def steps_of(
         copied(table.sums[q], sums)
         finish(kind, sums, left(now(table, q) - table.touched[q], parameter))
 
-    return CountSteps(add, keep, note, read, knows), SumSteps(add_sums, read_sums)
+    return CountSteps(add, keep, note, read, knows), SumSteps(add_sums, keep_sums, read_sums)

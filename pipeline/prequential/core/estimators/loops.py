@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from prequential.core.compiled.kernel import Floats, Ints, inner, kernel, named
-from prequential.core.estimators.declaration import Additions, Codes, Counted
+from prequential.core.estimators.declaration import REVISED, Additions, Codes, Counted
 
 
 class CountSteps(NamedTuple):
@@ -33,6 +33,8 @@ class SumSteps(NamedTuple):
 
     #: add(table, kind, q, t1, flags, values, parameter): it has an outcome.
     add: Callable[..., None]
+    #: revise(table, q, number, values): a former outcome adds so much more, of losses of any size.
+    revise: Callable[..., None]
     #: read(table, kind, q, parameter, sums): write sums into `sums`.
     read: Callable[..., None]
 
@@ -83,13 +85,16 @@ def count_loops(memory: str, steps: CountSteps) -> tuple[Callable[..., None], Ca
 
 def sum_loops(memory: str, steps: SumSteps) -> tuple[Callable[..., None], Callable[..., None]]:
     """`update` and `read` of sums (`prequential.core.estimators.declaration.Loops`) of a memory."""
-    add, read = steps
+    add, revise, read = steps
 
     def update_sums(table: Any, kind: int, rows: Additions, parameter: float, into: Floats) -> None:
         reading = len(into) > 0
         for i in range(len(rows.sequence)):
             q = rows.sequence[i]
             if q >= 0:
+                if rows.flags[i] & REVISED:
+                    revise(table, q, rows.number[i], rows.values[i])
+                    continue
                 add(table, kind, q, rows.t1[i], rows.flags[i], rows.values[i], parameter)
                 if reading:
                     read(table, kind, q, parameter, into[i])

@@ -11,6 +11,7 @@ from prequential.core.estimators import histograms
 from prequential.core.estimators.declaration import Additions, Counted, Payload
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.sums import OF_CLASSES, SPREAD, additions, is_any
+from prequential.core.measures.costs import SUMS
 from prequential.core.measures.declaration import NO_POSITIVE
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import Positives, positive_of
@@ -46,8 +47,9 @@ class Measured(NamedTuple):
 
 @allocating
 def measure(
-    counted: Counted, summed: Floats, sequences: Ints, asked: Asked, into: Measured, positive: Ints
-) -> None:
+    counted: Counted, summed: Floats, paid: Floats, sequences: Ints, asked: Asked, into: Measured,
+    positive: Ints,
+) -> None:  # fmt: skip
     """Measures from what was read of counts and sums, a row for each of `sequences`.
 
     Parameters
@@ -56,6 +58,8 @@ def measure(
         Their joint cells, (n, 4·k²), and their weights.
     summed
         (n, width) sums of scores; no rows where none are kept.
+    paid
+        (n, 3) sums of costs by value, likewise.
     sequences
         (n,) int64, as `asked.positives` has them.
     asked
@@ -66,6 +70,7 @@ def measure(
         (n,) int64, written: the code of the positive class.
     """
     classes, nothing = new_classes(asked.capacity), np.zeros(scores.SIZE)
+    unpaid = np.zeros(SUMS)
     for i in range(len(sequences)):
         into.n[i] = counted.n[i]
         sums, scored = nothing, False
@@ -78,7 +83,8 @@ def measure(
             positive[i] = NO_POSITIVE
         else:
             q, positives = sequences[i], asked.positives
-            memory = InMemory(counted.cells[i], counted.known[i] != 0, sums, scored, asked.whole)
+            costs = paid[i] if len(paid) else unpaid
+            memory = InMemory(counted.cells[i], counted.known[i] != 0, sums, scored, asked.whole, costs)
             measure_cells(memory, classes, positives, q, asked.chance, into.values[i], into.reasons[i])
             positive[i] = NO_POSITIVE if asked.chance else positive_of(positives, q, classes.labels)
 
@@ -133,7 +139,8 @@ def measured(
         block = viewed(into, slice(start, start + step))
         positive = np.empty(len(some), dtype=np.int64)
         summed = estimator.sums.summed(some, run) if estimator.summed else NO_SUMS
-        run(measure, estimator.cells.counted(some, run), summed, some, asked, block, positive)
+        paid = estimator.paid.summed(some, run) if estimator.paid is not None else NO_SUMS
+        run(measure, estimator.cells.counted(some, run), summed, paid, some, asked, block, positive)
         if ranked and rank is None and estimator.histogram is not None:
             cells = estimator.histogram.counted(some, run).cells
             each = np.ones(len(some), np.uint8)

@@ -11,6 +11,7 @@ from prequential.core.compiled.kernel import Ints, Ints32, kernel
 from prequential.core.compiled.repeated import Run, run
 from prequential.core.estimators import histograms, sums
 from prequential.core.estimators.declaration import COUNTS, NO_CELL, Additions, Codes, Payload
+from prequential.core.measures.positive import Positives
 from prequential.core.tables.outcomes import REVISION, Log, cell_of
 
 
@@ -18,13 +19,16 @@ class Rows:
     """Rows of the log of sequences that are evaluated alike; each payload is made when it is first asked for.
 
     `capacity` is the room for classes; `numbers`: the task is regression. `run` calls each loop that reads
-    them.
+    them. `positives` has what outcomes cost, for estimators of costs by value.
     """
 
-    def __init__(self, log: Log, rows: Ints32, capacity: int, numbers: bool, run: Run = run) -> None:
+    def __init__(
+        self, log: Log, rows: Ints32, capacity: int, numbers: bool, run: Run = run,
+        positives: Positives | None = None,
+    ) -> None:  # fmt: skip
         self.log, self.rows = log, rows
         self.numbers, self.run = numbers, run
-        self._capacity = capacity
+        self._capacity, self._positives = capacity, positives
         #: By sign, where there are details of them: pairs of neighbours.
         self.pairs: Sequence[Codes] = ()
 
@@ -50,6 +54,14 @@ class Rows:
         """What the rows add to sums of scores; `flags` is 0 for those that have none."""
         into = sums.additions(len(self.rows), payload_of_scores(self.numbers))
         self.run(sums.scores_of, self.log, self.rows, self.numbers, into)
+        return into
+
+    @cached_property
+    def costs(self) -> Additions:
+        """What the rows add to sums of costs by value."""
+        assert self._positives is not None
+        into = sums.additions(len(self.rows), sums.OF_COSTS)
+        self.run(sums.costs_of, self.log, self.rows, self._positives, into)
         return into
 
 

@@ -1,7 +1,7 @@
 """Payloads that are sums: of losses, or of scores beside an estimator's counts.
 
 All are sums in the order of the outcomes, one after the other, so cutting a sequence into calls changes no
-bit. Labels that are revised change nothing here.
+bit. Labels that are revised change nothing here but costs by value.
 
 A vector of losses has one more place, their number, or weight. One of scores has `scores.SIZE` places; of
 numbers (the task is regression) also the labels' spread, Σ(y - ȳ)² with ȳ their mean in memory: it is updated
@@ -17,12 +17,15 @@ from prequential.core.estimators.declaration import (
     LOSSES,
     NO_OUTCOME,
     NUMBER_SCORES,
+    REVISED,
     RIGHT_OR_WRONG,
     Additions,
     Payload,
 )
+from prequential.core.measures import costs
+from prequential.core.measures.positive import Positives
 from prequential.core.tables import outcomes, scores
-from prequential.core.tables.outcomes import OUTCOME, Log
+from prequential.core.tables.outcomes import OUTCOME, REVISION, Log
 
 #: Flags of an outcome in `Additions`, beside what the log says in `scored`. Of losses: `outcomes.SCORED`, and
 #: of 0 and 1 `RIGHT` for 0.
@@ -48,6 +51,11 @@ OF_NUMBERS = Payload(NUMBER_SCORES, SPREAD + 1, VALUE + 1)
 def losses(count: int) -> Payload:
     """The payload of `count` losses of each outcome: their sums, and behind them their number or weight."""
     return Payload(LOSSES, count + 1, count)
+
+
+#: Costs by value: what is added of an outcome, where `measures.costs` has it, is its cost and whether it has
+#: a value.
+OF_COSTS = losses(costs.SUMS - 1)
 
 
 # What outcomes add
@@ -77,11 +85,34 @@ def scores_of(log: Log, rows: Ints32, numbers: bool, into: Additions) -> None:
         into.flags[i] = flags
 
 
+@kernel
+def costs_of(log: Log, rows: Ints32, positives: Positives, into: Additions) -> None:
+    """What these rows of the log cost by what is at stake; of revisions the difference."""
+    for i in range(len(rows)):
+        row = rows[i]
+        into.sequence[i] = NO_OUTCOME
+        kind = log.kind[row]
+        if kind != OUTCOME and kind != REVISION:
+            continue
+        into.sequence[i], into.t1[i], into.number[i] = log.sequence[row], log.t1[row], log.number[row]
+        of_label = positives.costs[positives.first[positives.owner[log.sequence[row]]] :]
+        label, prediction = np.int64(log.label[row]), np.int64(log.prediction[row])
+        cost = count = 0.0
+        if kind == REVISION:
+            if log.valued[row] & outcomes.VALUED_BEFORE:
+                cost, count = -of_label[label, prediction] * log.stake_before[row], -1.0
+            label = np.int64(log.revised[row])
+        if log.valued[row] & outcomes.VALUED:
+            cost, count = cost + of_label[label, prediction] * log.stake[row], count + 1.0
+        into.values[i, costs.COST], into.values[i, costs.VALUED] = cost, count
+        into.flags[i] = REVISED if kind == REVISION else outcomes.SCORED
+
+
 def additions(rows: int, payload: Payload) -> Additions:
     """Room for what so many rows add to sums of this payload; `values` is (rows, payload.kept) zeros."""
     return Additions(
         np.empty(rows, np.int32), np.empty(rows, np.int64), np.empty(rows, np.uint8),
-        np.zeros((rows, payload.kept)),
+        np.zeros((rows, payload.kept)), np.empty(rows, np.int64),
     )  # fmt: skip
 
 

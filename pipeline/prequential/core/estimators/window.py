@@ -55,6 +55,7 @@ class WindowSums(NamedTuple):
     values: Floats  # (sequences, W, kept of each)
     sums: Floats  # (sequences, sums) of losses of 0 and 1, whose sums lose what leaves; else (sequences, 0)
     n: Ints  # outcomes seen, in the window or before it
+    began: Ints  # as of counts
 
 
 def new_counts(rows: int, payload: Payload, parameter: float) -> WindowCounts:
@@ -67,7 +68,7 @@ def new_sums(rows: int, payload: Payload, parameter: float) -> WindowSums:
     size, summed = int(parameter), payload.width if payload.kind == RIGHT_OR_WRONG else 0
     return WindowSums(
         np.zeros((rows, size), np.uint8), np.zeros((rows, size, payload.kept)), np.zeros((rows, summed)),
-        np.zeros(rows, np.int64),
+        np.zeros(rows, np.int64), np.zeros(rows, np.int64),
     )  # fmt: skip
 
 
@@ -129,6 +130,16 @@ def add_sums(
         copied(values, table.values[q, place])
     table.flags[q, place] = flags
     table.n[q] = n + 1
+
+
+@inner
+def revise_sums(table: WindowSums, q: int, number: int, values: Floats) -> None:
+    """A former outcome of sequence `q` adds so much more, if it is still in the window."""
+    size = table.flags.shape[1]
+    seen_before = number - table.began[q] - 1
+    if seen_before >= max(0, table.n[q] - size):
+        for i in range(len(values)):
+            table.values[q, seen_before % size, i] += values[i]
 
 
 @inner
@@ -267,7 +278,7 @@ MEMORY = Memory(
         new_counts, *count_loops("window", CountSteps(add_count, revise, note, read, knows)),
         by_cell=("cells",), numbered=("ring",), unread=("ring",),
     ),
-    Loops(new_sums, *sum_loops("window", SumSteps(add_sums, read_sums))),
+    Loops(new_sums, *sum_loops("window", SumSteps(add_sums, revise_sums, read_sums))),
     rank=rank,
     kept=int,
 )  # fmt: skip

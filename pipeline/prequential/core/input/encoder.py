@@ -25,6 +25,7 @@ from prequential.core.join.join import TOO_MANY_INSTANCES
 from prequential.core.tables.errors import Unusable
 from prequential.core.tables.records import INSTANCE, LABEL, PREDICTION, Rows
 from prequential.core.tables.streams import OTHER_FORM, name_hash
+from prequential.topics import values
 from prequential.topics.messages import Instance
 
 #: Numbers beyond it would overflow when they are squared and added up.
@@ -90,6 +91,20 @@ def number_of(value: Any, field: str) -> float:
     raise Unusable(f"{field} {str(value)[:24]!r}: expected a number up to {_LARGEST:g} (task: regression)")
 
 
+def amount_of(record: Any) -> float:
+    """What is at stake by a prediction or a label, -1 if it doesn't say; raises Unusable for what is none.
+
+    >>> from prequential.topics.messages import Label
+    >>> amount_of(Label("s", "1", "a", value=2)), amount_of(Label("s", "1", "a"))
+    (2.0, -1.0)
+    """
+    try:
+        amount = values.amount(record.value)
+    except ValueError as error:
+        raise Unusable(f"{error} (cost_per_value)") from None
+    return -1.0 if amount is None else amount
+
+
 class Encoder:
     """Makes rows of messages: names become the catalog's codes, and what can't be used is found."""
 
@@ -103,8 +118,9 @@ class Encoder:
         self._plain = PlainEncoder(catalog, self._streams, self._models, self._classes)
         #: Entities that were taken out of the catalog since this was last emptied.
         self.retired: list[Entity] = []
-        #: Most keys of segments that a stream has; and whether any has probabilities, propensities, numbers.
-        self.keys = 0
+        #: Most keys of segments that a stream has, and 1 if one may need `value`; and whether any has
+        #: probabilities, propensities, numbers.
+        self.keys, self.values = 0, int(catalog.config.reads_values)
         self._scores = self._weights = self._numbers = False
 
     def know(self, stream: Stream) -> None:
@@ -143,7 +159,7 @@ class Encoder:
         count = len(records)
         if isinstance(records, PlainRecords) and not self._numbers:
             learn = partial(self._learn, records, admission)
-            rows = self._plain.rows(records, times, kinds, self.keys, learn)
+            rows = self._plain.rows(records, times, kinds, self.keys, self.values, learn)
             known = len(rows.kind)
             if known:
                 return MicroBatch(rows, np.arange(known), [], known)
@@ -249,12 +265,15 @@ class Encoder:
                 np.cumsum(starts_of_p, out=starts_of_p)
                 names = np.array(self.hashed(chain.from_iterable(given)), dtype=np.uint64)
                 p = np.array(list(chain.from_iterable(one.values() for one in given)), dtype=np.float64)
+        amount = np.full((count, self.values), -1.0)
+        if self.values:
+            self._fill_amounts(amount, records, kinds, streams)
         segments = np.zeros((count, self.keys), dtype=np.uint16)
         if self.keys:
             self._fill_segments(segments, records, streams.tolist())
         return Rows(
             kinds, streams, event_times, times, np.frombuffer(text, dtype=np.uint8), starts, model, label,
-            number, version, propensity, segments, starts_of_p, names, p,
+            number, version, propensity, amount, segments, starts_of_p, names, p,
             self._catalog.columns.streams.class_count[streams],
             np.zeros(count, dtype=np.uint8), np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.uint8),
         )  # fmt: skip
@@ -271,6 +290,11 @@ class Encoder:
                 value = known[name] = name_hash(name)
             values.append(value)
         return values
+
+    def _fill_amounts(self, amount: Any, records: Sequence[Any], kinds: Any, streams: Any) -> None:
+        """What is at stake, of predictions and labels of streams that need it."""
+        for i in np.flatnonzero(self._catalog.columns.streams.valued[streams] & (kinds != INSTANCE)).tolist():
+            amount[i, 0] = amount_of(records[i])
 
     def _fill_segments(self, segments: Any, records: Sequence[Any], streams: list[int]) -> None:
         by_code = self._catalog.streams
@@ -300,6 +324,7 @@ class Encoder:
         else:
             target = value if type(value) is str else class_name(value)
             rows.label[i], rows.number[i] = self._classes[name][target], 0.0
+        amount = amount_of(record) if self.values and columns.streams.valued[code] else -1.0
         model = version = 0
         if kind == PREDICTION:
             model = self._models[name][record.model]
@@ -311,6 +336,8 @@ class Encoder:
         rows.ts[i] = time if record.ts is None else record.ts
         rows.model[i], rows.version[i] = model, version
         rows.classes[i] = columns.streams.class_count[code]
+        if self.values:
+            rows.value[i, 0] = amount
         if self.keys:
             rows.segments[i] = 0
             self._fill_segments(rows.segments[i : i + 1], [record], [code])
@@ -415,6 +442,8 @@ class Encoder:
                 catalog.check_model(stream, record.model, retires=retires)
         if kind != INSTANCE:
             target = self._target(stream, record, kind)
+            if stream.config.cost_per_value and stream.config.task != "regression":
+                amount_of(record)
         if kind == PREDICTION:
             correction = bool(record.y_proba) and self._lacks_correction(stream, record.model)
             if record.model_version is not None:

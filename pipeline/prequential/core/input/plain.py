@@ -44,6 +44,7 @@ _FIELDS: tuple[tuple[bytes, int, int, tuple[int, ...]], ...] = (  # name, what i
     (b"label_propensity", _ABSENT, 0, (0,)),
     (b"y_proba", _ABSENT, 0, (1,)),
     (b"model_version", _ABSENT, 0, (1,)),
+    (b"value", _ABSENT, 0, (1, 2)),
 )
 
 #: By kind, which of the fields a record must have, a bit each.
@@ -70,8 +71,12 @@ class Fields(NamedTuple):
     bit: Ints
 
 
-def _fields(kind: int) -> Fields:
-    fields = [(i, *field) for i, field in enumerate(_FIELDS) if kind in field[3]]
+def _fields(kind: int, values: bool) -> Fields:
+    fields = [
+        (i, *field)
+        for i, field in enumerate(_FIELDS)
+        if kind in field[3] and (values or field[0] != b"value")
+    ]
     bounds = np.cumsum([0] + [len(name) for _, name, *_ in fields])
     text = np.frombuffer(b"".join(name for _, name, *_ in fields), dtype=np.uint8)
     what, column = (np.array([field[k] for field in fields], dtype=np.int64) for k in (2, 3))
@@ -79,7 +84,8 @@ def _fields(kind: int) -> Fields:
     return Fields(text, bounds.astype(np.int64), what, column, bits)
 
 
-_OF_KINDS = tuple(map(_fields, range(3)))
+#: By kind, where `value` means nothing, and where it means something.
+_OF_KINDS = tuple(tuple(_fields(kind, values) for kind in range(3)) for values in (False, True))
 
 
 class Names(NamedTuple):
@@ -200,9 +206,13 @@ def instance_ids(records: Sequence[Any], which: Ints) -> list[str]:
 
 
 class Parser:
-    """Parses batches of one shard's records as plain ones where it can, and decodes the others."""
+    """Parses batches of one shard's records as plain ones where it can, and decodes the others.
 
-    def __init__(self) -> None:
+    `values`: whether `value` means something to any stream (`Config.reads_values`); else it is passed over.
+    """
+
+    def __init__(self, *, values: bool = True) -> None:
+        self._fields = _OF_KINDS[values]
         self._begin()
 
     def _begin(self) -> None:
@@ -228,7 +238,7 @@ class Parser:
             np.zeros(count + 1, np.int64), np.empty(len(text), np.uint8),
         )  # fmt: skip
         at = np.zeros(_STATE, np.int64)
-        while not _parse(text, kind, _NEEDED[kind], _OF_KINDS[kind], self._names, columns, at):
+        while not _parse(text, kind, _NEEDED[kind], self._fields[kind], self._names, columns, at):
             if at[_NEW_STOP] == 0:
                 return None
             self._add(joined[at[_NEW_START] : at[_NEW_STOP]])

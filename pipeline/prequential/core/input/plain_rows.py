@@ -111,11 +111,13 @@ class PlainEncoder:
         self._entered = {MODEL: 0, TARGET: 0}
 
     def rows(
-        self, records: PlainRecords, times: Ints, kinds: Bytes, keys: int, learn: Callable[[int], bool]
-    ) -> Rows:
+        self, records: PlainRecords, times: Ints, kinds: Bytes, keys: int, values: int,
+        learn: Callable[[int], bool],
+    ) -> Rows:  # fmt: skip
         """Rows of records with their record times (ms) and kinds, up to one with a name that isn't known.
 
-        Unless it is known behind `learn`, which is called with its place, and says whether it is.
+        Unless it is known behind `learn`, which is called with its place, and says whether it is. `values`
+        is 1 where streams need `value`, which none of these has, else 0.
         """
         known, columns, places = records.plain.known, records.plain.columns, records.places
         if known is not self._known:
@@ -132,7 +134,8 @@ class PlainEncoder:
         nothing = np.zeros(count + 1, np.int64), np.zeros(0, np.uint64), np.zeros(0)
         rows = Rows(
             kinds, small[0], large[0], times, np.empty(int(starts[-1]), np.uint8), starts, small[1], small[2],
-            np.zeros(count), large[1], np.zeros(count), np.zeros((count, keys), np.uint16), *nothing,
+            np.zeros(count), large[1], np.zeros(count), np.full((count, values), -1.0),
+            np.zeros((count, keys), np.uint16), *nothing,
             np.zeros(0, np.int32), np.zeros(count, np.uint8), np.zeros(count, np.int64),
             np.zeros(count, np.uint8),
         )  # fmt: skip

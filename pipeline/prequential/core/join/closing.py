@@ -11,6 +11,7 @@ from prequential.core.compiled.ids import Ids
 from prequential.core.compiled.kernel import inner
 from prequential.core.join.completing import Place
 from prequential.core.join.labelling import drop_late, lacks_segment, separates, settle
+from prequential.core.join.stakes import note_value
 from prequential.core.tables.calendar import Links
 from prequential.core.tables.logs import (
     CLOSINGS,
@@ -73,6 +74,8 @@ def close(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, 
     labels.t1[label], labels.t0[label] = t1, t1 - streams.horizon[stream]
     labels.label[label] = labels.first[label] = y
     labels.number[label] = 0.0
+    if streams.valued[stream]:
+        note_value(store.label_values.value, label, -1.0)
     labels.persistent[label], labels.majority[label] = streams.persistent[stream], streams.majority[stream]
     labels.at_horizon[label] = 1
     count_label(streams, registry.classes, registry.pairs, stream, y)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from prequential.core.compiled.kernel import inlined, inner
 from prequential.core.detectors.budgets import due
 from prequential.core.join.scoring import score
+from prequential.core.join.stakes import note_stake
 from prequential.core.tables.events import MET
 from prequential.core.tables.logs import DUE, OUTCOMES, Logs, add_event, add_latency, add_segment_event
 from prequential.core.tables.outcomes import OUTCOME, REFERENCE, REVISION
@@ -194,8 +195,10 @@ def _put(
     log.clock[row] = registry.streams.clock[stream]
     log.latency[row] = max(0, labels.t1[label] - labels.t0[label])
     log.version[row] = store.predictions.version[prediction]
-    log.scored[row] = 0
+    log.scored[row] = log.valued[row] = 0
     log.gap[row] = 0.0
+    if registry.streams.valued[stream]:
+        note_stake(log, row, store.values.value, prediction, store.label_values.value, label)
     if kind == OUTCOME:
         streams = registry.streams
         if streams.sequence_outcomes[stream] == 0:

@@ -13,6 +13,7 @@ from prequential.core.join.expiry import CLOCK_TOLERANCE, drop_label, run_out
 from prequential.core.join.labelling import drop_late, lacks_segment, separates, settle, wants
 from prequential.core.join.references import refer
 from prequential.core.join.revisions import revise
+from prequential.core.join.stakes import note_value, revise_value
 from prequential.core.tables.calendar import schedule, unschedule
 from prequential.core.tables.events import WAITS
 from prequential.core.tables.logs import (
@@ -357,6 +358,8 @@ def _add_prediction(
         predictions.bin[row] = _bin_of(rows, i, registry, stream)
     if streams.correction[stream]:
         predictions.corrected[row] = 1 + _corrected(rows, i, registry, stream)
+    if streams.valued[stream]:
+        note_value(values.value, row, rows.value[i, 0])
     for key in range(streams.keys[stream]):
         values.segments[row, key] = rows.segments[i, key]
     last = store.instances.first[slot]
@@ -519,6 +522,8 @@ def _label(rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, str
         return _NOTHING
     old = labels.label[label]
     labels.label[label], labels.number[label], labels.at_horizon[label] = y, rows.number[i], 0
+    if streams.valued[stream]:
+        revise_value(store.label_values.value, label, rows.value[i, 0])
     streams.revisions[stream] += 1
     if state == SETTLED:
         revise(registry, store, logs, Place(number_of(logs, i), stream, slot), old)
@@ -545,6 +550,8 @@ def _first_label(
     labels.t1[label], labels.t0[label] = t1, t0
     labels.label[label] = labels.first[label] = rows.label[i]
     labels.number[label] = rows.number[i]
+    if streams.valued[stream]:
+        note_value(store.label_values.value, label, rows.value[i, 0])
     labels.persistent[label], labels.majority[label] = streams.persistent[stream], streams.majority[stream]
     if not streams.regression[stream]:
         count_label(streams, registry.classes, registry.pairs, stream, rows.label[i])

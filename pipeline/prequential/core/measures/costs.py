@@ -1,33 +1,53 @@
-"""What outcomes cost, by label and prediction: measures of the confusion matrix and of `costs`."""
+"""What outcomes cost: measures of `costs` and of the confusion matrix or, by value, of sums beside it.
+
+Where costs are by what is at stake (`cost_per_value`) an outcome costs `costs[label][prediction]` times its
+value; outcomes without a value count neither in the sum nor in their number.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 from prequential.core.compiled.kernel import Floats, inner
-from prequential.core.measures.declaration import COSTS, DEFINED, FADED, LESS, Result, measure
-from prequential.core.measures.positive import Positives
+from prequential.core.measures.declaration import (
+    COSTS,
+    DEFINED,
+    FADED,
+    LESS,
+    NO_COSTS,
+    NO_VALUES,
+    Result,
+    measure,
+)
+from prequential.core.measures.positive import PER_VALUE, Positives
 from prequential.core.tables.outcomes import weight_of
+from prequential.core.tables.scores import NO_WEIGHT
+
+#: Of costs by value: where sums of an estimator have the costs, and the number or weight of outcomes with a
+#: value; behind them that of all outcomes.
+COST, VALUED, SUMS = 0, 1, 3
 
 
 class Paid(NamedTuple):
     """The cost of all outcomes in memory."""
 
-    known: bool  # whether its stream has costs
-    n: float  # outcomes, or their weight
+    reason: int  # why nothing is known of it, or `DEFINED`
+    n: float  # outcomes, or their weight; by value, of those that have one
     total: float
     whole: bool  # whether each outcome counts 1
 
 
 @measure(
-    COSTS, "mean of `costs[label][prediction]`, 0 where it says nothing", better=LESS,
+    COSTS, "mean of `costs[label][prediction]`, 0 where it says nothing, with `cost_per_value` times `value`",
+    better=LESS,
     help="Mean cost of an outcome, by the configured costs",
 )  # fmt: skip
 @inner
 def cost(k: Paid) -> Result:
     """Mean cost of an outcome.
 
-    >>> cost(Paid(known=True, n=4.0, total=10.0, whole=True))
+    >>> cost(Paid(reason=DEFINED, n=4.0, total=10.0, whole=True))
     (2.5, 0)
     """
     return k.total / k.n, DEFINED
@@ -40,7 +60,7 @@ def cost(k: Paid) -> Result:
 def cost_total(k: Paid) -> Result:
     """Cost of all outcomes in memory together, where each of them counts 1.
 
-    >>> cost_total(Paid(known=True, n=4.0, total=10.0, whole=True))
+    >>> cost_total(Paid(reason=DEFINED, n=4.0, total=10.0, whole=True))
     (10.0, 0)
     """
     if not k.whole:
@@ -49,35 +69,46 @@ def cost_total(k: Paid) -> Result:
 
 
 @inner
-def _has_costs(positives: Positives, sequence: int) -> bool:
-    return len(positives.priced) > 0 and positives.priced[positives.owner[sequence]] != 0
+def _costs_of(positives: Positives, sequence: int) -> int:
+    """What a sequence's costs are of (`positive.PER_VALUE`), 0: it has none."""
+    return np.int64(positives.priced[positives.owner[sequence]]) if len(positives.priced) else 0
 
 
 @inner
-def paid_of(positives: Positives, sequence: int, cells: Floats, k: int, n: float, whole: bool) -> Paid:
-    """What a sequence's outcomes cost, of joint cells (4·k²,) of weight n."""
-    if not _has_costs(positives, sequence):
-        return Paid(False, n, 0.0, whole)
+def paid_of(
+    positives: Positives, sequence: int, cells: Floats, k: int, n: float, whole: bool, by_value: Floats
+) -> Paid:
+    """What a sequence's outcomes cost, of joint cells (4·k²,) of weight n, or of sums by value, (`SUMS`,)."""
+    of = _costs_of(positives, sequence)
+    if of == 0:
+        return Paid(NO_COSTS, n, 0.0, whole)
+    if of == PER_VALUE:
+        reason = NO_VALUES if by_value[VALUED] < NO_WEIGHT else DEFINED
+        return Paid(reason, by_value[VALUED], by_value[COST], whole)
     first, total = positives.first[positives.owner[sequence]], 0.0
     for label in range(k):
         for prediction in range(k):
             cell = weight_of(cells, label * k + prediction)
             if cell > 0.0:
                 total += cell * positives.costs[first + label, prediction]
-    return Paid(True, n, total, whole)
+    return Paid(DEFINED, n, total, whole)
 
 
 @inner
 def paid_by_chance(
     positives: Positives, sequence: int, labels: Floats, predictions: Floats, n: float, whole: bool
 ) -> Paid:
-    """The same of random predictions with the same distribution: each label with each prediction."""
-    if not _has_costs(positives, sequence):
-        return Paid(False, n, 0.0, whole)
+    """The same of random predictions with the same distribution: each label with each prediction.
+
+    Nothing says what would be at stake in these.
+    """
+    of = _costs_of(positives, sequence)
+    if of == 0 or of == PER_VALUE:
+        return Paid(NO_VALUES if of else NO_COSTS, n, 0.0, whole)
     first, total = positives.first[positives.owner[sequence]], 0.0
     for label in range(len(labels)):
         for prediction in range(len(predictions)):
             cell = labels[label] * predictions[prediction]
             if cell > 0.0:
                 total += cell / n * positives.costs[first + label, prediction]
-    return Paid(True, n, total, whole)
+    return Paid(DEFINED, n, total, whole)

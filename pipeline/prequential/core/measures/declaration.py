@@ -23,13 +23,14 @@ REASONS: tuple[str, ...] = (
     "", "empty", "p_ran_one", "p_per_one", "p_maj_one", "no_positives", "no_predicted_positives",
     "no_negatives", "zero_denominator", "no_positive_class", "no_probabilities", "no_propensity",
     "no_ranks", "not_regression", "not_classification", "no_label_known",
-    "no_costs", "faded",
+    "no_costs", "faded", "no_values",
 )  # fmt: skip
 
 (
     DEFINED, EMPTY, P_RAN_ONE, P_PER_ONE, P_MAJ_ONE, NO_POSITIVES, NO_PREDICTED_POSITIVES, NO_NEGATIVES,
     ZERO_DENOMINATOR, NO_POSITIVE_CLASS, NO_PROBABILITIES, NO_PROPENSITY, NO_RANKS,
     NOT_REGRESSION, NOT_CLASSIFICATION, NO_LABEL_KNOWN, NO_COSTS, FADED,
+    NO_VALUES,
 ) = range(len(REASONS))  # fmt: skip
 
 #: Instead of the code of the positive class: no outcome has it; there is none.
@@ -61,7 +62,7 @@ CLASSES = Input("classes", CLASSIFICATION, "c")
 #: f(b): the positive class against all others (`per_class.Binary`).
 POSITIVE = Input("positive class", CLASSIFICATION, "b", (NO_POSITIVE_CLASS,))
 #: f(k): what the outcomes cost (`costs.Paid`).
-COSTS = Input("costs", CLASSIFICATION, "k", (NO_COSTS,))
+COSTS = Input("costs", CLASSIFICATION, "k", (NO_COSTS, NO_VALUES))
 #: f(sums): sums of scores (`prequential.core.tables.scores`), of predicted probabilities or of weights.
 PROBABILITIES = Input("probabilities", CLASSIFICATION, "sums", (NO_PROBABILITIES,), of_sums=True)
 PROPENSITIES = Input("propensities", CLASSIFICATION, "sums", (NO_PROPENSITY,), of_sums=True)

@@ -14,6 +14,10 @@ NO_COSTS: Floats = np.zeros((0, 0))
 NONE_PRICED: Bytes = np.zeros(0, dtype=np.uint8)
 
 
+#: What costs are of: an outcome, or each unit of what is at stake in it.
+PER_OUTCOME, PER_VALUE = 1, 2
+
+
 class Positives(NamedTuple):
     """What says it: of each sequence its stream, of each stream what is configured and its classes.
 
@@ -25,7 +29,7 @@ class Positives(NamedTuple):
     first: Ints32  # by stream: the first of its classes below
     classes: Ints32  # by stream: how many classes it has
     sort: Bytes  # by class: what its name says
-    priced: Bytes = NONE_PRICED  # by stream: whether it has costs; no rows where none has
+    priced: Bytes = NONE_PRICED  # by stream: 0, or what its costs are of; no rows where none has
     costs: Floats = NO_COSTS  # by class, then by code of the prediction; no rows where no stream has any
 
 

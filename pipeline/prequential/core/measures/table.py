@@ -11,13 +11,13 @@ from prequential.core.compiled.generated import written
 from prequential.core.compiled.kernel import Floats, Ints, inner, kernel
 from prequential.core.compiled.mathematics import product, total
 from prequential.core.measures.agreement import Totals
-from prequential.core.measures.costs import Paid, paid_by_chance, paid_of
+from prequential.core.measures.costs import SUMS, Paid, paid_by_chance, paid_of
 from prequential.core.measures.declaration import (
     CLASSES,
     COSTS,
+    DEFINED,
     EMPTY,
     MATRIX,
-    NO_COSTS,
     NO_LABEL_KNOWN,
     NO_POSITIVE,
     NO_POSITIVE_CLASS,
@@ -62,7 +62,7 @@ def _refused(reason: str, *inputs: Input) -> Iterator[str]:
 def _loop(name: str, parameters: str, *lines: str) -> Any:
     given: dict[str, Any] = {one.name: one.function for one in MEASURES.values()}
     given |= {
-        "NO_COSTS": NO_COSTS, "NO_LABEL_KNOWN": NO_LABEL_KNOWN,
+        "DEFINED": DEFINED, "NO_LABEL_KNOWN": NO_LABEL_KNOWN,
         "NO_POSITIVE": NO_POSITIVE, "NO_POSITIVE_CLASS": NO_POSITIVE_CLASS,
         "NO_PROBABILITIES": NO_PROBABILITIES, "NO_PROPENSITY": NO_PROPENSITY, "NO_RANKS": NO_RANKS,
         "NOTHING": NO_WEIGHT, "SCORED": SCORED, "binary": binary,
@@ -83,8 +83,8 @@ _put_matrix = _loop(
     *_within("b = binary(t.n, c, positive)", *_computed(POSITIVE), *_refused("NO_PROBABILITIES", RANKS)),
     *_refused("NO_PROBABILITIES", PROBABILITIES),
     *_refused("NO_PROPENSITY", PROPENSITIES),
-    "if k.known:", *_within(*_computed(COSTS)),
-    "else:", *_within(*_refused("NO_COSTS", COSTS)),
+    "if k.reason == DEFINED:", *_within(*_computed(COSTS)),
+    "else:", *_within(*_refused("k.reason", COSTS)),
 )  # fmt: skip
 
 #: What is made of scores. There may be weights alone.
@@ -248,6 +248,10 @@ def _put_expected(t: Totals, c: Classes, positive: int, k: Paid, values: Floats,
         _refuse_infinite(values, reasons)
 
 
+#: Where no costs by value are summed up.
+NOTHING_PAID: Floats = np.zeros(SUMS)
+
+
 class InMemory(NamedTuple):
     """What measures of classes are made of: what an estimator has in memory of one sequence."""
 
@@ -256,6 +260,7 @@ class InMemory(NamedTuple):
     sums: Floats  # (`SIZE`,) sums of scores …
     scored: bool  # … and whether there are any
     whole: bool = True  # whether each outcome counts 1
+    paid: Floats = NOTHING_PAID  # (`costs.SUMS`,) sums of costs by value
 
 
 @kernel
@@ -289,7 +294,7 @@ def measure_cells(
         k = paid_by_chance(positives, sequence, c.labels, c.predictions, t.n, memory.whole)
         _put_expected(t, c, positive, k, values, reasons)
     else:
-        k = paid_of(positives, sequence, memory.cells, len(c.labels), t.n, memory.whole)
+        k = paid_of(positives, sequence, memory.cells, len(c.labels), t.n, memory.whole, memory.paid)
         _put_measures(t, c, positive, k, memory.sums, memory.scored, values, reasons)
     if t.n > 0.0 and not memory.known:
         _refuse_baselines(values, reasons)

@@ -103,6 +103,8 @@ def _row_bytes(plan: Plan, scored: bool) -> int:
         total += sum(one.row_bytes for one in (estimator.cells, *estimator.pairs))
         if estimator.histogram is not None and scored:
             total += estimator.histogram.row_bytes
+        if estimator.paid is not None:
+            total += estimator.paid.row_bytes
         if estimator.summed and (scored or plan.numbers):
             total += estimator.sums.row_bytes
     return total
@@ -178,4 +180,6 @@ def _estimator(estimator: Estimator, rows: Ints, with_sums: bool) -> Estimator:
     part.pairs = [one.part(rows) for one in estimator.pairs]
     if estimator.histogram is not None:
         part.histogram = estimator.histogram.part(rows) if with_sums else None
+    if estimator.paid is not None:
+        part.paid = estimator.paid.part(rows)
     return part

@@ -18,6 +18,9 @@ OUTCOME, REVISION, REFERENCE = 0, 1, 2
 #: What is scored of an outcome (bits): its probabilities or its number, the weight of its label.
 SCORED, WEIGHTED = 1, 2
 
+#: What is known of what is at stake in an outcome (bits): its value, and of a revision the one before.
+VALUED, VALUED_BEFORE = 1, 2
+
 #: Beside SCORED: no positive class follows from its label; it is `1`, by a label of 0 and 1.
 NO_POSITIVE, POSITIVE_IS_ONE = 16, 32
 
@@ -47,6 +50,10 @@ class Log(NamedTuple):
     cohort: Ints  # 1 more than its number; 0: it was closed before
     epoch: Ints
     frontier: Ints  # cohorts before this one are closed, now that the instance has its label
+    # What is at stake, where outcomes cost by it:
+    valued: Bytes  # VALUED, VALUED_BEFORE; 0: nothing is known of it, and the columns below mean nothing
+    stake: Floats  # the label's `value`, or else the prediction's
+    stake_before: Floats  # of a revision: before it
     # What is scored:
     scored: Bytes  # SCORED, WEIGHTED or both, and what of the positive class is known; 0: nothing, and the
     # columns below mean nothing

@@ -70,6 +70,7 @@ class Values(NamedTuple):
     """By prediction, where streams need them (else without columns): the number, and segments by key."""
 
     number: Floats  # (predictions, 0 or 1)
+    value: Floats  # (predictions, 0 or 2): what is at stake, and 1 where that is given
     segments: Codes  # (predictions, keys)
     segment_numbers: Ints  # (predictions, keys): numbers of the outcomes in the segments
     after_numbers: Ints  # (predictions, stages at an age): numbers of the outcomes
@@ -94,6 +95,7 @@ class LabelValues(NamedTuple):
     """By label; where no stream needs them the columns are (labels, 0)."""
 
     after_numbers: Ints  # (labels, stages at an age): numbers of the baselines' outcomes
+    value: Floats  # (labels, 0 or 4): as of predictions, and once more as it was before the last revision
 
 
 class Probabilities(NamedTuple):

@@ -21,6 +21,7 @@ class Streams(NamedTuple):
     probabilities: Bytes  # whether probabilities are scored
     expects: Bytes  # whether periods are estimated, by the confidence of predictions
     weights: Bytes  # whether propensities are
+    valued: Bytes  # whether outcomes cost by what is at stake in them, `value`
     correction: Bytes  # whether predictions are corrected by the labels before
     initial: Bytes  # whether the stage is evaluated
     final: Bytes

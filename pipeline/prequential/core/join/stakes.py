@@ -1,0 +1,47 @@
+"""What is at stake in an outcome: the `value` of its label or, where that has none, of its prediction."""
+
+from __future__ import annotations
+
+from prequential.core.compiled.kernel import Floats, inner
+from prequential.core.tables.outcomes import REVISION, VALUED, VALUED_BEFORE, Log
+
+#: Columns of values in the state store: the value, and 1 where it is given; of labels once more as they were
+#: before the last revision.
+_VALUE, _GIVEN, _FORMER, _FORMER_GIVEN = range(4)
+
+
+@inner
+def note_value(values: Floats, row: int, value: float) -> None:
+    """Note a record's value in its row; -1: it has none."""
+    given = value >= 0.0
+    values[row, _VALUE], values[row, _GIVEN] = value if given else 0.0, 1.0 if given else 0.0
+
+
+@inner
+def revise_value(values: Floats, label: int, value: float) -> None:
+    """Note what a revision of a label says; -1: nothing, so that its value stays."""
+    values[label, _FORMER], values[label, _FORMER_GIVEN] = values[label, _VALUE], values[label, _GIVEN]
+    if value >= 0.0:
+        note_value(values, label, value)
+
+
+@inner
+def note_stake(
+    log: Log, row: int, of_predictions: Floats, prediction: int, of_labels: Floats, label: int
+) -> None:
+    """Fill in a row of the log what is at stake and, for a revision, what was before it."""
+    valued = 0
+    if of_labels[label, _GIVEN] > 0.0:
+        valued |= VALUED
+        log.stake[row] = of_labels[label, _VALUE]
+    elif of_predictions[prediction, _GIVEN] > 0.0:
+        valued |= VALUED
+        log.stake[row] = of_predictions[prediction, _VALUE]
+    if log.kind[row] == REVISION:
+        if of_labels[label, _FORMER_GIVEN] > 0.0:
+            valued |= VALUED_BEFORE
+            log.stake_before[row] = of_labels[label, _FORMER]
+        elif of_predictions[prediction, _GIVEN] > 0.0:
+            valued |= VALUED_BEFORE
+            log.stake_before[row] = of_predictions[prediction, _VALUE]
+    log.valued[row] = valued
