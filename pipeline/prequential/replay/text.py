@@ -16,6 +16,7 @@ from prequential.wording.comparing import report
 from prequential.wording.expected import ASSUMPTION, in_words
 from prequential.wording.incidents import sentence
 from prequential.wording.measures import COLUMNS as MEASURES
+from prequential.wording.period_alarms import of_period
 from prequential.wording.stages import caption_of_stages, marked
 from rich.console import Console
 from rich.table import Table
@@ -219,9 +220,9 @@ def incident_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterato
     ungrouped = [alarm for alarm in alarms if (alarm.stream, alarm.partition, alarm.model) not in grouped]
     for alarm in ungrouped[:_ALARMS]:
         segment = f" {alarm.segment}" if alarm.segment else ""
-        yield (
-            f"  {alarm.stream}/{alarm.model}{segment} {alarm.stage}, {alarm.detector} on {alarm.signal} at "
+        yield f"  {alarm.stream}/{alarm.model}{segment} " + (of_period(alarm) or (
+            f"{alarm.stage}, {alarm.detector} on {alarm.signal} at "
             f"outcome {alarm.outcome:,}: {alarm.statistic:.1f} > {alarm.threshold:g}"
-        )
+        ))  # fmt: skip
     if len(ungrouped) > _ALARMS:
         yield f"  … and {len(ungrouped) - _ALARMS:,} more{more.alarms}"

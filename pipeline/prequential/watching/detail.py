@@ -16,6 +16,7 @@ from prequential.watching.table import change_line, shown_changes
 from prequential.watching.text import age, clock, count, duration, measure_text, number, rows
 from prequential.wording.comparing import Pair, standing
 from prequential.wording.expected import ASSUMPTION
+from prequential.wording.period_alarms import of_period
 from prequential.wording.stages import stage_in_words
 from rich.columns import Columns
 from rich.console import Group, RenderableType
@@ -160,6 +161,6 @@ def _alarms(changes: Iterable[Change]) -> Iterator[Text]:
             what = f"{alarm.stage}{segment} {printable(alarm.detector)} {printable(alarm.signal)}"
             when = "" if alarm.untimed else f"{clock(alarm.ts)} "
             beyond = f"{number(alarm.statistic)} > {alarm.threshold:g}"
-            yield Text(f"{when}{what} at outcome {alarm.outcome:,}: {beyond}")
+            yield Text(when + (of_period(alarm) or f"{what} at outcome {alarm.outcome:,}: {beyond}"))
         if more := change.count - len(change.alarms):
             yield Text(f"and {more:,} before these", style="dim")

@@ -15,6 +15,7 @@ from prequential.topics.reasons import printable
 from prequential.wording.incidents import cause_in_words, subject_of
 from prequential.wording.measures import COMPARED
 from prequential.wording.neighbours import in_words
+from prequential.wording.period_alarms import of_period
 
 #: Incidents that are named where the one that is asked for isn't there.
 _NAMED = 5
@@ -250,10 +251,10 @@ def _alarms(known: Known, incident: Incident) -> Iterator[str]:
         if alarm is not None:
             segment = f" {printable(alarm.segment)}" if alarm.segment else ""
             when = "" if alarm.untimed else f"{clock(alarm.ts)} "
-            yield (
-                f"{when}{alarm.stage}{segment} {alarm.detector} on {printable(alarm.signal)} at "
+            yield when + (of_period(alarm) or (
+                f"{alarm.stage}{segment} {alarm.detector} on {printable(alarm.signal)} at "
                 f"outcome {alarm.outcome:,}: {alarm.statistic:.4g} against {alarm.threshold:g}"
-            )
+            ))  # fmt: skip
     for signal in incident.signals:
         if signal["level"] == "warning":
             segment = f" {printable(signal['segment'])}" if signal["segment"] else ""

@@ -1,0 +1,38 @@
+"""Alarms of periods in words (`docs/semantics.md`, "Alarms of periods")."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from prequential.core.detectors.period_alarms import MISS
+from prequential.settings.stages import PERIOD
+from prequential.topics.reasons import printable
+
+
+class Raised(Protocol):
+    """What is needed of an alarm."""
+
+    stage: str
+    detector: str
+    signal: str
+    statistic: float
+
+
+def of_period(alarm: Raised) -> str | None:
+    """What an alarm of a period says; None: it is one of outcomes.
+
+    >>> from types import SimpleNamespace
+    >>> one = SimpleNamespace(stage="period", detector="objective", signal="accuracy", statistic=0.971)
+    >>> of_period(one)
+    'accuracy of a period will miss its objective when the labels come: 97 %'
+    >>> one.detector, one.signal, one.statistic = "unusual-period", "concept", -5.2
+    >>> of_period(one)
+    'concept of a period unusual: -5.2 standard deviations'
+    """
+    if alarm.stage != PERIOD:
+        return None
+    name = printable(alarm.signal)
+    if alarm.detector == MISS:
+        chance = f"{100 * alarm.statistic:.0f} %"
+        return f"{name} of a period will miss its objective when the labels come: {chance}"
+    return f"{name} of a period unusual: {alarm.statistic:+.1f} standard deviations"
