@@ -459,6 +459,7 @@ class Stream:
                 "outcome": evaluated.count + 1, "instance_id": instance_id,
                 "y_true": label.y, "y_pred": chosen.y_pred,
                 "persistent": persistent, "majority": majority, "ts": label.t1,
+                "value": chosen.value, "value_of_label": label.value,
             })  # fmt: skip
             self.result.meetings.append(
                 Meeting(id(memory), self.processed, chosen.proba, self.places[chosen.ts])

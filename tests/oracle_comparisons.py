@@ -26,13 +26,22 @@ class Joint:
 
 
 def loss_of(
-    name: str, settings: Settings, outcome: Mapping[str, Any], proba: Mapping[str, float], y: Any, known: bool
-) -> float | None:
-    """An outcome's loss, by the label `y`; probabilities are `known` when the label meets them only."""
+    name: str, settings: Settings, outcome: Mapping[str, Any], proba: Mapping[str, float],
+    latest: Mapping[str, Any], known: bool,
+) -> float | None:  # fmt: skip
+    """An outcome's loss, by the label of the `latest`; probabilities are `known` when it meets them only."""
+    y = latest["y_true"]
     if settings.task == "regression":
         error = abs(outcome["y_pred"] - y)
         name = settings.loss if name == "error" else name
         return float(error if name == "absolute" else error * error)
+    if name == "cost":
+        assert settings.costs is not None
+        cost = settings.costs.get(y, {}).get(outcome["y_pred"], 0.0)
+        if not settings.by_value:
+            return cost
+        value = outcome["value"] if latest["value_of_label"] is None else latest["value_of_label"]
+        return None if value is None else cost * float(value)
     if name == "error":
         return float(outcome["y_pred"] != y)
     if not known or not proba:
@@ -55,9 +64,8 @@ def joint_outcomes(
         both = lives.setdefault(meeting.life, {})
         both[outcome["model"]] = outcome, meeting
         if len(both) == len(pair):
-            y = outcome["y_true"]
             a, b = (
-                loss_of(loss, settings, own, met.proba, y, met.record == meeting.record)
+                loss_of(loss, settings, own, met.proba, outcome, met.record == meeting.record)
                 for own, met in (both[name] for name in pair)
             )
             if a is not None and b is not None:
@@ -80,7 +88,7 @@ def _stages(
     )
     for (one, met), (other, also) in zip(a, b, strict=True):
         losses = [
-            loss_of(loss, settings, outcome, meeting.proba, one["y_true"], True)
+            loss_of(loss, settings, outcome, meeting.proba, one, True)
             for outcome, meeting in ((one, met), (other, also))
         ]
         if losses[0] is not None and losses[1] is not None:

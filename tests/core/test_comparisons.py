@@ -15,10 +15,13 @@ from helpers import Life, assert_cuts_change_no_bit, catch_up, comparisons_of, l
 from oracle_cases import lab, pred
 from oracle_comparisons import due, joint_outcomes, statistics
 from oracle_records import settings_of
-from prequential.core.comparisons import VERDICTS, confidence_sequence
+from prequential.core.comparisons import VERDICTS
+from prequential.core.comparisons.confidence_sequence import LARGEST
 from prequential.core.comparisons.joint import ABSOLUTE, LOSS_NAMES
+from prequential.core.comparisons.pairing import largest_cost
 from prequential.settings.model import Limits
 from prequential.topics.outputs import Comparison, Output
+from prequential.wording import comparing
 from test_between_lives import Lives
 from worlds import World, random_world
 
@@ -44,7 +47,10 @@ def check(world: World, outputs: Sequence[Output]) -> int:
         key = (message.stream, message.stage, (message.model, message.against), message.loss)
         if key not in known:
             known[key] = joint_outcomes(expected, *key, settings)
-        compare(message, known[key][: message.outcomes], settings.task == "classification")
+        largest = LARGEST.get(message.loss, 0.0) if settings.task == "classification" else 0.0
+        if message.loss == "cost":
+            largest = largest_cost(world.config.stream(message.stream))
+        compare(message, known[key][: message.outcomes], settings.task == "classification", largest)
         told.setdefault((*key, message.estimator), []).append(message.outcomes)
     records = world.in_order()
     for (*key, _), outcomes in told.items():
@@ -60,13 +66,12 @@ def check(world: World, outputs: Sequence[Output]) -> int:
     return len(found)
 
 
-def compare(message: Comparison, joint: list[Any], classes: bool) -> None:
+def compare(message: Comparison, joint: list[Any], classes: bool, largest: float) -> None:
     assert len(joint) == message.outcomes
     n, measures, undefined = statistics(joint, message.estimator, classes and message.loss == "error")
     assert message.n == pytest.approx(n, rel=1e-9)
     assert message.measures == pytest.approx(measures, rel=1e-6, abs=1e-12), message
     assert message.undefined == undefined
-    largest = confidence_sequence.LARGEST.get(message.loss, 0.0) if classes else 0.0
     bounded = all(abs(one.a - one.b) <= largest for one in joint) and largest > 0
     assert (message.interval is not None) == bounded
     if message.interval is not None:
@@ -126,7 +131,7 @@ def test_losses_have_names() -> None:
 # ---- verdicts
 
 
-def world_of_verdicts(seed: int) -> World:
+def world_of_verdicts(seed: int, **settings: Any) -> World:
     """Two models, of which one is better in the first two thirds, and labels that come as chance has it."""
     rng = random.Random(seed)
     horizon = rng.choice([3_000, 100_000])
@@ -141,7 +146,8 @@ def world_of_verdicts(seed: int) -> World:
             about = {"stream": "s", "instance_id": i, "model": model}
             for _ in range(rng.choice([1, 1, 1, 2])):
                 ts = now + rng.choice([0, 0, 0, 3, -30])
-                topics[1].append((ts, {**about, "y_pred": "ab"[wrong], "ts": ts}))
+                more = {"value": i % 3} if "costs" in settings and i % 7 else {}
+                topics[1].append((ts, {**about, "y_pred": "ab"[wrong], "ts": ts, **more}))
         if rng.random() < labelled:
             later = rng.choice([latency, latency, 2 * latency, 5 * latency])
             at = (now + later) // (5 * batch) * 5 * batch + 5 * batch if batch > 1 else now + later
@@ -151,22 +157,35 @@ def world_of_verdicts(seed: int) -> World:
     defaults = {
         "stages": ["final"], "estimators": ["all"], "measures": ["accuracy"], "detectors": [],
         "compare_level": rng.choice([0.05, 0.5]), "label_horizon": f"{horizon}ms", "settle": "10ms",
-        "emit": {"outcomes": 5, "every": None},
+        "emit": {"outcomes": 5, "every": None}, **settings,
     }  # fmt: skip
     return World({"defaults": defaults}, topics)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_verdicts_are_by_cohorts_of_predictions(seed: int) -> None:
+#: What mistakes cost, and that by value.
+COSTS = {"a": {"b": 3.0, "a": -1.0}}
+PAID: dict[str, Any] = {"compare_losses": ["cost"], "costs": COSTS}
+BY_VALUE = PAID | {"cost_per_value": True, "value_limit": 2}
+
+
+@pytest.mark.parametrize(
+    ("seed", "settings", "largest"),
+    [*((seed, {}, 1.0) for seed in range(6)), (0, PAID, 4.0), (1, PAID, 4.0), (2, BY_VALUE, 8.0)],
+)
+def test_verdicts_are_by_cohorts_of_predictions(
+    seed: int, settings: dict[str, Any], largest: float
+) -> None:
     """Interval, verdicts and what outcomes are worth: those of the oracle's loop, at every message."""
-    world = world_of_verdicts(seed)
+    world, signs = world_of_verdicts(seed, **settings), not settings
     expected = oracle.run(world.settings, world.in_order())
     found = comparisons_of(catch_up(world).outputs)
     pair = found[0].model, found[0].against
-    about = "s", "final", pair, "error", settings_of(world.settings, "s")
+    about = "s", "final", pair, "error" if signs else "cost", settings_of(world.settings, "s")
     joint = joint_outcomes(expected, *about)
     defaults = world.settings["defaults"]
-    sequence, other = (oracle_verdicts.Sequence(defaults["compare_level"]) for _ in range(2))
+    sequence, other = (
+        oracle_verdicts.Sequence(defaults["compare_level"], signs, largest) for _ in range(2)
+    )
     states = oracle_verdicts.states(joint, sequence)
     verdicts = [(state.n, state.verdict, state.recent) for state in oracle_verdicts.states(joint, other)]
     changes = [n for (_, *before), (n, *now) in pairwise(verdicts) if now != before]
@@ -177,7 +196,9 @@ def test_verdicts_are_by_cohorts_of_predictions(seed: int) -> None:
     for message in found:
         while sequence.n < message.outcomes:
             next(states)
-        assert message.interval == pytest.approx(sequence.interval, rel=1e-9, abs=1e-9)
+        low, high = sequence.interval
+        near = 1e-9 if signs else 1e-4 * (high - low)  # a bound of losses has four digits, on the safe side
+        assert message.interval == pytest.approx((low, high), rel=1e-9, abs=near)
         assert (message.verdict, message.since) == (sequence.verdict, sequence.since)
         assert message.effective == pytest.approx(sequence.effective, abs=1)
         since = sequence.before + 1 if sequence.recent != UNDECIDED else None
@@ -185,6 +206,15 @@ def test_verdicts_are_by_cohorts_of_predictions(seed: int) -> None:
     if seed < 2:
         told = live(world, random.Random(seed), takeovers=True).outputs
         assert comparisons_of(told) == found
+
+
+def test_costs_by_value_have_a_verdict_up_to_their_limit_alone() -> None:
+    for limit, bounded in ((None, False), (1.5, False), (2, True)):
+        world = world_of_verdicts(0, **BY_VALUE | {"value_limit": limit})
+        last = comparisons_of(catch_up(world).outputs)[-1]
+        assert (last.interval is not None) == bounded
+        sentence = comparing.standing(comparing.pair_of(last))
+        assert ("no verdict, as a value has no limit (value_limit)" in sentence) != bounded
 
 
 # ---- who is compared

@@ -94,6 +94,10 @@ def test_costs_are_those_of_each_rule(costs: Costs) -> None:
     assert best.cost == pytest.approx(found.min())
     assert best.present_cost == pytest.approx(cost(y, p, 0.5, costs))
     assert best.gain == pytest.approx(best.present_cost - best.cost)
+    each = [cost(y[i : i + 1], p[i : i + 1], 0.5, costs) for i in range(len(y))]
+    apart = 1.959963984540054 * np.std(each) / np.sqrt(len(each))
+    around = best.present_cost - apart, best.present_cost + apart
+    assert best.present_interval == pytest.approx(around)
     assert best.interval[0] <= best.threshold <= best.interval[1]
 
 

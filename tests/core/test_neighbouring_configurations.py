@@ -47,13 +47,14 @@ FULL = StreamConfig(
     bins=1, temporal_correction=True, baselines=("persistent", "majority", "random"),
     segments=("arm", "site"), segments_per_key=3, period=500, details=DETAILS, label_horizon=3_000,
     settle=1_000, detectors=tuple(DetectorConfig("page-hinkley", signal) for signal in _SIGNALS),
-    compare_losses=("error", "log_loss", "brier"), compare_stages=("initial/final",),
+    compare_losses=("error", "log_loss", "brier"), value_limit=3.0, compare_stages=("initial/final",),
     objective=Objective({"accuracy": 0.6}), emit_outcomes=None, emit_every=None,
 )  # fmt: skip
 
 #: What each key is as well: less, more, something else.
 NEIGHBOURS: dict[str, tuple[Any, ...]] = {
-    "costs": (None, {"b": {"a": 2.0}}), "cost_per_value": (True,), "loss": ("squared",),
+    "costs": (None, {"b": {"a": 2.0}}), "cost_per_value": (True,),
+    "value_limit": (None,), "loss": ("squared",),
     "positive_class": (None, "b", "unseen"),
     "estimators": (("all",), ("window:20", "window:7"), ("fading:0.9", "all")),
     "measures": (("accuracy",), DEFAULT_MEASURES, ("ipw_accuracy",), ("log_loss", "ipw_n")),
@@ -66,7 +67,8 @@ NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     "settle": (1, 100_000),
     "detectors": ((), FULL.detectors[:1], (*FULL.detectors, DetectorConfig("adwin", "all:ipw_accuracy"))),
     "incidents": (IncidentConfig(quiet=1, quiet_outcomes=1),), "compare": ("off", "champion"),
-    "champion": ("m",), "compare_losses": (("error",), ("brier",)), "compare_stages": ((),),
+    "champion": ("m",), "compare_losses": (("error",), ("brier",), ("cost", "error")),
+    "compare_stages": ((),),
     "compare_level": (0.1,), "mcnemar_level": (0.1,), "objective": (None, Objective({"recall": 0.5})),
     "alarm_budget": ("1 per 30d",), "alarm_change": (0.1,), "versions": ("separate",),
     "emit_outcomes": (5,), "emit_every": (100,), "emit_comparisons": (200,), "expected": (False,),

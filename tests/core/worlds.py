@@ -315,7 +315,9 @@ def _paid(
     }  # fmt: skip
     return {
         "costs": costs, "measures": [*defaults.get("measures", DEFAULT_MEASURES), "cost", "cost_total"],
-        "detectors": [*defaults["detectors"], detector], "cost_per_value": _beside(rng).random() < 0.5,
+        "detectors": [*defaults["detectors"], detector],
+        "compare_losses": [*defaults.get("compare_losses", ["error"]), "cost"],
+        **_beside(rng).choice([{}, {"cost_per_value": True}, {"cost_per_value": True, "value_limit": 900}]),
     }  # fmt: skip
 
 
@@ -556,7 +558,7 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
     stages = _some(rng, CONFIGURED, 4) + ages or ["final"]
     every = rng.choice([None, "50ms", "1s", "1h"])
     period = rng.choice([None, None, max(1, horizon // 50), 3_600_000 + horizon])
-    return {
+    return _with_costs(_beside(rng), {
         "task": task,
         "loss": rng.choice(["absolute", "squared"]),
         "positive_class": rng.choice([None, None, "a", True, 1, "", "nothing's"]),
@@ -573,7 +575,6 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
         "baselines": _some(rng, BASELINES, 3),
         "segments": _some(rng, _SEGMENT_KEYS, 2) if rng.random() < 0.5 else [],
         "segments_per_key": rng.choice([1, 2, 20]),
-        **_extreme_costs(_beside(rng)),
         "period": None if every is None or period is None else f"{period}ms",
         "period_final_at": rng.choice([1.5e-9, 0.5, 1]),
         "coverage": rng.random() < 0.9,
@@ -582,7 +583,7 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
         "label_at_horizon": _beside(rng).choice([None, None, "a", 0] if task != "regression" else [None]),
         "compare": rng.choice(["all", "all", "champion", "off"]),
         "champion": rng.choice(NAMES),
-        "compare_losses": rng.sample(of_task := list(COMPARE_LOSSES[task]), rng.randint(1, len(of_task))),
+        "compare_losses": rng.sample(of_task := _OF_TASK[task], rng.randint(1, len(of_task))),
         "compare_level": rng.choice([1.5e-9, 0.05, 0.5]),
         "versions": rng.choice(["mark", "mark", "separate"]),
         "emit": {"outcomes": rng.choice([1, 7, 100, None]), "every": every},
@@ -592,20 +593,27 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
             *_by_time(_beside(rng), task == "regression")["detectors"],
         ],
         "incidents": _incidents(_beside(rng)),
-    }
+    })  # fmt: skip
 
+
+#: Losses that models are compared by, as far as they need no more settings.
+_OF_TASK = {task: [one for one in losses if one != "cost"] for task, losses in COMPARE_LOSSES.items()}
 
 #: What may be at stake, and what may not.
 _STAKES: tuple[Any, ...] = (0, -0.0, 1, 5e-324, 1e-100, 0.1, 2**53 + 1, 1e100, None)
 _NO_STAKES: tuple[Any, ...] = (-1, -5e-324, 1.1e100, "1", "", True, [], {"a": 1}, 2**64)
 
 
-def _extreme_costs(rng: random.Random) -> dict[str, Any]:
-    """Costs, perhaps by what is at stake."""
+def _with_costs(rng: random.Random, defaults: dict[str, Any]) -> dict[str, Any]:
+    """These settings with costs, perhaps by what is at stake."""
     if rng.random() < 0.5:
-        return {"costs": None, "cost_per_value": False}
+        return defaults | {"costs": None, "cost_per_value": False, "value_limit": None}
     by_label = {y: {h: rng.choice([0, 1, -2.5, 1e12]) for h in ("a", True, 1)} for y in ("a", "b", 0)}
-    return {"costs": by_label, "cost_per_value": rng.random() < 0.7}
+    more = {"costs": by_label, "cost_per_value": rng.random() < 0.7}
+    more["value_limit"] = rng.choice([None, 1, 1e100])
+    if defaults["task"] == "classification" and rng.random() < 0.7:
+        more["compare_losses"] = [*defaults["compare_losses"], "cost"]
+    return defaults | more
 
 
 def _extreme_limits(rng: random.Random) -> dict[str, int]:
@@ -626,6 +634,9 @@ def extreme_settings(rng: random.Random, before: dict[str, Any] | None = None) -
     other = _extreme_defaults(rng, before["defaults"]["task"])
     changed = rng.sample(sorted(other), rng.choice([1, 2, 5, len(other)]))
     defaults = before["defaults"] | {name: other[name] for name in changed}
+    if defaults["costs"] is None:  # which others need
+        defaults |= {"cost_per_value": False}
+        defaults["compare_losses"] = [x for x in defaults["compare_losses"] if x != "cost"] or ["error"]
     horizon = duration(defaults["label_horizon"])
     stages = [
         stage

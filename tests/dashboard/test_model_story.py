@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from boards import START, a_drift, alarm, comparison, history_of, incident, metrics, served
-from prequential.core.details.curves import histogram_of, points
+from prequential.core.details.curves import Costs, best_threshold, histogram_of, points
 from prequential.dashboard.pages import model_page
 from prequential.dashboard.probabilities import curves_of
 from prequential.settings.model import Config, Objective, StreamConfig
@@ -91,6 +91,28 @@ class TestProbabilities:
         assert found["precision"][present] == pytest.approx(49 / 59, abs=1e-4)
         assert found["thresholds"][present] >= 0.5
 
+    def test_costs_are_those_of_the_settings(self) -> None:
+        said = self.said(StreamConfig(positive_class="UP", costs={"UP": {"DOWN": 5.0}, "DOWN": {"UP": 1.0}}))
+        best = best_threshold(histogram_of(SCORES), Costs(1, 5))
+        assert said["costs"]["gain"] == pytest.approx(best.gain, rel=1e-4)
+        assert said["costs"]["interval"] == pytest.approx(best.interval, rel=1e-4)
+        assert min(said["costs"]["mean"]) == said["costs"]["cost"]
+        assert said["costs"]["mean"][said["present"]] == said["costs"]["present_cost"]
+        assert said["cost"] == 0.25
+
+    @pytest.mark.parametrize("more", [
+        {}, {"costs": {"UP": {"DOWN": 5.0}}},
+        {"costs": {"UP": {"DOWN": 5.0, "SAME": 1.0}}, "positive_class": "UP"},
+        {"costs": {"UP": {"DOWN": 5.0}}, "positive_class": "UP", "cost_per_value": True},
+    ])  # fmt: skip
+    def test_where_settings_dont_say_it_there_are_none(self, more: dict[str, Any]) -> None:
+        assert self.said(StreamConfig(**more))["costs"] is None
+
+    @staticmethod
+    def said(settings: StreamConfig) -> Any:
+        some = metrics(scores=SCORES, measures={"accuracy": 0.9, "cost": 0.25})
+        return told_of(some, config=Config(streams={"elec2": settings}))["probabilities"]["window:1000"]
+
     @pytest.mark.parametrize("scores", [{"bins": [999], "negatives": [1], "positives": [1]}, {"other": 1}])
     def test_a_histogram_of_another_form_is_left_out(self, scores: dict[str, Any]) -> None:
         assert told_of(metrics(scores=scores))["probabilities"] == {}
@@ -135,6 +157,19 @@ class TestInABrowser:
             page.fill("label:has-text('a missed positive') input", "5")
             page.press("label:has-text('a missed positive') input", "Tab")
             page.wait_for_selector(f"{cost}:has-text('at 0.5: {(5 * 51 + 10) / 1060:.3f} an outcome')")
+
+    def test_costs_by_the_settings(self, page: Page) -> None:
+        settings = StreamConfig(positive_class="UP", costs={"UP": {"DOWN": 5.0}, "DOWN": {"UP": 1.0}})
+        config = Config(streams={"elec2": settings})
+        some = [*a_drift(), metrics(6100, scores=SCORES, measures={"accuracy": 0.9, "cost": 0.25})]
+        with served(some, config=config) as (address, _):
+            ready(page, address + MODEL)
+            cost = page.inner_text('[data-title="cost by threshold"]')
+            best = best_threshold(histogram_of(SCORES), Costs(1, 5))
+            assert f"at 0.5: {best.present_cost:.3f} (" in cost
+            assert ", 0.250 at its decisions; least at " in cost
+            assert f"a gain of {best.gain:.3f} (" in cost
+            assert page.locator("label:has-text('a missed positive')").count() == 0
 
     def test_many_classes_are_twelve_and_the_others(self, page: Page) -> None:
         many = {f"c{n:02}": {f"c{n:02}": 100 - n, "c00": 1} for n in range(1, 30)} | {"c00": {"c00": 200}}

@@ -46,6 +46,28 @@ def test_scores_are_those_of_the_predictions() -> None:
     assert result.scores(stage="initial").message.stage == "final"  # the same
 
 
+def test_the_settings_costs_are_those_of_thresholds() -> None:
+    table = rows(500)
+    asked = {"estimators": ["all"], "details": ["scores"]}
+    costs = {1: {0: 4, 1: -2}, 0: {1: 1}}
+    scores = evaluate(table, table, costs=costs, **asked).scores()
+    by_hand = scores.best_threshold(false_positive=1, false_negative=4, true_positive=-2)
+    assert scores.best_threshold() == by_hand
+    assert by_hand.present_interval[0] < by_hand.present_cost < by_hand.present_interval[1]
+    # What the decisions cost, which are those of the threshold 0.5.
+    result = evaluate(table, table, costs=costs, measures=["cost"], **asked)
+    assert by_hand.present_cost == pytest.approx(result.measures("cost", estimator="all")["m"], abs=0.02)
+    for settings, why in (
+        ({}, "the stream has no costs"),
+        ({"costs": costs, "cost_per_value": True}, "costs are by value"),
+        ({"costs": {1: {0: 4, 2: 3}}}, "costs aren't of two classes"),
+    ):
+        with pytest.raises(ValueError, match=f"{why}.*expected false_positive and false_negative"):
+            evaluate(table, table, **settings, **asked).scores().best_threshold()
+    with pytest.raises(ValueError, match="expected both false_positive and false_negative"):
+        scores.best_threshold(false_positive=1)
+
+
 def test_what_there_is_is_said() -> None:
     table = [*rows(20, "m"), *rows(20, "n")]
     result = evaluate(table, table, estimators=["window:9"], details=["scores"])

@@ -36,6 +36,7 @@ OF_STREAM: Mapping[str, str] = {
     "label_horizon": "kept; deadlines of what waits move with it",
     "label_at_horizon": "kept; what reaches its horizon from now on goes by it",
     "cost_per_value": "kept; costs by value of outcomes from now on",
+    "value_limit": "kept; comparisons by cost begin anew",
     "costs": "kept; measures of it from now on, of what was counted as well",
     "settle": _ON,
     "detectors": "kept",

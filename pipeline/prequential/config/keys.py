@@ -32,6 +32,7 @@ from prequential.settings.notifying import FORMS, NOTIFIED, STATUSES
 from prequential.settings.stages import parse as stage_key
 from prequential.settings.stages import parse_configured, parse_pair
 from prequential.topics.errors import UsageError
+from prequential.topics.messages import MAX_AMOUNT
 
 #: Levels of tests: beyond them nothing would be sure, or ever be found.
 _LEAST_LEVEL, _MOST_LEVEL = 1e-9, 0.5
@@ -227,6 +228,13 @@ def _costs(value: Any) -> dict[str, dict[str, float]]:
     return found
 
 
+def _value_limit(value: Any) -> float:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 < value <= MAX_AMOUNT:
+        raise _expected(value, f"the largest value at stake in an outcome, up to {MAX_AMOUNT:g}")
+    return float(value)
+
+
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise _expected(value, "true or false")
@@ -329,7 +337,7 @@ STREAM: dict[str, Parser] = {
     "task": _task, "loss": _loss, "positive_class": _optional(_class),
     "estimators": _list_of(parse_estimator, key=canonical), "measures": _list_of(_measure),
     "stages": _list_of(_stage, key=stage_key), "costs": _optional(_costs),
-    "cost_per_value": _flag,
+    "cost_per_value": _flag, "value_limit": _optional(_value_limit),
     "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
     "period_final_at": _positive_share, "expected": _flag,
     "alarm_budget": _optional(_budget), "alarm_change": _change,

@@ -11,7 +11,7 @@ from prequential.dashboard.events import events_of
 from prequential.dashboard.history import History, Past
 from prequential.dashboard.overview import silent_line
 from prequential.dashboard.pair import pair_lines
-from prequential.dashboard.probabilities import curves_of, histogram
+from prequential.dashboard.probabilities import costs_of, curves_of, histogram
 from prequential.dashboard.story import story
 from prequential.settings.stages import shown_order
 from prequential.watching.expected import expected_lines
@@ -190,12 +190,15 @@ def _probabilities(
     history: History, model: Model, segment: str | None, stages: list[str]
 ) -> dict[str, dict[str, Any]]:
     """By memory of the first stage that has one: what its histogram of scores says, and measures of them."""
-    found = {}
+    found, costs = {}, costs_of(history.config.stream(model.key.stream))
     for name, reading in _memories(history, model, segment, stages):
         one = histogram(reading.scores) if reading.scores else None
         if one is not None:
             values = {of: reading.measures[of] for of in ("auc", "pr_auc") if of in reading.measures}
-            found[name] = {"n": reading.n, **curves_of(one), "values": values}
+            found[name] = {
+                "n": reading.n, **curves_of(one, costs), "values": values,
+                "cost": reading.measures.get("cost"),
+            }  # fmt: skip
     return found
 
 

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from prequential.core.details.curves import Histogram, histogram_of, points, reliability
+import numpy as np
+from prequential.core.details.curves import (
+    THRESHOLDS,
+    Costs,
+    Histogram,
+    best_threshold,
+    configured_costs,
+    histogram_of,
+    mean_costs,
+    points,
+    reliability,
+)
+from prequential.settings.model import StreamConfig
 
 #: Digits of what is drawn.
 _DIGITS = 5
@@ -22,7 +34,12 @@ def histogram(message: Mapping[str, Any]) -> Histogram | None:
         return None
 
 
-def curves_of(one: Histogram) -> dict[str, Any]:
+def costs_of(settings: StreamConfig) -> Costs | None:
+    """What a stream's settings say that outcomes cost; None where a histogram of scores can't know."""
+    return None if settings.cost_per_value else configured_costs(settings.costs, settings.positive_class)
+
+
+def curves_of(one: Histogram, costs: Costs | None = None) -> dict[str, Any]:
     """What a histogram says of probabilities: reliability, and by threshold recall, precision and more.
 
     Returns
@@ -31,10 +48,12 @@ def curves_of(one: Histogram) -> dict[str, Any]:
         `positives` and `negatives`: outcomes with a score. `reliability`: rows of mean score, share of
         positives, outcomes. `thresholds`: from the highest to the lowest, with `recall`, `precision`,
         `false_positive_rate` (None where there is none). `present`: number of the one in use among them.
+        `costs`, where these are given: the mean at each of the thresholds (`mean`), and `BestThreshold`.
     """
     at = points(one)
     diagram = reliability(one)
     return {
+        "costs": None if costs is None else _costs_at([point.threshold for point in at], one, costs),
         "positives": _total(one, "positives"),
         "negatives": _total(one, "negatives"),
         "ece": _cut(diagram.ece),
@@ -48,6 +67,16 @@ def curves_of(one: Histogram) -> dict[str, Any]:
         # Thresholds of equal results are listed once, by the highest of them.
         "present": max(place for place, point in enumerate(at) if point.threshold >= PRESENT),
     }
+
+
+def _costs_at(thresholds: list[float], one: Histogram, costs: Costs) -> dict[str, Any]:
+    """What outcomes cost at these thresholds, and which one is best."""
+    places, best = np.searchsorted(THRESHOLDS, thresholds), best_threshold(one, costs, PRESENT)
+    said = {
+        name: [_cut(end) for end in value] if isinstance(value, tuple) else _cut(value)
+        for name, value in best._asdict().items()
+    }
+    return {"mean": [_cut(value) for value in mean_costs(one, costs)[places].tolist()], **said}
 
 
 def _total(one: Histogram, of: str) -> float:

@@ -290,7 +290,7 @@ severity 1.04 (large)'
             For names that nothing has, and where there are no scores: it says why.
         """
         metrics = [one for one in self.messages if isinstance(one, Metrics)]
-        return scores_of(metrics, Wanted(model, stage, estimator, stream))
+        return scores_of(metrics, Wanted(model, stage, estimator, stream), self._config)
 
     def report(self, path: str | os.PathLike[str], title: str = "") -> int:
         """Write a report as one HTML file that needs nothing else.

@@ -12,10 +12,12 @@ from prequential.core.details.curves import (
     Point,
     Reliability,
     best_threshold,
+    configured_costs,
     histogram_of,
     points,
     reliability,
 )
+from prequential.settings.model import Config, StreamConfig
 from prequential.topics.outputs import Metrics
 
 
@@ -38,10 +40,15 @@ class Scores:
     [(1.0, 0.0, None), (0.9, 1.0, 1.0), (0.69, 1.0, 0.5), (0.2, 1.0, 0.3333333333333333), (0.1, 1.0, 0.25)]
     >>> scores.best_threshold(false_positive=1, false_negative=5).gain
     0.25
+    >>> costs = {"0": {"1": 1}, "1": {"0": 5}}
+    >>> result = evaluate(table, table, estimators=["all"], details=["scores"], costs=costs)
+    >>> result.scores().best_threshold().gain
+    0.25
     """
 
-    def __init__(self, message: Metrics) -> None:
+    def __init__(self, message: Metrics, settings: StreamConfig | None = None) -> None:
         self.message = message
+        self._settings = settings or StreamConfig()
 
     @cached_property
     def histogram(self) -> Histogram:
@@ -60,20 +67,49 @@ class Scores:
         return reliability(self.histogram)
 
     def best_threshold(
-        self, *, false_positive: float, false_negative: float, true_positive: float = 0.0,
-        true_negative: float = 0.0, present: float = 0.5,
+        self, *, false_positive: float | None = None, false_negative: float | None = None,
+        true_positive: float = 0.0, true_negative: float = 0.0, present: float = 0.5,
     ) -> BestThreshold:  # fmt: skip
         """The threshold with the least mean cost, with its interval and the gain against the present one.
 
         Parameters
         ----------
         false_positive, false_negative, true_positive, true_negative
-            What an outcome costs.
+            What an outcome costs. Without the first two it is what the stream's `costs` say.
         present
             The threshold in use.
+
+        Returns
+        -------
+        BestThreshold
+            Nothing is moved by it.
+
+        Raises
+        ------
+        ValueError
+            Where neither the arguments nor the settings say what mistakes of two classes cost.
         """
-        costs = Costs(false_positive, false_negative, true_positive, true_negative)
+        if false_positive is not None and false_negative is not None:
+            costs = Costs(false_positive, false_negative, true_positive, true_negative)
+        elif false_positive is None and false_negative is None:
+            costs = self._configured()
+        else:
+            raise ValueError("expected both false_positive and false_negative, or neither of them")
         return best_threshold(self.histogram, costs, present)
+
+    def _configured(self) -> Costs:
+        """What the stream's settings say; raises ValueError saying why they don't."""
+        settings = self._settings
+        costs = configured_costs(settings.costs, settings.positive_class)
+        if settings.cost_per_value:
+            why = "costs are by value (cost_per_value), which scores don't know"
+        elif settings.costs is None:
+            why = "the stream has no costs"
+        elif costs is None:
+            why = "costs aren't of two classes of which one is known as the positive one (positive_class)"
+        else:
+            return costs
+        raise ValueError(f"{why}: expected false_positive and false_negative")
 
 
 class Wanted(NamedTuple):
@@ -85,7 +121,7 @@ class Wanted(NamedTuple):
     stream: str | None
 
 
-def scores_of(messages: list[Metrics], wanted: Wanted) -> Scores:
+def scores_of(messages: list[Metrics], wanted: Wanted, config: Config) -> Scores:
     """The newest scores among messages, of a stream as a whole. Raises ValueError saying what there is."""
     some = [one for one in messages if isinstance(one.scores, dict) and one.segment is None]
     if not some:
@@ -105,7 +141,7 @@ def scores_of(messages: list[Metrics], wanted: Wanted) -> Scores:
             raise ValueError(f"there are several {name}s: expected {name} to be one of {', '.join(known)}")
         if not some:
             raise ValueError(f"no scores of {name} {value!r}: expected one of {', '.join(known)}")
-    return Scores(some[-1])
+    return Scores(some[-1], config.stream(some[-1].stream))
 
 
 def _of(message: Metrics, name: str) -> str:

@@ -45,7 +45,7 @@ DETAILS = (
 #: Which models are compared, and losses: those of classes, and those of numbers.
 COMPARE = ("all", "champion", "off")
 COMPARE_LOSSES = {
-    "classification": ("error", "log_loss", "brier"), "regression": ("error", "absolute", "squared"),
+    "classification": ("error", "log_loss", "brier", "cost"), "regression": ("error", "absolute", "squared"),
 }  # fmt: skip
 
 VERSIONS = ("mark", "separate")
@@ -135,6 +135,8 @@ class StreamConfig:
     costs: Mapping[str, Mapping[str, float]] | None = field(default=None, hash=False)
     #: Whether that is the cost of a value of 1, and each outcome's is that times its record's `value`.
     cost_per_value: bool = False
+    #: The largest value that there may be, by which comparisons of costs have verdicts; None: none is known.
+    value_limit: float | None = None
     stages: tuple[str, ...] = (INITIAL, FINAL)
     #: Whether `MODEL+temporal` is evaluated beside each model that gives probabilities.
     temporal_correction: bool = False
@@ -204,6 +206,11 @@ class StreamConfig:
                 f"label_at_horizon {self.label_at_horizon!r} is a class, and labels of task regression are "
                 "numbers: expected task classification, or null"
             )
+        if "cost" in self.compare_losses and self.costs is None and self.task == "classification":
+            raise UsageError(
+                "compare_losses has cost, and there are no costs to compare models by: expected costs, as "
+                "{fraud: {ok: 100}}, or other losses"
+            )
         if self.cost_per_value and self.costs is None:
             raise UsageError(
                 "cost_per_value is true, and there are no costs that values could be multiplied with: "
@@ -254,6 +261,8 @@ class StreamConfig:
             del settings["costs"]
         if not self.cost_per_value:
             del settings["cost_per_value"]
+        if self.value_limit is None:
+            del settings["value_limit"]
         return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
 
 

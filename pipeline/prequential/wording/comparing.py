@@ -19,8 +19,11 @@ WHOLE = "all"
 #: Losses in words.
 _LOSSES = {
     "error": "error", "log_loss": "log loss", "brier": "Brier score", "absolute": "absolute error",
-    "squared": "squared error",
+    "squared": "squared error", "cost": "cost",
 }  # fmt: skip
+
+#: Why there is no verdict by a loss, if it isn't that there can be none.
+_UNBOUNDED = {"cost": "a value has no limit (value_limit), or was beyond it"}
 
 #: Who is better, as verdicts say it.
 A_LEADS, B_LEADS = "a_better", "b_better"
@@ -283,7 +286,8 @@ def _over_the_whole_run(pair: Pair) -> str:
         what = f"{'difference' if difference is None else 'no difference'} in {_loss(pair)}"
         who = f"{a} and {b} over the whole run: {what}"
     if pair.interval is None:
-        return f"{who}, after {pair.outcomes:,} outcomes; no verdict, as there is no bound to the loss"
+        why = _UNBOUNDED.get(pair.loss, "there is no bound to the loss")
+        return f"{who}, after {pair.outcomes:,} outcomes; no verdict, as {why}"
     low, high = pair.interval
     if leads == A_LEADS:
         low, high = -high, -low

@@ -682,20 +682,20 @@ class Catalog:
         columns = s.positive_code, s.classes, s.class_count, self.registry.classes.meaning
         # Copies: loops would be compiled for columns of records, and again for those of a single record.
         code, classes, count, meaning = map(np.ascontiguousarray, columns)
-        return Positives(plan.owner, code, classes, count, meaning, *self._prices())
+        return Positives(plan.owner, code, classes, count, meaning, *self.prices())
 
     def positives_of(self, stream: Stream) -> Positives:
         """As `positives` for one stream, of which every sequence is number 0."""
         s, code, nothing = self.registry.streams, stream.code, np.zeros(1, dtype=np.int32)
         first, count = int(s.classes[code]), int(s.class_count[code])
         meaning = np.ascontiguousarray(self.registry.classes.meaning[first : first + count])
-        priced, costs = self._prices()
+        priced, costs = self.prices()
         return Positives(
             nothing, s.positive_code[[code]], nothing, s.class_count[[code]], meaning,
             priced[code : code + 1], costs[first : first + count],
         )  # fmt: skip
 
-    def _prices(self) -> tuple[Bytes, Floats]:
+    def prices(self) -> tuple[Bytes, Floats]:
         """Which streams have costs, and what these are (see `Positives`)."""
         if not self._paying:
             return NONE_PRICED, NO_COSTS

@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, records
-from prequential.core.tables.outcomes import OUTCOME, REVISION, SCORED, Log
-from prequential.core.tables.streams import Entities, Registry
+from prequential.core.measures.positive import PER_VALUE
+from prequential.core.tables.outcomes import OUTCOME, REVISION, SCORED, VALUED, Log
+from prequential.core.tables.streams import Registry
 
 #: Losses by code. `error` of classes is 0 or 1 and counted; the others are added up.
-ERROR, LOG_LOSS, BRIER, ABSOLUTE, SQUARED = range(5)
-LOSS_NAMES = ("error", "log_loss", "brier", "absolute", "squared")
+ERROR, LOG_LOSS, BRIER, ABSOLUTE, SQUARED, COST = range(6)
+LOSS_NAMES = ("error", "log_loss", "brier", "absolute", "squared", "cost")
 
 #: In place of a code of right and wrong: the row has losses.
 OF_LOSSES = 4
@@ -52,6 +53,13 @@ class Seen(NamedTuple):
     row: Ints32
 
 
+class Prices(NamedTuple):
+    """What outcomes cost, as `measures.positive.Positives` has it."""
+
+    priced: Bytes
+    costs: Floats
+
+
 class Walk(NamedTuple):
     """What a walk over the outcome log goes by, and where it stands."""
 
@@ -59,6 +67,7 @@ class Walk(NamedTuple):
     pairs: Pairs
     seen: Seen
     used: Ints  # (4,): see `WRITTEN` and those behind it
+    prices: Prices
 
 
 class Joint(NamedTuple):
@@ -84,14 +93,28 @@ def new_joint(rows: int) -> Joint:
 
 
 @inner
-def _has_loss(log: Log, row: int, code: int) -> bool:
-    """Whether an outcome has a loss: those of probabilities, where there were any."""
+def _has_loss(log: Log, row: int, code: int, registry: Registry, prices: Prices) -> bool:
+    """Whether an outcome has a loss: of probabilities where there were any, a cost by value with one."""
+    if code == COST:
+        by_value = prices.priced[registry.entities.stream[log.entity[row]]] == PER_VALUE
+        return not by_value or np.int64(log.valued[row]) & VALUED != 0
     return code in (ABSOLUTE, SQUARED) or np.int64(log.scored[row]) & SCORED != 0
 
 
 @inner
-def _loss(log: Log, row: int, code: int) -> float:
+def _cost(log: Log, row: int, registry: Registry, prices: Prices) -> float:
+    """What an outcome costs."""
+    stream = registry.entities.stream[log.entity[row]]
+    first = registry.streams.classes[stream]
+    cost = prices.costs[first + np.int64(log.label[row]), np.int64(log.prediction[row])]
+    return cost * log.stake[row] if prices.priced[stream] == PER_VALUE else cost
+
+
+@inner
+def _loss(log: Log, row: int, code: int, registry: Registry, prices: Prices) -> float:
     """An outcome's loss."""
+    if code == COST:
+        return _cost(log, row, registry, prices)
     if code == LOG_LOSS:
         return log.log_loss[row]
     if code == BRIER:
@@ -104,7 +127,7 @@ def _loss(log: Log, row: int, code: int) -> float:
 def _losses_of(pairs: Pairs, pair: int) -> int:
     """How many losses of a pair are added up."""
     count = 0
-    for code in range(LOG_LOSS, SQUARED + 1):
+    for code in range(LOG_LOSS, COST + 1):
         count += pairs.losses[pair] >> code & 1
     return count
 
@@ -117,30 +140,37 @@ def _is_new(log: Log, pairs: Pairs, seen: Seen, pair: int, row: int, group: int)
 
 
 @inner
-def _has_rows(log: Log, pairs: Pairs, pair: int, row: int, other: int) -> bool:
+def _has_rows(
+    log: Log, pairs: Pairs, pair: int, row: int, other: int, registry: Registry, prices: Prices
+) -> bool:
     """Whether a pair's outcomes, which begin in these rows, make joint ones by any loss."""
     if pairs.counted[pair] >= 0:
         return True
     for stage in range(pairs.stages[pair]):
         first, second = row + pairs.a_stage[pair] + stage, other + pairs.b_stage[pair] + stage
-        for code in range(LOG_LOSS, SQUARED + 1):
+        for code in range(LOG_LOSS, COST + 1):
             asked = pairs.losses[pair] >> code & 1
-            if asked and _has_loss(log, first, code) and _has_loss(log, second, code):
+            if (
+                asked
+                and _has_loss(log, first, code, registry, prices)
+                and _has_loss(log, second, code, registry, prices)
+            ):
                 return True
     return False
 
 
 @inner
 def _write(
-    log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int, other: int,
-    entities: Entities,
+    log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int, other: int, registry: Registry,
+    prices: Prices,
 ) -> None:  # fmt: skip
     """Write a pair's rows for all stages; A's outcomes begin in `row` of the outcome log, B's in `other`.
 
     While `initial` of both is `final` it has none; while that of one is, `final`'s outcomes are its.
     """
     at, losses = used[WRITTEN], _losses_of(pairs, pair)
-    a, b = entities.single[pairs.a[pair]], entities.single[pairs.b[pair]]
+    single = registry.entities.single
+    a, b = single[pairs.a[pair]], single[pairs.b[pair]]
     of_stages = pairs.a[pair] == pairs.b[pair]  # whose sequence isn't that of `initial`
     for stage in range(0 if of_stages else a & b, pairs.stages[pair]):
         first = row + max(0, pairs.a_stage[pair] + stage - a)
@@ -153,14 +183,17 @@ def _write(
             _note(joint, at, log, first, second, used[GROUPS])
             at += 1
         place = pairs.scored[pair] + stage * losses
-        for code in range(LOG_LOSS, SQUARED + 1):
+        for code in range(LOG_LOSS, COST + 1):
             if pairs.losses[pair] >> code & 1:
-                if _has_loss(log, first, code) and _has_loss(log, second, code):
+                if _has_loss(log, first, code, registry, prices) and _has_loss(
+                    log, second, code, registry, prices
+                ):
                     joint.plan[at] = pairs.plan[pair]
                     joint.sequence[at] = place
                     joint.code[at] = OF_LOSSES
                     _note(joint, at, log, first, second, used[GROUPS])
-                    joint.a[at], joint.b[at] = _loss(log, first, code), _loss(log, second, code)
+                    joint.a[at] = _loss(log, first, code, registry, prices)
+                    joint.b[at] = _loss(log, second, code, registry, prices)
                     at += 1
                 place += 1
     if at > used[WRITTEN] and not pairs.begun[pair]:
@@ -188,7 +221,7 @@ def find(
     alone in `joint`: from there on the stream's pairs share their level with it. An instance's rows have one
     `record`.
     """
-    heads, pairs, seen, used = walk
+    heads, pairs, seen, used, prices = walk
     entities, i = registry.entities, start
     while i < stop:
         group = used[GROUPS] + 1
@@ -209,7 +242,9 @@ def find(
                     if _is_new(log, pairs, seen, pair, row, group):
                         needed += pairs.stages[pair] * (1 + _losses_of(pairs, pair))
                         if not pairs.begun[pair]:
-                            begins |= _has_rows(log, pairs, pair, row, seen.row[pairs.b[pair]])
+                            begins |= _has_rows(
+                                log, pairs, pair, row, seen.row[pairs.b[pair]], registry, prices
+                            )
                     pair = pairs.next[pair]
         if used[WRITTEN] + needed > len(joint.plan):
             used[NEEDED] = needed
@@ -224,7 +259,7 @@ def find(
                     while pair:
                         if _is_new(log, pairs, seen, pair, row, group):
                             other = seen.row[pairs.b[pair]]
-                            _write(log, pairs, joint, used, pair, row, other, entities)
+                            _write(log, pairs, joint, used, pair, row, other, registry, prices)
                         pair = pairs.next[pair]
         i = end
         if used[BEGAN]:

@@ -14,19 +14,22 @@ from typing import NamedTuple
 import numpy as np
 from prequential.core.catalog.catalog import Catalog, Entity, Stream
 from prequential.core.comparisons import confidence_sequence
+from prequential.core.comparisons.confidence_sequence import LARGEST
 from prequential.core.comparisons.joint import (
     BEGAN,
+    COST,
     LOSS_NAMES,
     NEEDED,
     OF_LOSSES,
     WRITTEN,
     Pairs,
+    Prices,
     Seen,
     Walk,
     find,
     new_joint,
 )
-from prequential.core.comparisons.tables import Comparisons, JointRow, Side, codes_of
+from prequential.core.comparisons.tables import Comparisons, JointRow, Side, codes_of, prices_of
 from prequential.core.compiled.kernel import capacity_for, grown, records
 from prequential.core.estimators.naming import CORRECTED_SUFFIX
 from prequential.core.tables.keys import Table
@@ -50,6 +53,26 @@ class DueReport(NamedTuple):
     row: int
     group: int  # number of the instance that has made them due, going up
     revised: tuple[int, int]  # revisions of both until then
+
+
+def largest_cost(config: StreamConfig) -> float:
+    """The largest difference of what two models cost by one instance; 0: values have no limit.
+
+    Both are held against one label. What isn't named costs 0.
+
+    >>> from dataclasses import replace
+    >>> config = StreamConfig(costs={"fraud": {"ok": 5.0}, "ok": {"fraud": 1.0, "ok": -0.5}})
+    >>> largest_cost(config), largest_cost(replace(config, cost_per_value=True))
+    (5.0, 0.0)
+    """
+    apart = max(
+        (max(0.0, *one.values()) - min(0.0, *one.values()) for one in (config.costs or {}).values()),
+        default=0.0,
+    )
+    if not config.cost_per_value:
+        return apart
+    # Costs are multiplied before they are subtracted, so the last digit may be another one.
+    return apart * (config.value_limit or 0.0) * (1.0 + 1e-12)
 
 
 class Pairing:
@@ -231,7 +254,7 @@ class Pairing:
         level = stream.config.compare_level / max(1, sharing)
         sides = self.tables[self.pairs.plan[pair]].sides
         for _, _, code, side, row in self.sequences(pair):
-            largest = confidence_sequence.LARGEST.get(LOSS_NAMES[code], 0.0)
+            largest = largest_cost(stream.config) if code == COST else LARGEST.get(LOSS_NAMES[code], 0.0)
             signs = sides[side].counted
             confidence_sequence.declare(sides[side].sequences, row, largest, level, signs)
 
@@ -278,7 +301,7 @@ class Pairing:
 
     def _tables(self, config: StreamConfig) -> Comparisons:
         if config.digest not in self._by_config:
-            made = Comparisons(len(self.tables), config.estimators, codes_of(config))
+            made = Comparisons(len(self.tables), config.estimators, codes_of(config), prices_of(config))
             self._by_config[config.digest] = made
             self.tables.append(made)
         return self._by_config[config.digest]
@@ -372,7 +395,7 @@ class Pairing:
         log, used, start, count = logs.outcomes, self._used, 0, int(logs.used[OUTCOMES])
         while start < count and self.count > 1:
             used[WRITTEN] = used[NEEDED] = used[BEGAN] = 0
-            walk = Walk(self.heads, self.pairs, self.seen, used)
+            walk = Walk(self.heads, self.pairs, self.seen, used, Prices(*self._catalog.prices()))
             start = find(log, start, count, self._catalog.registry, walk, self._joint)
             written = int(used[WRITTEN])
             if used[BEGAN]:  # of one instance: no sequence has more than one outcome

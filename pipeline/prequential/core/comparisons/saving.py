@@ -7,7 +7,7 @@ from typing import Any
 
 from prequential.core.catalog.begun import Begun
 from prequential.core.catalog.catalog import Catalog
-from prequential.core.comparisons.joint import LOSS_NAMES
+from prequential.core.comparisons.joint import COST, LOSS_NAMES
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.tables import Comparisons
 from prequential.settings.stages import INITIAL, standing_for
@@ -25,7 +25,8 @@ def head(pairing: Pairing) -> dict[str, Any]:
             for pair in sorted(pairing.ends)
         ],
         "comparisons": [
-            [list(one.estimators), [list(code) for code in one.codes], one.counted.rows, one.scored.rows]
+            [list(one.estimators), [list(code) for code in one.codes], one.counted.rows, one.scored.rows,
+             one.prices]
             for one in pairing.tables
         ],
     }
@@ -82,7 +83,7 @@ def restore(
             if single and stage == INITIAL:
                 continue
             key = stage if twofold else standing_for(stage, stages), code
-            if key not in before:
+            if key not in before or (code == COST and then.prices != tables.prices):
                 new[f"by {LOSS_NAMES[code]} at stage {stage}"] = None
                 continue
             for name in tables.sides[side].adopt(then.sides[side], before[key], row):
@@ -96,8 +97,8 @@ def restore(
 
 
 def _tables(number: int, saved: list[Any], arrays: Mapping[str, Any]) -> Comparisons:
-    estimators, codes, *rows = saved
-    tables = Comparisons(number, estimators, tuple((name, code) for name, code in codes))
+    estimators, codes, *rows, prices = saved
+    tables = Comparisons(number, estimators, tuple((name, code) for name, code in codes), prices)
     for side, count in zip(tables.sides, rows):
         side.ensure(count)
     for table in tables.tables():

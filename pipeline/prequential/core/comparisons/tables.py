@@ -6,6 +6,7 @@ A pair has one sequence for each stage and loss: those of `error` of classes are
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import numpy as np
 from prequential.core.cohorts.blocks import new_blocks
 from prequential.core.cohorts.pending import new_closed, new_pending
 from prequential.core.comparisons import confidence_sequence
-from prequential.core.comparisons.joint import ABSOLUTE, ERROR, LOSS_NAMES, SQUARED, Joint
+from prequential.core.comparisons.joint import ABSOLUTE, COST, ERROR, LOSS_NAMES, SQUARED, Joint
 from prequential.core.comparisons.losses import LOSSES, RIGHT_AND_WRONG, additions_of, counts_of
 from prequential.core.comparisons.measuring import NAMES, from_counts, from_sums
 from prequential.core.comparisons.recent import new_recent
@@ -49,6 +50,13 @@ def codes_of(config: StreamConfig) -> tuple[tuple[str, int], ...]:
             code = SQUARED if config.loss == "squared" else ABSOLUTE
         codes.append((name, code))
     return tuple(sorted(dict(codes).items(), key=lambda one: one[1]))
+
+
+def prices_of(config: StreamConfig) -> str:
+    """What says what outcomes cost, as text; empty where models aren't compared by it."""
+    if LOSS_NAMES[COST] not in config.compare_losses:
+        return ""
+    return json.dumps([config.costs, config.cost_per_value, config.value_limit], sort_keys=True)
 
 
 class Side:
@@ -209,7 +217,11 @@ class JointRow(NamedTuple):
 class Comparisons:
     """Both sorts of sequences of all pairs of one configuration."""
 
-    def __init__(self, number: int, estimators: Sequence[str], codes: tuple[tuple[str, int], ...]) -> None:
+    def __init__(
+        self, number: int, estimators: Sequence[str], codes: tuple[tuple[str, int], ...], prices: str
+    ) -> None:
+        #: What costs are, where they are compared: with others sequences begin anew.
+        self.prices = prices
         self.number = number
         self.estimators = tuple(estimators)
         self.codes = codes

@@ -15,6 +15,7 @@ import numpy as np
 from prequential.core.compiled.kernel import Floats
 from prequential.core.compiled.mathematics import added
 from prequential.core.tables.score_bins import BINS, EDGES
+from prequential.core.tables.streams import OTHER_FORM
 
 #: Bins of equal width of a reliability diagram.
 WIDE_BINS = 15
@@ -82,8 +83,48 @@ class BestThreshold(NamedTuple):
     interval: tuple[float, float]  # from the lowest to the highest that isn't clearly worse (5 %, one-sided)
     present: float
     present_cost: float
+    present_interval: tuple[float, float]  # 95 % of that cost, as the threshold was there before
     gain: float  # of mean cost against the present threshold, at least 0
     gain_interval: tuple[float, float]  # 95 %
+
+
+def configured_costs(
+    costs: Mapping[str, Mapping[str, float]] | None, positive_class: str | None
+) -> Costs | None:
+    """What outcomes cost by a stream's `costs`; None where they aren't of two classes, one of them positive.
+
+    That is the configured one; else `true` or `1` where the two are booleans, or 0 and 1. What isn't named
+    costs 0.
+
+    >>> configured_costs({"fraud": {"ok": 100.0}, "ok": {"fraud": 5.0}}, "fraud")
+    Costs(false_positive=5.0, false_negative=100.0, true_positive=0.0, true_negative=0.0)
+    >>> configured_costs({"1": {"0": 2.0}}, None).false_negative, configured_costs({"a": {"b": 2.0}}, None)
+    (2.0, None)
+    """
+    by_label = {
+        _one_form(label): {_one_form(prediction): amount for prediction, amount in row.items()}
+        for label, row in (costs or {}).items()
+    }
+    names = {*by_label, *(prediction for row in by_label.values() for prediction in row)}
+    if positive_class is None and names <= {"true", "false"}:
+        positive_class = "true"
+    if positive_class is None:
+        return None
+    positive = _one_form(positive_class)
+    others = names - {positive}
+    if len(others) != 1:
+        return None
+    (negative,) = others
+    of_positive, of_negative = by_label.get(positive, {}), by_label.get(negative, {})
+    return Costs(
+        of_negative.get(positive, 0.0), of_positive.get(negative, 0.0), of_positive.get(positive, 0.0),
+        of_negative.get(negative, 0.0),
+    )  # fmt: skip
+
+
+def _one_form(name: str) -> str:
+    """A class's name; of `true` and 1, and of `false` and 0, which are one class each, the boolean's."""
+    return OTHER_FORM[name] if name in ("0", "1") else name
 
 
 def histogram_of(message: Mapping[str, Any]) -> Histogram:
@@ -212,10 +253,25 @@ def best_threshold(
     near = np.flatnonzero(mean - mean[at] <= _ONE_SIDED * error)
     gain = float(mean[now] - mean[at])
     around = _TWO_SIDED * float(error[now])
+    apart = _TWO_SIDED * _error_of(one, costs, now, n, worth)
     return BestThreshold(
         float(THRESHOLDS[at]), float(mean[at]), (float(THRESHOLDS[near[0]]), float(THRESHOLDS[near[-1]])),
-        float(THRESHOLDS[now]), float(mean[now]), gain, (gain - around, gain + around),
+        float(THRESHOLDS[now]), float(mean[now]), (float(mean[now]) - apart, float(mean[now]) + apart), gain,
+        (gain - around, gain + around),
     )  # fmt: skip
+
+
+def _error_of(one: Histogram, costs: Costs, at: int, n: float, worth: float | None) -> float:
+    """The standard error of the mean cost at the threshold at this place."""
+    hits, false = float(_above(one.positives)[at]), float(_above(one.negatives)[at])
+    positives, negatives = added(one.positives.tolist()), added(one.negatives.tolist())
+    of_each = (
+        (hits, costs.true_positive), (positives - hits, costs.false_negative),
+        (false, costs.false_positive), (negatives - false, costs.true_negative),
+    )  # fmt: skip
+    mean = added([count * cost for count, cost in of_each]) / n
+    square = added([count * (cost - mean) * (cost - mean) for count, cost in of_each]) / n
+    return float(np.sqrt(square / (worth or n)))
 
 
 def _errors(one: Histogram, costs: Costs, at: int, n: float, worth: float | None) -> Floats:

@@ -31,7 +31,7 @@ export function probabilities(data, view, again) {
       plot("precision and recall", "recall", "precision", [0, 1], [0, 1], (x, y) => [
         svg("line", { class: "rule", x1: x(0), x2: x(1), y1: y(share(one)), y2: y(share(one)) }),
         curve(one.recall, one.precision, x, y), dot(present.recall, present.precision, x, y)], `precision ${percent(present.precision)} at recall ${percent(present.recall)}`),
-      costs(one, view, again)));
+      one.costs ? configured(one) : costs(one, view, again)));
 }
 
 function share(one) {
@@ -71,6 +71,21 @@ function reliabilityOf(one, x, y) {
       svg("title", {}, `mean score ${number(mean)}: ${number(positive)} are positives, of ${count(n)} outcomes`))))];
 }
 
+// Mean cost of an outcome by threshold, by the stream's `costs`; nothing is moved by that.
+function configured(one) {
+  const { mean, threshold, cost, interval, present, present_cost, present_interval, gain, gain_interval } = one.costs;
+  const within = ([low, high]) => `(${number(low)} to ${number(high)})`;
+  const decisions = one.cost === null ? "" : `, ${number(one.cost)} at its decisions`;
+  const said = `at ${present}: ${number(present_cost)} ${within(present_interval)} an outcome${decisions}; least at ${number(threshold)} ${within(interval)}: ${number(cost)}, a gain of ${number(gain)} ${within(gain_interval)}`;
+  return costPlot(one.thresholds, mean, one.present, mean.indexOf(Math.min(...mean)), said);
+}
+
+function costPlot(thresholds, mean, present, best, said) {
+  return plot("cost by threshold", "threshold", "mean cost", [0, 1], [Math.min(0, ...mean), Math.max(...mean) || 1], (x, y) => [
+    curve(thresholds, mean, x, y), dot(thresholds[present], mean[present], x, y),
+    svg("g", { class: "line-3" }, svg("path", { d: `M${x(thresholds[best]) - 4} ${y(mean[best])}l4 -4l4 4l-4 4z` }))], said);
+}
+
 // Mean cost of an outcome by threshold, for what mistakes are said to cost; nothing is moved by that.
 function costs(one, view, again) {
   view.costs ??= { alarm: 1, miss: 1 };
@@ -87,8 +102,6 @@ function costs(one, view, again) {
   }));
   const said = `at 0.5: ${number(mean[one.present])} an outcome; least at ${number(one.thresholds[best])}: ${number(mean[best])}`;
   return h("div", {},
-    plot("cost by threshold", "threshold", "mean cost", [0, 1], [0, Math.max(...mean) || 1], (x, y) => [
-      curve(one.thresholds, mean, x, y), dot(one.thresholds[one.present], mean[one.present], x, y),
-      svg("g", { class: "line-3" }, svg("path", { d: `M${x(one.thresholds[best]) - 4} ${y(mean[best])}l4 -4l4 4l-4 4z` }))], said),
+    costPlot(one.thresholds, mean, one.present, best, said),
     h("div", { class: "controls" }, field("alarm", "A false positive costs"), field("miss", "a missed positive")));
 }
