@@ -610,7 +610,7 @@ def _with_costs(rng: random.Random, defaults: dict[str, Any]) -> dict[str, Any]:
         return defaults | {"costs": None, "cost_per_value": False, "value_limit": None}
     by_label = {y: {h: rng.choice([0, 1, -2.5, 1e12]) for h in ("a", True, 1)} for y in ("a", "b", 0)}
     more = {"costs": by_label, "cost_per_value": rng.random() < 0.7}
-    more["value_limit"] = rng.choice([None, 1, 1e100])
+    more["value_limit"] = rng.choice([None, 1, 1.5e99])
     if defaults["task"] == "classification" and rng.random() < 0.7:
         more["compare_losses"] = [*defaults["compare_losses"], "cost"]
     return defaults | more

@@ -51,7 +51,11 @@ CONFIG: dict[str, Any] = {
         "settle": "2s",
         "segments": ["region"],
         "baselines": ["persistent", "majority"],
-        "measures": ["accuracy", "kappa", "kappa_per", "kappa_plus", "mcc", "log_loss", "auc"],
+        "measures": ["accuracy", "kappa", "kappa_per", "kappa_plus", "mcc", "log_loss", "auc", "cost"],
+        "costs": {"UP": {"DOWN": 2.0}, "DOWN": {"UP": 0.5}},
+        "cost_per_value": True,
+        "value_limit": 10,
+        "compare_losses": ["error", "cost"],
         "details": ["scores"],
         "detectors": [
             {"detector": "page-hinkley", "signal": "error", "delta": 0.005, "lambda": 8},
@@ -62,7 +66,8 @@ CONFIG: dict[str, Any] = {
         "emit": {"outcomes": 100, "every": None},
     },
     "streams": {
-        "number": {"task": "regression", "measures": ["mae", "rmse"], "stages": ["final"], "segments": []}
+        "number": {"task": "regression", "measures": ["mae", "rmse"], "stages": ["final"], "segments": [],
+                   "compare_losses": ["error"]}
     },
 }
 
@@ -102,12 +107,14 @@ def written() -> Iterator[tuple[int, int, bytes]]:
                     if stream == "class":
                         said["y_pred"] = "UP" if guess > 0.5 else "DOWN"
                         said["y_proba"] = {"UP": guess, "DOWN": 1 - guess}
+                        said["value"] = 10 * truth
                     else:
                         said |= {"y_pred": guess}
                     yield said["ts"], 1, msgspec.json.encode(said)
             late = at + 700 + rng.randrange(4_000)
             label: Any = truth if stream == "number" else "UP" if truth > 0.5 else "DOWN"
-            yield late, 2, msgspec.json.encode({**about, "y_true": label, "ts": late})
+            more = {"value": number % 10} if stream == "class" and number % 3 == 0 else {}
+            yield late, 2, msgspec.json.encode({**about, "y_true": label, "ts": late, **more})
 
 
 def fed(shard: Shard, records: list[tuple[int, int, int, bytes]]) -> list[bytes]:

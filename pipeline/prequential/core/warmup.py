@@ -45,6 +45,8 @@ _ESTIMATORS = tuple(memory.example for memory in MEMORIES.values())
 #: Everything that there is to evaluate, in windows so small that they run full.
 _CLASSES = StreamConfig(
     measures=NAMES,
+    costs={"a": {"b": 1.0}},
+    cost_per_value=True,
     stages=("initial", "final", "bins", "intermediate", "after:1s"),
     bins=2,
     estimators=_ESTIMATORS,
@@ -208,7 +210,7 @@ def _records(stream: str, number: int) -> Iterator[tuple[int, Record]]:
             when = ts + 50 * again
             guess = "ab"[number % 2] if not of_numbers else number % 5 + 0.5
             proba = None if of_numbers else {"a": 0.75, "b": 0.25}
-            yield when, Prediction(stream, model, name, guess, when, proba, segments, version)
+            yield when, Prediction(stream, model, name, guess, when, proba, segments, version, 1.0)
     labelled, missing = number - number % 3, 7
     if labelled % missing:
         truth = number % 4 + 0.25 if of_numbers else "abc"[number // 20]

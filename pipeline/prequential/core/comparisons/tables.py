@@ -218,7 +218,7 @@ class Comparisons:
     """Both sorts of sequences of all pairs of one configuration."""
 
     def __init__(
-        self, number: int, estimators: Sequence[str], codes: tuple[tuple[str, int], ...], prices: str
+        self, number: int, estimators: Sequence[str], codes: tuple[tuple[str, int], ...], prices: str = ""
     ) -> None:
         #: What costs are, where they are compared: with others sequences begin anew.
         self.prices = prices
