@@ -48,7 +48,8 @@ def reason(section: dict[str, Any], kind: int, value: Any, **options: Any) -> st
         ({"as": "label"}, ("as",), "as 'label': expected instances, predictions, labels"),
         (
             {"as": "labels", "y_treu": "value.y"}, ("y_treu",),
-            "unknown field 'y_treu' of labels; did you mean y_true? known: stream, instance_id, y_true, ts, value",
+            "unknown field 'y_treu' of labels; did you mean y_true? "
+            "known: stream, instance_id, y_true, ts, value",
         ),
         (
             {"as": "labels", "y_true": "score"}, ("y_true",),
