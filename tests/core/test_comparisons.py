@@ -51,11 +51,14 @@ def check(world: World, outputs: Sequence[Output]) -> int:
         if message.loss == "cost":
             largest = largest_cost(world.config.stream(message.stream))
         compare(message, known[key][: message.outcomes], settings.task == "classification", largest)
-        told.setdefault((*key, message.estimator), []).append(message.outcomes)
+        for stage in (message.stage, *(message.same or ())):  # what was the same was said as the other one
+            place = (message.stream, stage, *key[2:], message.estimator)
+            told.setdefault(place, []).append(message.outcomes)
     records = world.in_order()
     for (*key, _), outcomes in told.items():
-        joint = known[tuple(key)]
-        expected_at = due(joint, key[0], settings_of(world.settings, key[0]), records)
+        settings = settings_of(world.settings, key[0])
+        joint = joint_outcomes(expected, *key, settings)
+        expected_at = due(joint, key[0], settings, records)
         assert outcomes == [*expected_at, len(joint)], key
     said = {
         (message.stream, stage, (message.model, message.against), message.loss, message.estimator)
