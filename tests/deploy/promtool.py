@@ -14,6 +14,6 @@ def promtool(*arguments: str | Path) -> None:
     if shutil.which("promtool") is None:
         pytest.skip("promtool, a part of Prometheus, is not installed")
     result = subprocess.run(
-        ["promtool", *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False
+        ["promtool", *map(str, arguments)], capture_output=True, text=True, timeout=280, check=False
     )
     assert result.returncode == 0, result.stdout + result.stderr
