@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from prequential.cli.common import sigterm_as_ctrl_c
 from prequential.cli.dashboard import HOST, PORT
-from prequential.cli.worker import address
+from prequential.cli.process import address
 from prequential.dashboard.live import Page
 from prequential.demo.board import TOPICS, Board
 from prequential.demo.broker import CLIENT_SETTINGS, EmbeddedBroker, pick_port

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import signal
-from dataclasses import replace
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, load
-from prequential.cli.worker import LEVELS, address, quiet_collector
+from prequential.cli.process import add_address, add_log_level, start_log, with_address
+from prequential.cli.worker import quiet_collector
 from prequential.topics.errors import UsageError
 
 
@@ -28,10 +27,8 @@ def add_parser(subparsers: Any) -> None:
         "--dry-run", type=int, metavar="N",
         help="show what the newest N records of each source would become, and what is wrong; write nothing",
     )  # fmt: skip
-    parser.add_argument(
-        "--http", metavar="HOST:PORT", help="where to serve /metrics, /live and /ready"
-    )
-    parser.add_argument("--log-level", choices=list(LEVELS), default="info", help="default: info")
+    add_address(parser)
+    add_log_level(parser)
     parser.set_defaults(run=run)
 
 
@@ -46,16 +43,9 @@ def run(args: argparse.Namespace) -> int:
         return dry_run(config, args.dry_run)
     # Until there is a loop to stop cleanly there is nothing to be cleaned up.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    if args.http is not None:
-        given = address(args.http)
-        config = replace(config, http=replace(config.http, host=given.host, port=given.port))
-    logging.basicConfig(
-        level=LEVELS[args.log_level],
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    config = with_address(config, args)
     # Faust tells of its services at a level of detail that is of no use here.
-    for name in ("faust", "mode", "prequential.kafka.transport", "httpx"):
-        logging.getLogger(name).setLevel(max(logging.ERROR, LEVELS[args.log_level]))
+    start_log(args, ("faust", "mode", "prequential.kafka.transport", "httpx"))
     from prequential.ingest.app import run_ingest  # Faust is slow to import: only where it is needed
 
     quiet_collector()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import logging
-from dataclasses import replace
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, load
-from prequential.cli.worker import LEVELS, address
+from prequential.cli.process import add_address, add_log_level, start_log, with_address
 
 
 def add_parser(subparsers: Any) -> None:
@@ -21,26 +19,17 @@ def add_parser(subparsers: Any) -> None:
         "until it is taken. A new group begins with what comes from then on. Runs until SIGTERM or Ctrl-C.",
     )
     add_kafka_options(parser)
-    parser.add_argument(
-        "--http", metavar="HOST:PORT", help="where to serve /metrics, /live and /ready"
-    )
-    parser.add_argument("--log-level", choices=list(LEVELS), default="info", help="default: info")
+    add_address(parser)
+    add_log_level(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     config = load(args)
-    if args.http is not None:
-        given = address(args.http)
-        config = replace(config, http=replace(config.http, host=given.host, port=given.port))
-    logging.basicConfig(
-        level=LEVELS[args.log_level],
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    config = with_address(config, args)
     # What it says at a level of detail has addresses, which are secrets.
-    for name in ("aiohttp", "asyncio"):
-        logging.getLogger(name).setLevel(max(logging.ERROR, LEVELS[args.log_level]))
+    start_log(args, ("aiohttp", "asyncio"))
     from prequential.notifying.app import run_notify  # its clients are slow to import
 
     return run_notify(config)

@@ -13,21 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, load
+from prequential.cli.process import add_address, add_log_level, start_log, with_address
 from prequential.http.endpoint import TEXT, Endpoint
 from prequential.program.compilation import compile_loops
 from prequential.settings.model import HttpConfig
-from prequential.topics.errors import UsageError
 from prequential.worker.heap import share_arenas
 
 log = logging.getLogger(__name__)
-
-LEVELS = {
-    "crit": logging.CRITICAL,
-    "error": logging.ERROR,
-    "warn": logging.WARNING,
-    "info": logging.INFO,
-    "debug": logging.DEBUG,
-}
 
 #: Young objects between two collections: what waits is immutable and never in a cycle, so walking
 #: it again and again finds nothing (twice the speed was measured without).
@@ -43,9 +35,7 @@ def add_parser(subparsers: Any) -> None:
         "partitions; start as many as you like, stop or kill them at any time.",
     )
     add_kafka_options(parser)
-    parser.add_argument(
-        "--http", metavar="HOST:PORT", help="where to serve /metrics, /live and /ready"
-    )
+    add_address(parser)
     parser.add_argument(
         "--rebuild",
         action="store_true",
@@ -56,7 +46,7 @@ def add_parser(subparsers: Any) -> None:
         help="where retention has removed records that this partition's shard needs, go on from what is "
         "there; may be repeated (as worker.accept_loss, which all workers of a group know)",
     )  # fmt: skip
-    parser.add_argument("--log-level", choices=list(LEVELS), default="info", help="default: info")
+    add_log_level(parser)
     parser.set_defaults(run=run)
 
 
@@ -66,18 +56,11 @@ def run(args: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     share_arenas()
     config = load(args)
-    if args.http is not None:
-        given = address(args.http)
-        config = replace(config, http=replace(config.http, host=given.host, port=given.port))
+    config = with_address(config, args)
     if accepted := (*config.worker.accept_loss, *args.accept_loss):
         config = replace(config, worker=replace(config.worker, accept_loss=accepted))
-    logging.basicConfig(
-        level=LEVELS[args.log_level],
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
     # Faust tells of its services at a level of detail that is of no use here.
-    for name in ("faust", "mode", "prequential.kafka.transport"):
-        logging.getLogger(name).setLevel(max(logging.ERROR, LEVELS[args.log_level]))
+    start_log(args, ("faust", "mode", "prequential.kafka.transport"))
     # Before the worker joins its group: compiling in the middle of a stream would look like death.
     compile_loops(log.info, config, lambda: _alive(config.http))
     from prequential.worker.app import run_worker  # Faust is slow to import: only where it is needed
@@ -101,16 +84,3 @@ def quiet_collector() -> None:
     """Let the cyclic garbage collector rest: see `_GC_THRESHOLD`."""
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD, 50, 1000)
-
-
-def address(text: str) -> HttpConfig:
-    """The address that --http says.
-
-    >>> address("[::1]:9464").host, address("127.0.0.1:0").port
-    ('::1', 0)
-    """
-    host, _, port = text.rpartition(":")
-    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if not host or not port.isdigit() or int(port) > 65_535:
-        raise UsageError(f"--http is {text!r}: expected HOST:PORT, e.g. 127.0.0.1:9464")
-    return HttpConfig(host, int(port))

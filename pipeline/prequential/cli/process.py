@@ -1,0 +1,60 @@
+"""What commands that run until they are stopped share: the address that they serve, and their log."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+from prequential.settings.model import Config, HttpConfig
+from prequential.topics.errors import UsageError
+
+_LEVELS = {
+    "crit": logging.CRITICAL,
+    "error": logging.ERROR,
+    "warn": logging.WARNING,
+    "info": logging.INFO,
+    "debug": logging.DEBUG,
+}
+
+
+def add_address(parser: argparse.ArgumentParser) -> None:
+    """Add --http."""
+    parser.add_argument(
+        "--http", metavar="HOST:PORT", help="where to serve /metrics, /live and /ready"
+    )
+
+
+def add_log_level(parser: argparse.ArgumentParser) -> None:
+    """Add --log-level."""
+    parser.add_argument("--log-level", choices=list(_LEVELS), default="info", help="default: info")
+
+
+def with_address(config: Config, args: argparse.Namespace) -> Config:
+    """The configuration with the address that --http says, if it says one."""
+    if args.http is None:
+        return config
+    given = address(args.http)
+    return replace(config, http=replace(config.http, host=given.host, port=given.port))
+
+
+def start_log(args: argparse.Namespace, quiet: Iterable[str]) -> None:
+    """Log at the level that --log-level says; of these loggers errors alone."""
+    level = _LEVELS[args.log_level]
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for name in quiet:
+        logging.getLogger(name).setLevel(max(logging.ERROR, level))
+
+
+def address(text: str) -> HttpConfig:
+    """The address that --http says.
+
+    >>> address("[::1]:9464").host, address("127.0.0.1:0").port
+    ('::1', 0)
+    """
+    host, _, port = text.rpartition(":")
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not host or not port.isdigit() or int(port) > 65_535:
+        raise UsageError(f"--http is {text!r}: expected HOST:PORT, e.g. 127.0.0.1:9464")
+    return HttpConfig(host, int(port))
