@@ -26,22 +26,27 @@ def revise_value(values: Floats, label: int, value: float) -> None:
 
 
 @inner
+def _stake(of_predictions: Floats, prediction: int, of_labels: Floats, label: int, place: int) -> float:
+    """A label's value at this place, or else the prediction's; -1: neither has one."""
+    if of_labels[label, place + 1] > 0.0:
+        return of_labels[label, place]
+    if of_predictions[prediction, _GIVEN] > 0.0:
+        return of_predictions[prediction, _VALUE]
+    return -1.0
+
+
+@inner
 def note_stake(
     log: Log, row: int, of_predictions: Floats, prediction: int, of_labels: Floats, label: int
 ) -> None:
     """Fill in a row of the log what is at stake and, for a revision, what was before it."""
-    valued = 0
-    if of_labels[label, _GIVEN] > 0.0:
+    valued, stake = 0, _stake(of_predictions, prediction, of_labels, label, _VALUE)
+    if stake >= 0.0:
         valued |= VALUED
-        log.stake[row] = of_labels[label, _VALUE]
-    elif of_predictions[prediction, _GIVEN] > 0.0:
-        valued |= VALUED
-        log.stake[row] = of_predictions[prediction, _VALUE]
+        log.stake[row] = stake
     if log.kind[row] == REVISION:
-        if of_labels[label, _FORMER_GIVEN] > 0.0:
+        stake = _stake(of_predictions, prediction, of_labels, label, _FORMER)
+        if stake >= 0.0:
             valued |= VALUED_BEFORE
-            log.stake_before[row] = of_labels[label, _FORMER]
-        elif of_predictions[prediction, _GIVEN] > 0.0:
-            valued |= VALUED_BEFORE
-            log.stake_before[row] = of_predictions[prediction, _VALUE]
+            log.stake_before[row] = stake
     log.valued[row] = valued
