@@ -163,11 +163,11 @@ class Plan:
         missing = []
         if other.scored:
             self.score()
+        same_costs = self.config.costs == other.config.costs
         estimators = {estimator.name: estimator for estimator in other.estimators}
         for estimator in self.estimators:
             if estimator.name in estimators:
                 former = estimators[estimator.name]
-                same_costs = self.config.costs == other.config.costs
                 estimator.adopt(former, rows, new_rows, same_costs=same_costs)
                 if estimator.histogram is not None and former.histogram is None:
                     missing.append(("scores", estimator.name))

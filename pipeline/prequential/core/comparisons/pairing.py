@@ -393,9 +393,10 @@ class Pairing:
         with which a pair begins are as they are thereafter.
         """
         log, used, start, count = logs.outcomes, self._used, 0, int(logs.used[OUTCOMES])
+        prices = Prices(*self._catalog.prices())
         while start < count and self.count > 1:
             used[WRITTEN] = used[NEEDED] = used[BEGAN] = 0
-            walk = Walk(self.heads, self.pairs, self.seen, used, Prices(*self._catalog.prices()))
+            walk = Walk(self.heads, self.pairs, self.seen, used, prices)
             start = find(log, start, count, self._catalog.registry, walk, self._joint)
             written = int(used[WRITTEN])
             if used[BEGAN]:  # of one instance: no sequence has more than one outcome
