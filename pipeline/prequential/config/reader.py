@@ -255,8 +255,8 @@ class _Reader:
             raise ConfigError(f"{self._at(node)}: {error}") from error
 
     def _stream(self, node: yaml.Node | None, where: str, base: StreamConfig) -> StreamConfig:
-        keys = {**configkeys.STREAM, "detectors": None, "emit": None, "objective": None, "incidents": None}
-        keys["period_alarms"] = None
+        sections = "detectors", "emit", "objective", "incidents", "period_alarms"
+        keys = configkeys.STREAM | dict.fromkeys(sections)
         children = self._mapping(node, where, tuple(keys))
         changes = {
             key: self._value(child, f"{where}.{key}", parser)
