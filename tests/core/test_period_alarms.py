@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from helpers import alarms_of, read
 from oracle_cases import lab, pred
 from prequential.core.detectors.period_alarms import MISS, UNUSUAL
 from prequential.settings.model import Objective, PeriodAlarmConfig
@@ -36,17 +37,8 @@ def records(worse: float = 0.3) -> list[Any]:
     return [record for _, record in sorted(found, key=lambda one: one[0])]
 
 
-def alarms_of(outputs: list[Output]) -> list[Alarm]:
-    return [one for one in outputs if isinstance(one, Alarm)]
-
-
-def decoded(outputs: list[Output]) -> list[Any]:
-    """Outputs with metrics messages as such."""
-    return [msgspec.json.decode(one.json, type=Metrics) if hasattr(one, "json") else one for one in outputs]
-
-
 def test_they_are_what_messages_say_beyond_the_thresholds() -> None:
-    found = decoded(Lives(**SETTINGS).go(*records()))
+    found = [read(one) for one in Lives(**SETTINGS).go(*records())]
     thresholds, expected = SETTINGS["period_alarms"], []
     for message in found:
         if not isinstance(message, Metrics) or message.expected is msgspec.UNSET:
