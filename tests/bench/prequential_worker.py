@@ -25,6 +25,8 @@ from prequential.settings.model import Config, HttpConfig, WorkerConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.outputs import Metrics, decoded
 from prequential.worker.app import Worker
+from prequential.worker.batches import Content
+from prequential.worker.runner import ShardRunner
 
 from tests.bench.cases import CASES
 from tests.bench.feeding import models_of
@@ -42,11 +44,11 @@ class TimedWorker(Worker):
         self._peer = peer
         self._began = False
 
-    def _feed(self, batch: Fetched) -> None:
+    def _feed(self, batch: Fetched, runner: ShardRunner | None, content: Content | None) -> None:
         if batch.records is not None and not self._began:
             self._began = True
             self._peer.start()
-        super()._feed(batch)
+        super()._feed(batch, runner, content)
 
     @property
     def done(self) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numba
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Message, Producer
+from prequential.kafka import partition_queues
 from prequential.kafka.consumer_records import ConsumerRecords, Original
 from prequential.kafka.partition_queues import QueueReader, reader_of
 from prequential.kafka.readers import Look, ObjectReader, Reader
@@ -110,6 +112,47 @@ def test_a_partition_is_read_again_from_another_offset(broker: str) -> None:
         reader.close(1)
         [rows] = [said(records) for records in read(reader, {1: offset}).values()]
         assert [row[0] for row in rows] == list(range(offset, EACH))
+    reader.stop()
+
+
+def test_what_others_leave_is_read_of_a_partition_with_much(
+    broker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition_queues, "_LEAST", 10)
+    reader = reader_of(consumer_of(broker), TOPIC)
+    for partition, offset in {2: 0, 0: EACH - 1, 1: EACH - 1}.items():
+        reader.open(partition, offset)
+    sizes: list[dict[int, int]] = []
+    until = time.monotonic() + 20
+    while sum(map(sum, map(dict.values, sizes))) < EACH + 2:
+        assert time.monotonic() < until
+        runs = reader.look(300).runs
+        sizes.append({run.partition: len(run.records) for run in runs if run.records is not None})
+        time.sleep(0.01)
+    assert max(found.get(2, 0) for found in sizes) > 200  # its share is 100
+    assert max(map(sum, map(dict.values, sizes))) <= 300
+    reader.stop()
+
+
+def test_partitions_are_closed_and_opened_while_a_thread_looks(broker: str) -> None:
+    reader, over = reader_of(consumer_of(broker), TOPIC), False
+
+    def keep_looking() -> int:
+        looks = 0
+        while not over:
+            looks += not reader.look(50).failures
+        return looks
+
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(keep_looking)
+        for number in range(300):
+            reader.open(number % PARTITIONS, number)
+            time.sleep(0.001)
+            reader.close(number % PARTITIONS)
+        over = True
+        assert looking.result() > 300
+    [rows] = [said(records) for records in read(reader, {1: 600}).values()]
+    assert [row[0] for row in rows] == list(range(600, EACH))
     reader.stop()
 
 

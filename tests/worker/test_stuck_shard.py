@@ -164,6 +164,21 @@ class TestReadAt:
         fetcher.fetch(103.0)
         assert read_at(fetcher) == [102.0, 103.0, 103.0]
 
+    def test_it_is_the_same_of_a_look_in_a_thread(
+        self, fetcher: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(fetching, "_MOST", 2)
+        fetcher._readers[1].consumer.there = [Message(topic="p", partition=0, offset=at) for at in range(3)]
+        [[first]] = asyncio.run(fetcher.fetch_beside(100.0))
+        [[second]] = asyncio.run(fetcher.fetch_beside(101.0))
+        assert (first.size, first.at, first.whole) == (2, 100.0, False)
+        assert (second.size, second.at, second.whole) == (1, 101.0, True)
+        fetcher.fed([first])
+        assert asyncio.run(fetcher.fetch_beside(102.0)) == []
+        assert read_at(fetcher) == [102.0, -inf, 102.0]
+        fetcher.fed([second])
+        assert read_at(fetcher) == [102.0, 101.0, 102.0]
+
     def test_a_paused_partition_is_not_read_with_its_topic(self, fetcher: Any) -> None:
         look(fetcher)
         fetcher.hold(1, 0, True)

@@ -194,6 +194,10 @@ class SourceFetcher:
             by_kind.setdefault(batch.kind, []).append(batch)
         return list(by_kind.values())
 
+    async def fetch_beside(self, now: float) -> list[list[Fetched]]:
+        """As `fetch`: making objects of records needs the interpreter, in whichever thread."""
+        return self.fetch(now)
+
     def stranded(self) -> bool:
         """Whether a client has lost its brokers for good; blocks, see `is_stranded`."""
         return any(is_stranded(client, self._topics[0]) for client in (self._member, self._reader))

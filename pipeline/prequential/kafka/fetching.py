@@ -10,8 +10,10 @@ of its own, so no call here waits for the broker, but for `stop`.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from math import inf
 from time import monotonic
 from typing import NamedTuple
@@ -20,7 +22,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from prequential.kafka.complaints import COMPLAINING, complain
 from prequential.kafka.consumer_records import ConsumerRecords
 from prequential.kafka.partition_queues import reader_of
-from prequential.kafka.readers import Failure
+from prequential.kafka.readers import Failure, Look
 from prequential.settings.model import Config
 from prequential.topics.clients import is_stranded, is_temporary, let_go, resolved
 from prequential.topics.errors import WorkError
@@ -49,7 +51,7 @@ _POLL_MS = 300_000
 
 #: Most records of a topic taken from librdkafka at once: some ms of work, and the cost of a call
 #: vanishes.
-_MOST = 8_000
+_MOST = 16_000
 
 #: Seconds between looks at the ends of the partitions (they come with fetches: no request).
 _LAG_SECONDS = 1.0
@@ -123,6 +125,7 @@ class Fetcher:
         name = config.worker.instance_id
         self._name = None if name is None else resolved("worker.instance_id", name)
         self._topics = tuple(map(config.kafka.topic, INPUTS))
+        self._beside = ThreadPoolExecutor(1, thread_name_prefix="fetch")
         self._connect()
 
     def _connect(self) -> None:
@@ -264,6 +267,15 @@ class Fetcher:
 
         `now` is monotonic (seconds). Raises WorkError if the group has thrown this member out.
         """
+        return self._sorted(self._look(self._wanted(now)), now)
+
+    async def fetch_beside(self, now: float) -> list[list[Fetched]]:
+        """As `fetch`, but records are copied in a thread, while the loop processes what came before."""
+        looking = asyncio.get_running_loop().run_in_executor(self._beside, self._look, self._wanted(now))
+        return self._sorted(await looking, now)
+
+    def _wanted(self, now: float) -> list[int]:
+        """The topics to look at now, after the group was listened to."""
         message = self._member.poll(0)  # serves rebalances
         if message is not None and (error := message.error()) is not None:
             if error.code() == KafkaError._FATAL:
@@ -275,18 +287,25 @@ class Fetcher:
         if now - self._ends_at > _LAG_SECONDS:
             self._ends_at = now
             self._look_at_ends()
-        return list(filter(None, (self._look(kind, now) for kind in self._wanted_kinds(now))))
+        return self._wanted_kinds(now)
 
-    def _look(self, kind: int, now: float) -> list[Fetched]:
-        """What has come of one topic."""
-        look = self._readers[kind].look(_MOST)
-        for failure in look.failures:
-            self._fail(kind, failure)
-        if look.runs:
-            self._on_their_way[kind] += 1
-        elif look.whole and not self._on_their_way[kind]:
-            self._read_at[kind] = now
-        return [Fetched(kind, *run, now, look.whole) for run in look.runs]
+    def _look(self, kinds: list[int]) -> list[tuple[int, Look]]:
+        """What has come of these topics; in any thread."""
+        readers = self._readers  # others as soon as clients are renewed
+        return [(kind, readers[kind].look(_MOST)) for kind in kinds]
+
+    def _sorted(self, looks: list[tuple[int, Look]], now: float) -> list[list[Fetched]]:
+        """Batches of what looks that began at `now` have brought."""
+        fetched = []
+        for kind, look in looks:
+            for failure in look.failures:
+                self._fail(kind, failure)
+            if look.runs:
+                self._on_their_way[kind] += 1
+                fetched.append([Fetched(kind, *run, now, look.whole) for run in look.runs])
+            elif look.whole and not self._on_their_way[kind]:
+                self._read_at[kind] = now
+        return fetched
 
     def fed(self, batches: list[Fetched]) -> None:
         """The shards have got these batches, all that a look has brought of a topic."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,10 @@ class QueueReader(Reader):
         self._functions = functions
         warm_up()  # not in the middle of a stream
         self._handle = ctypes.c_void_p.from_address(id(consumer) + object.__basicsize__).value
+        #: By partition. A look in another thread needs those that it has begun with to its end.
         self._queues: dict[int, int] = {}
+        self._looking = Lock()
+        self._had_more: set[int] = set()  # partitions of which the last look may have left something
         self._messages = np.zeros(0, dtype=np.uint64)
 
     def open(self, partition: int, offset: int) -> None:
@@ -100,16 +104,23 @@ class QueueReader(Reader):
         if not queue:
             raise RuntimeError(f"librdkafka has no queue for {self.topic}/{partition}")
         self._functions.forward(queue, None)
-        self._queues[partition] = queue
+        with self._looking:
+            self._queues[partition] = queue
         super().open(partition, offset)
 
     def close(self, partition: int) -> None:
         """See `Reader`."""
         super().close(partition)
-        self._functions.destroy_queue(self._queues.pop(partition))
+        with self._looking:
+            self._had_more.discard(partition)
+            self._functions.destroy_queue(self._queues.pop(partition))
 
     def look(self, most: int) -> Look:
         """See `Reader`: callbacks are served, too."""
+        with self._looking:
+            return self._look(most)
+
+    def _look(self, most: int) -> Look:
         look = Look([], [], True)
         message = self.consumer.poll(0)
         if message is not None:
@@ -119,20 +130,25 @@ class QueueReader(Reader):
             look.failures.append(failure_of(message, error))
         if not self._queues:
             return look
-        each = max(_LEAST, most // len(self._queues))
-        if len(self._messages) < each:
-            self._messages = np.zeros(each, dtype=np.uint64)
-        for partition, queue in self._queues.items():
-            count = self._functions.consume(queue, 0, self._messages.ctypes.data, each)
+        # What partitions with little to read leave of their shares others have, if these come last.
+        left, partitions = most, sorted(self._queues, key=self._had_more.__contains__)
+        for place, partition in enumerate(partitions):
+            each = max(_LEAST, left // (len(partitions) - place))
+            if len(self._messages) < each:
+                self._messages = np.zeros(each, dtype=np.uint64)
+            count = self._functions.consume(self._queues[partition], 0, self._messages.ctypes.data, each)
             if count > 0:
                 look.runs.append(self._run(partition, count, look.failures))
-                look = look._replace(whole=look.whole and count < each)
+                left = max(0, left - count)
+            (self._had_more.add if count == each else self._had_more.discard)(partition)
+            look = look._replace(whole=look.whole and count < each)
         return look
 
     def release(self) -> None:
         """See `Reader`."""
-        while self._queues:
-            self._functions.destroy_queue(self._queues.popitem()[1])
+        with self._looking:
+            while self._queues:
+                self._functions.destroy_queue(self._queues.popitem()[1])
 
     def _run(self, partition: int, count: int, failures: list[Failure]) -> Run:
         """The messages that were consumed last, of which none is left."""

@@ -62,7 +62,7 @@ class Reader(ABC):
 
     @abstractmethod
     def look(self, most: int) -> Look:
-        """What has come, at most about so many records; waits for nothing."""
+        """What has come, at most about so many records; waits for nothing. In any thread."""
 
     @abstractmethod
     def release(self) -> None:

@@ -32,8 +32,8 @@ _MANY, _GATHERING_SECONDS = 2_000, 0.1
 class BatchConsumer(Consumer):
     """Delivers fetched batches to Faust's conductor, one message each.
 
-    Fetching happens in the loop's own thread: librdkafka has the records ready, and copying them takes
-    less than handing them over from another thread would.
+    librdkafka has the records ready. Many are copied in a thread beside the loop; a few in the loop's own, as
+    that takes less than handing them over.
     """
 
     app: Any
@@ -43,7 +43,8 @@ class BatchConsumer(Consumer):
         super().__init__(*args, **kwargs)
         self.fetcher = self.app.fetcher  # set by `prequential.worker.app`
         self._deliveries = count(1)
-        self._had_many = True  # at the last look; there may be a backlog
+        self._had_many = True  # at the last look that brought any; there may be a backlog
+        self._beside = False  # whether the next look is one in a thread
 
     async def subscribe(self, topics: Iterable[str]) -> None:
         """Join the group, and show Faust its one assignment."""
@@ -55,8 +56,10 @@ class BatchConsumer(Consumer):
         """Batches as messages, a topic's in one; none is ever dropped on the way."""
         if not self.flow_active:
             await self.can_resume_flow.wait()
-        fetched = self.fetcher.fetch(monotonic())
+        now = monotonic()
+        fetched = await self.fetcher.fetch_beside(now) if self._beside else self.fetcher.fetch(now)
         if not fetched:
+            self._beside = False
             await asyncio.sleep(_PAUSE_SECONDS)
             return
         await asyncio.sleep(0)
@@ -66,7 +69,7 @@ class BatchConsumer(Consumer):
         few = sum(batch.size for batches in fetched for batch in batches) < _MANY
         if few:  # a backlog's end is fetched at once
             await asyncio.sleep(_PAUSE_SECONDS if self._had_many else _GATHERING_SECONDS)
-        self._had_many = not few
+        self._had_many = self._beside = not few
 
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
         number = next(self._deliveries)

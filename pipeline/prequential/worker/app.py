@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, Callable, Coroutine
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from typing import Any
 
 from prequential.http.endpoint import TEXT, Answer, Endpoint
@@ -36,6 +37,7 @@ from prequential.topics.admin import (
 from prequential.topics.clients import KafkaConfig, connect, resolved
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.specs import COMPARISONS, INCIDENTS, INPUTS, topic_specs
+from prequential.worker.batches import MANY, Content
 from prequential.worker.exporter import Exporter
 from prequential.worker.findings import LOOK_SECONDS, Findings
 from prequential.worker.heap import give_back
@@ -68,6 +70,7 @@ class Worker(Served):
         self._fetcher = Fetcher(config, self._on_partitions, self._on_gone)
         self._exporter = Exporter(config, self._fetcher, self.runners)
         self._findings = Findings(config)
+        self._parsing = ThreadPoolExecutor(1, thread_name_prefix="parse")
         #: Asks clients whether they reach the cluster: one that doesn't takes its time.
         self._watchers = ThreadPoolExecutor(thread_name_prefix="watch")
         self._unseen: set[str] = set()  # topics whose settings may not be seen
@@ -90,33 +93,37 @@ class Worker(Served):
         @app.agent(source("instances"))  # type: ignore[untyped-decorator]
         async def instances(fetched: AsyncIterable[list[Fetched]]) -> None:
             async for batches in fetched:
-                self._feed_all(batches)
+                await self._feed_all(batches)
 
         @app.agent(source("predictions"))  # type: ignore[untyped-decorator]
         async def predictions(fetched: AsyncIterable[list[Fetched]]) -> None:
             async for batches in fetched:
-                self._feed_all(batches)
+                await self._feed_all(batches)
 
         @app.agent(source("labels"))  # type: ignore[untyped-decorator]
         async def labels(fetched: AsyncIterable[list[Fetched]]) -> None:
             async for batches in fetched:
-                self._feed_all(batches)
+                await self._feed_all(batches)
 
         return app
 
-    def _feed_all(self, batches: list[Fetched]) -> None:
-        for batch in batches:
-            self._feed(batch)
+    async def _feed_all(self, batches: list[Fetched]) -> None:
+        """Feed what a look has brought of a topic, many records parsed beside the loop."""
+        runners = [self.runners.get(batch.partition) for batch in batches]
+        contents: Iterable[Content | None] = repeat(None)
+        if any(batch.size >= MANY for batch in batches):
+            contents = await self._loop.run_in_executor(self._parsing, _parsed, runners, batches)
+        for batch, runner, content in zip(batches, runners, contents):
+            self._feed(batch, runner, content)
         self._fetcher.fed(batches)
 
-    def _feed(self, batch: Fetched) -> None:
+    def _feed(self, batch: Fetched, runner: ShardRunner | None, content: Content | None) -> None:
         if self._unseen:
             self._look_at_times(batch)
-        runner = self.runners.get(batch.partition)
-        if runner is None:
+        if runner is None or runner is not self.runners.get(batch.partition):
             return  # the shard went elsewhere while its batch was on the way
         try:
-            runner.feed(batch)
+            runner.feed(batch, content)
         except Exception:
             # Faust would acknowledge the batch and start the agent again: the batch would be lost.
             first = batch.end if batch.records is None else batch.records.offsets[0]
@@ -369,6 +376,13 @@ async def _give_memory_back() -> None:
     while True:
         await asyncio.sleep(_GIVE_BACK_SECONDS)
         await asyncio.to_thread(give_back)
+
+
+def _parsed(runners: Sequence[ShardRunner | None], batches: Sequence[Fetched]) -> list[Content | None]:
+    """Of batches what is parsed of them before their turn."""
+    return [
+        None if runner is None else runner.parse_ahead(batch) for runner, batch in zip(runners, batches)
+    ]
 
 
 def _create_own(kafka: KafkaConfig) -> None:

@@ -5,23 +5,63 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import partial
+from threading import Lock
+from typing import Union
 
 from prequential.core.input.merge import Batch, Undecoded
-from prequential.core.input.plain import Parser
+from prequential.core.input.plain import Parser, Plain
 from prequential.kafka.consumer_records import ConsumerRecords, Original
+from prequential.topics.decoding import Decoded
 from prequential.topics.outputs import DeadLetter
 from prequential.topics.specs import INPUTS
 from prequential.topics.values import MAX_TS, why_no_record_time
 
+#: Records that are parsed.
+Content = Union[Decoded, Plain]
 
-def to_batch(kind: int, records: ConsumerRecords, parser: Parser) -> Batch:
-    """Consecutive records of one partition, to be parsed or decoded when their turn has come.
+#: Records of a batch from which on they are parsed in a thread: to hand over fewer takes longer.
+MANY = 1_000
+
+
+class SharedParser:
+    """The parser of one shard, which two threads may ask."""
+
+    def __init__(self, *, values: bool) -> None:
+        """`values`: see `Parser`."""
+        self._parser = Parser(values=values)
+        self._parsing = Lock()
+
+    def parse(self, kind: int, values: Sequence[bytes | None]) -> Content:
+        """See `Parser`."""
+        with self._parsing:
+            return self._parser.parse(kind, values)
+
+    def parse_ahead(self, kind: int, records: ConsumerRecords) -> Content | None:
+        """Many records parsed before their turn has come; None: they are better parsed then.
+
+        So are those that can't be parsed at all: whatever goes wrong is to go wrong in turn.
+        """
+        if len(records) < MANY:
+            return None
+        try:
+            return self.parse(kind, records.values)
+        except Exception:
+            return None
+
+
+def to_batch(
+    kind: int, records: ConsumerRecords, parser: SharedParser, content: Content | None = None
+) -> Batch:
+    """Consecutive records of one partition, to be parsed or decoded when their turn has come, or parsed.
 
     Those with timestamps beyond all dates can't be used, and these times count for nothing: where a topic
     keeps producers' times, anything may be there.
     """
     offsets, times = records.offsets, records.times
-    batch = Batch(kind, offsets, times, Undecoded(records.values, partial(parser.parse, kind)))
+    if content is None:
+        batch = Batch(kind, offsets, times, Undecoded(records.values, partial(parser.parse, kind)))
+    else:
+        batch = Batch(kind, offsets, times, content)
     if times.max() > MAX_TS or times.min() < -MAX_TS:
         batch.times = times = times.copy()
         for place, time in enumerate(times.tolist()):

@@ -13,14 +13,13 @@ from typing import Any
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Message
 from prequential.core.input.merge import OffsetVector
-from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard
 from prequential.core.snapshot.split import split, streams_of
 from prequential.kafka.consumer_records import ConsumerRecords
 from prequential.settings.model import Config
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS
-from prequential.worker.batches import to_batch
+from prequential.worker.batches import SharedParser, to_batch
 from prequential.worker.journal import Generation, Grown, generations
 from prequential.worker.losses import LostRecords, refusal
 from prequential.worker.origin import Origin
@@ -108,7 +107,7 @@ class _Lineage:
     def _follow(self, shard: Shard, vectors: Sequence[OffsetVector]) -> None:
         """Process exactly what is below these offset vectors, in their order."""
         kafka, partition = self._config.kafka, shard.partition
-        parser = Parser(values=self._config.reads_values)
+        parser = SharedParser(values=self._config.reads_values)
         readers: list[Iterator[Message]] = [
             read_partition(
                 kafka, kafka.topic(name), partition, offset or OFFSET_BEGINNING, self._stopped,

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 from prequential.core.input.merge import OffsetVector
-from prequential.core.input.plain import Parser
 from prequential.core.past.course import Courses
 from prequential.core.past.past import Past
 from prequential.core.shard import Shard
@@ -27,7 +26,7 @@ from prequential.topics.errors import WorkError
 from prequential.topics.outputs import DeadLetter, Output
 from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL
-from prequential.worker.batches import Originals, to_batch
+from prequential.worker.batches import Originals, SharedParser, to_batch
 from prequential.worker.journal import Generation, generations
 from prequential.worker.origin import present_origin
 from prequential.worker.recovery import read_known
@@ -120,7 +119,7 @@ class _ShardReplay:
         self._progress = cluster.progress
         self._shard = shard
         self._originals = Originals()
-        self._parser = Parser(values=self._config.reads_values)
+        self._parser = SharedParser(values=self._config.reads_values)
         self._vectors: deque[OffsetVector] = deque()
         #: What of the journal comes after these offset vectors.
         self._generations = deque(cluster.journals[shard.partition])

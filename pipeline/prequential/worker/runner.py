@@ -15,7 +15,6 @@ from traceback import format_exception_only
 from typing import Any
 
 from prequential.core.input.merge import OffsetVector
-from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard
 from prequential.diagnosis.facts import streams_of
 from prequential.diagnosis.findings import StreamFacts
@@ -23,7 +22,7 @@ from prequential.kafka.fetching import Fetched, Fetcher
 from prequential.settings.model import Config
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS, SNAPSHOTS
-from prequential.worker.batches import Originals, to_batch
+from prequential.worker.batches import Content, Originals, SharedParser, to_batch
 from prequential.worker.checkpoint import Checkpoint
 from prequential.worker.isolation import Isolation, to_quarantine
 from prequential.worker.journal import PairStatus, Suspicion, standing
@@ -128,11 +127,12 @@ class ShardRunner:
         #: By topic: record time of what had come a grace period before it was last read.
         self._quiet_times: list[int | None] = [None, None, None]
         self._fed = 0  # records that came since the last micro-batch
+        self._was_full = False  # the last micro-batch
         self._most = _ROUND  # records of each topic in the next one
         self._round_at = 0.0
         self._held = [False, False, False]
         self._originals = Originals()
-        self._parser = Parser(values=self._config.reads_values)
+        self._parser = SharedParser(values=self._config.reads_values)
         self._journal: deque[OffsetVector] = deque()  # offset vectors yet to be followed
         self._unpublished = 0  # how many of them, the last ones, nobody may have published outputs of
         self._isolation: Isolation | None = None
@@ -161,13 +161,24 @@ class ShardRunner:
 
     # ---- records in
 
-    def feed(self, fetched: Fetched) -> None:
-        """Take a fetched batch; called by the agents."""
+    @property
+    def parses_ahead(self) -> bool:
+        """Whether records may be parsed before their turn: not those at which workers have died."""
+        return not self.recovering and self._isolation is None
+
+    def parse_ahead(self, fetched: Fetched) -> Content | None:
+        """What `feed` is given with a fetched batch; in any thread."""
+        if fetched.records is None or not self.parses_ahead:
+            return None
+        return self._parser.parse_ahead(fetched.kind, fetched.records)
+
+    def feed(self, fetched: Fetched, content: Content | None = None) -> None:
+        """Take a fetched batch, and its records if they are parsed; called by the agents."""
         kind, records = fetched.kind, fetched.records
         if fetched.end is not None:
             self._ends[kind] = fetched.end
         if records is not None:
-            batch = to_batch(kind, records, self._parser)
+            batch = to_batch(kind, records, self._parser, content)
             self.shard.add(batch)
             self._originals.add(kind, records)
             self._fed += len(records)
@@ -341,7 +352,7 @@ class ShardRunner:
 
     async def _step(self) -> None:
         """One micro-batch: process what is in turn, publish when it is time."""
-        while self._fed < _FULL_ROUND and (pause := self._next_round - monotonic()) > 0:
+        while not self._much_has_come and (pause := self._next_round - monotonic()) > 0:
             self._commit_if_due()  # of a backlog's end no later than that
             await self._woken(pause)
         self._fed = 0
@@ -358,6 +369,7 @@ class ShardRunner:
                 await self._recovered()
             processed = await (self._go_on() if self._isolation is None else self._try())
         self._say_demand()
+        self._was_full = processed >= _FULL_ROUND
         if processed:
             self.checkpoint.processed(processed, timely=ticks)
             self._resume_fetching()
@@ -380,6 +392,11 @@ class ShardRunner:
             return _TICK_SECONDS
         remaining = min(came) + self._config.worker.grace / 1000 - monotonic()
         return min(_TICK_SECONDS, max(_LEAST_SECONDS, remaining))
+
+    @property
+    def _much_has_come(self) -> bool:
+        """Whether a micro-batch is worth its own costs: one that was full has probably left records."""
+        return self._fed >= _FULL_ROUND or self._was_full
 
     @property
     def _next_round(self) -> float:

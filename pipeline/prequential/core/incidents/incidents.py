@@ -180,7 +180,8 @@ class Incidents:
         if row >= len(self.history.owners.position):
             self.history = history.with_entities(self.history, len(self._catalog.entities))
         owners, stream = self.history.owners, self._catalog.streams[about.stream]
-        if about.kind in (BASELINE, BASELINE_AGE, AGE) or not stream.evaluated:
+        unwatched = not stream.evaluated or not stream.config.raises_alarms
+        if unwatched or about.kind in (BASELINE, BASELINE_AGE, AGE):
             return
         is_owner = about.kind in (MODEL, CORRECTION)
         owners.position[row] = 1 + stream.evaluated.index(watched_stage(stream.evaluated))

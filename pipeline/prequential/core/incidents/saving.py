@@ -78,7 +78,7 @@ def restore(
             continue
         if row not in stages:
             _forget(kept, row)
-        elif (
+        elif not arrays["incidents|owners|position"][row] or (
             watched_stage(tuple(stages[row])) != incidents.stage_of(row) or kind[row] != kept.owners.kind[row]
         ):
             lost.append(row)

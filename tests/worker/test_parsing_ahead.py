@@ -1,0 +1,98 @@
+"""Records that are parsed before their turn give what they give when they are parsed in turn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from prequential.core.input.plain import Plain
+from prequential.core.shard import Shard
+from prequential.kafka.consumer_records import ConsumerRecords
+from prequential.settings.model import Config, StreamConfig
+from prequential.topics.outputs import DeadLetter, Message, decoded
+from prequential.worker.batches import MANY, SharedParser, to_batch
+from prequential.worker.runner import ShardRunner
+
+_LABELS = 2
+
+
+def records_of(values: Sequence[dict[str, Any] | bytes | None], times: Sequence[int]) -> ConsumerRecords:
+    text = [one if one is None or isinstance(one, bytes) else json.dumps(one).encode() for one in values]
+    keys = [b"s"] * len(text)
+    return ConsumerRecords(range(len(text)), np.array(times, np.int64), text, keys, by_producer=False)
+
+
+def inputs(spoilt: dict[int, bytes | None]) -> list[ConsumerRecords]:
+    """Instances, predictions and labels, of which some labels are spoilt, and a time is beyond all dates."""
+    count = 2 * MANY
+    instances = [{"stream": "s", "instance_id": f"i{n}"} for n in range(count)]
+    predictions = [{**one, "model": f"m{n % 3}", "y_pred": n % 2} for n, one in enumerate(instances)]
+    labels: list[Any] = [{**one, "y_true": n % 5 == 0} for n, one in enumerate(instances)]
+    for place, value in spoilt.items():
+        labels[place] = value
+    times = [1_000 + n for n in range(count)]
+    late = [time + 5 for time in times]
+    late[7] = 1 << 60
+    return [records_of(instances, times), records_of(predictions, times), records_of(labels, late)]
+
+
+def outputs(batches: Sequence[ConsumerRecords], ahead: Sequence[int], config: Config) -> list[Message]:
+    shard, parser = Shard(config), SharedParser(values=False)
+    shard.quarantine = {(1, 3): "a worker died at it"}
+    for kind, records in enumerate(batches):
+        content = parser.parse_ahead(kind, records) if kind in ahead else None
+        assert (content is not None) == (kind in ahead)
+        shard.add(to_batch(kind, records, parser, content))
+    for _ in range(4):
+        shard.advance([1 << 60] * 3, MANY)
+    return list(map(decoded, shard.flush()[0]))
+
+
+@pytest.mark.parametrize("ahead", [(0,), (1,), (2,), (0, 1, 2)])
+@pytest.mark.parametrize("spoilt", [{}, {4: b"{", 9: None, MANY: b"[]"}], ids=["plain", "not plain"])
+@pytest.mark.parametrize("versions", ["mark", "separate"])
+def test_it_gives_the_same(ahead: tuple[int, ...], spoilt: dict[int, bytes | None], versions: str) -> None:
+    batches, config = inputs(spoilt), Config(defaults=StreamConfig(versions=versions, emit_outcomes=100))
+    expected = outputs(batches, (), config)
+    assert outputs(batches, ahead, config) == expected
+    assert sum(isinstance(one, DeadLetter) for one in expected) == 2 + len(spoilt)
+
+
+def test_few_records_are_parsed_in_turn() -> None:
+    few = inputs({})[_LABELS]
+    parser = SharedParser(values=False)
+    assert isinstance(parser.parse_ahead(_LABELS, few), Plain)
+    few.values = few.values[: MANY - 1]
+    few.offsets = few.offsets[: MANY - 1]
+    assert parser.parse_ahead(_LABELS, few) is None
+
+
+def test_an_error_comes_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the journal knows at which records."""
+    records, parser = inputs({})[_LABELS], SharedParser(values=False)
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(parser._parser, "parse", fail)
+    batch = to_batch(_LABELS, records, parser, parser.parse_ahead(_LABELS, records))
+    with pytest.raises(ZeroDivisionError):
+        batch.decode()
+
+
+@pytest.mark.parametrize(
+    ("recovering", "isolation", "parses"),
+    [(False, None, True), (True, None, False), (False, object(), False)],
+)
+def test_nothing_at_which_workers_have_died_is_parsed_ahead(
+    recovering: bool, isolation: object, parses: bool
+) -> None:
+    state: Any = SimpleNamespace(recovering=recovering, _isolation=isolation)
+    state._parser = SharedParser(values=False)
+    state.parses_ahead = ShardRunner.parses_ahead.fget(state)  # type: ignore[attr-defined]
+    fetched: Any = SimpleNamespace(kind=_LABELS, records=inputs({})[_LABELS])
+    assert (ShardRunner.parse_ahead(state, fetched) is not None) is parses
