@@ -25,10 +25,8 @@ _KAFKA: Final = KafkaConfig(replication=3)
 #: Settings that are compared where messages are most of the cost.
 _SETTINGS: Final = {
     "defaults": StreamConfig(),
-    "emit.every: 10s": StreamConfig(emit_every=10_000),
-    "and compare: off, estimators: [window:1000]": StreamConfig(
-        emit_every=10_000, compare="off", estimators=("window:1000",)
-    ),
+    "emit.every: 1s": StreamConfig(emit_every=1_000),
+    "compare: off, estimators: [window:1000]": StreamConfig(compare="off", estimators=("window:1000",)),
 }
 
 #: How often a simulation of members is run.
@@ -93,7 +91,7 @@ def coordinators() -> Iterator[str]:
         "writes to it/s", "marks in partitions/s", "cores of workers for them",
     )  # fmt: skip
     workload = Workload(1_000_000, 2, 10_000_000)
-    for every in (250, 1_000, 5_000):
+    for every in (250, 500, 1_000, 5_000):
         config = Config(_KAFKA, worker=WorkerConfig(commit_every=every))
         found = size(workload, config, workers=1_000, partitions=4_000)
         per_second = found.transactions
@@ -215,7 +213,7 @@ def snapshot_peaks(shards: int, megabytes: float, seed: int, seconds: int = 600)
 
 def hot_streams() -> Iterator[str]:
     """Streams of very different sizes on 4,000 partitions and 1,000 workers, 10,000,000 records/s."""
-    config = Config(_KAFKA, _SETTINGS["emit.every: 10s"])
+    config = Config(_KAFKA, _SETTINGS["defaults"])
     limit = size(Workload(1, 2, 1.0), config).stream_limit
     yield from table(
         "sizes fall as", "largest stream, records/s", "streams above what a core takes", "of all records",

@@ -217,7 +217,7 @@ class StreamConfig:
                 "expected costs, as {fraud: {ok: 1}}, or false"
             )
 
-    @property
+    @cached_property
     def evaluated_stages(self) -> tuple[str, ...]:
         """The stages with outcomes of their own, without those at an age, in the order of their rows."""
         return evaluated(self.stages, self.bins)
@@ -368,7 +368,7 @@ class WorkerConfig:
     grace: int = 100
     #: Outputs and journal of a shard are committed in transactions at least this far apart (ms):
     #: one costs about 10 ms of waiting for the broker, and metrics must be out within 2 s.
-    commit_every: int = 250
+    commit_every: int = 500
     #: Snapshots are at least this far apart (ms); the interval grows with what they cost.
     snapshot_every: int = 10_000
     #: A record at which so many workers in a row have died goes to the dead letters; None: none ever does.

@@ -46,7 +46,7 @@ _LEAST_ROUND, _LONG_ROUND_SECONDS = 250, 0.5
 
 #: A micro-batch has costs of its own, some 1 ms. So one with fewer new records than this waits until what
 #: comes of it can be published: micro-batches are at least so far apart then, and at most.
-_FULL_ROUND, _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 6_000, 0.04, 0.25
+_FULL_ROUND, _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 6_000, 0.04, 0.5
 
 #: Records buffered of one topic that are plenty: some micro-batches, and they are still in the cache.
 _PLENTY = 16_000
