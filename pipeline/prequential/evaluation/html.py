@@ -23,7 +23,7 @@ from prequential.wording.stages import stage_in_words
 #: Rows of a table.
 _ROWS = 40
 
-_STYLE = (
+STYLE = (
     "<style>.prequential table{border-collapse:collapse}.prequential td,.prequential th{padding:2px 8px;"
     "text-align:right;border-bottom:1px solid #8884}.prequential .l{text-align:left}"
     ".prequential pre{margin:6px 0;white-space:pre-wrap}</style>"
@@ -32,7 +32,7 @@ _STYLE = (
 
 def page_of(summary: Summary) -> str:
     """The summary as a piece of HTML: one `div` with its style, every text escaped."""
-    parts = [_STYLE, _text([*record_lines(summary, IN_PYTHON), *outcome_lines(summary)])]
+    parts = [STYLE, _text([*record_lines(summary, IN_PYTHON), *outcome_lines(summary)])]
     parts += [one._repr_html_() for one in course_plots(summary.sequences, summary.incidents)]
     for task in COLUMNS:
         rows = [one for one in summary.sequences if one.task == task]
