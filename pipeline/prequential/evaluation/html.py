@@ -15,6 +15,7 @@ from prequential.replay.text import (
     incident_lines,
     outcome_lines,
     record_lines,
+    reference_lines,
     shown_estimators,
 )
 from prequential.wording.comparing import report
@@ -40,6 +41,7 @@ def page_of(summary: Summary) -> str:
             parts.append(_table(rows[:_ROWS], task))
             if len(rows) > _ROWS:
                 parts.append(_text([f"… and {len(rows) - _ROWS:,} more"]))
+    parts.append(_text(reference_lines(summary)))
     parts.append(_text([*report(summary.comparisons, IN_PYTHON.pairs), *incident_lines(summary, IN_PYTHON)]))
     parts.append(_text(f"looks wrong: {finding_in_words(one)}" for one in summary.findings))
     return f'<div class="prequential">{"".join(parts)}</div>'

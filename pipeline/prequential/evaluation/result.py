@@ -26,6 +26,7 @@ from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
 from prequential.wording.explaining import Known, explain
+from prequential.wording.references import referred
 
 
 class Result:
@@ -103,6 +104,20 @@ class Result:
         """Records that couldn't be used: `input`, `number` in order of time from 0, and `reason` of each."""
         letters = [one for one in self.messages if isinstance(one, DeadLetter)]
         return [{"input": KINDS[one.kind], "number": one.offset, "reason": one.reason} for one in letters]
+
+    @property
+    def references(self) -> list[dict[str, Any]]:
+        """Measures at the end beside those of the first outcomes (`objective={"reference": 1000}`).
+
+        A dict for each model, estimator and measure: `stream`, `model`, `stage`, `estimator`, `measure`,
+        `outcomes` of the reference, its value (`reference`), `now`, `difference`, and its 95 % `interval`,
+        None while a memory has some of the first outcomes.
+        """
+        return [
+            {"stream": one.stream, "model": one.model, "stage": one.stage, "estimator": name, **row._asdict()}
+            for one in self.summary.sequences
+            for name, said in (one.reference or {}).items() for row in referred(said)
+        ]
 
     def measures(
         self, measure: str, *, stage: str = "final", estimator: str | None = None, stream: str | None = None

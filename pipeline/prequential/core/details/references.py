@@ -16,6 +16,7 @@ from prequential.core.compiled.kernel import Floats
 from prequential.core.details.details import Share, shares_of
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.reference import Reference
+from prequential.core.measures.declaration import NO_POSITIVE
 from prequential.core.measures.per_class import binary, new_classes
 from prequential.core.measures.table import sum_up
 from prequential.settings.model import StreamConfig
@@ -143,5 +144,5 @@ def _shares(side: Side, capacity: int, positive: int) -> dict[str, Share]:
     totals = sum_up(side.cells, matrix)
     if not totals.n:
         return {}
-    one = None if positive < 0 else binary(totals.n, matrix, positive)
+    one = None if positive == NO_POSITIVE else binary(totals.n, matrix, positive)
     return shares_of(totals, one, side.pairs, side.effective(totals.n, False), side.known)
