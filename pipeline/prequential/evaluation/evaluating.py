@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prequential.config.reader import combined
 from prequential.core.past.course import Courses
 from prequential.evaluation.compiling import compile_once
 from prequential.evaluation.inputs import Inputs
+from prequential.evaluation.reference import (
+    check_result,
+    is_extent,
+    stand_beside,
+    with_extent,
+    with_intervals,
+)
 from prequential.evaluation.result import Result
 from prequential.evaluation.settings import Settings, with_settings
 from prequential.program.progress import progress_bar
@@ -42,6 +50,7 @@ def evaluate(
     model: str = MODEL,
     reused_ids: bool = False,
     progress: bool = True,
+    reference: Any = None,
     **settings: Unpack[Settings],
 ) -> Result:
     """Evaluate predictions by the labels that came, as `prequential replay` does.
@@ -79,6 +88,12 @@ def evaluate(
     progress
         Whether a bar shows on standard error how far it is, if that is a terminal, or in a notebook with
         ipywidgets.
+    reference
+        What later numbers stand beside, with intervals of differences (`Result.references`): so many first
+        outcomes of each sequence, a duration such as `"30d"` of label time from its first outcome on (both as
+        `objective.reference` of a configuration, and said in messages); or other outcomes, as a `Result` with
+        `details=["intervals"]`, as a table of predictions and labels, or as a tuple of the two, which is
+        evaluated by itself with the same settings. Beside a table or a result messages have `intervals`.
     **settings
         Those of a stream: `estimators`, `stages`, `label_horizon`, `detectors`, `task`, … They win over
         `config`. A `champion` is compared with each other model. `prequential.evaluation.Settings` lists
@@ -116,16 +131,38 @@ def evaluate(
         tables[INSTANCES] = instances
     inputs = Inputs(tables, columns or {}, stream, model)
     given = combined(config, settings)
+    other = None
+    if reference is not None and is_extent(reference):
+        given = with_extent(given, reference)
+    elif reference is not None:
+        given = with_intervals(given)
+        other = _other(reference, given, inputs, progress)
+    result = _evaluated(given, inputs, progress)
+    if other is not None:
+        stand_beside(result, other)
+    if not reused_ids:
+        refuse_reused_ids(result.summary, "reused_ids=True")
+    return result
+
+
+def _evaluated(config: Config, inputs: Inputs, progress: bool) -> Result:
+    """The result of these tables."""
     files = inputs.open()
-    whole = inputs.configured(given, files)
+    whole = inputs.configured(config, files)
     compile_once(whole)
     with progress_bar(wanted=progress) as bar:
         sources = inputs.sources(whole, files, bar)
         task = bar.add_task("evaluating", total=sum(map(len, sources)))
-        result = run(whole, sources, lambda records: bar.advance(task, records), inputs)
-    if not reused_ids:
-        refuse_reused_ids(result.summary, "reused_ids=True")
-    return result
+        return run(whole, sources, lambda records: bar.advance(task, records), inputs)
+
+
+def _other(reference: Any, config: Config, inputs: Inputs, progress: bool) -> Result:
+    """Another evaluation, as it was given or of a table."""
+    if isinstance(reference, Result):
+        check_result(reference)
+        return reference
+    tables = reference if isinstance(reference, tuple) and len(reference) == 2 else (reference, reference)
+    return _evaluated(config, replace(inputs, tables=dict(zip((PREDICTIONS, LABELS), tables))), progress)
 
 
 def run(

@@ -107,11 +107,11 @@ class Result:
 
     @property
     def references(self) -> list[dict[str, Any]]:
-        """Measures at the end beside those of the first outcomes (`objective={"reference": 1000}`).
+        """Measures at the end beside those of the reference (`evaluate(…, reference=1000)`).
 
         A dict for each model, estimator and measure: `stream`, `model`, `stage`, `estimator`, `measure`,
         `outcomes` of the reference, its value (`reference`), `now`, `difference`, and its 95 % `interval`,
-        None while a memory has some of the first outcomes.
+        None while a memory has some of the reference's outcomes.
         """
         return [
             {"stream": one.stream, "model": one.model, "stage": one.stage, "estimator": name, **row._asdict()}

@@ -12,7 +12,7 @@ class Beside(NamedTuple):
     """A measure beside its reference."""
 
     measure: str
-    #: Of so many first outcomes, and now.
+    #: Of so many outcomes, and now.
     outcomes: int
     reference: float
     now: float
@@ -29,13 +29,14 @@ class Beside(NamedTuple):
         """In one line.
 
         >>> print(Beside("accuracy", 1000, 0.863, 0.552, -0.311, (-0.345, -0.277)))
-        accuracy 0.552, in the first 1,000 outcomes 0.863: -0.311 (-0.345 to -0.277)
+        accuracy 0.552, in the reference's 1,000 outcomes 0.863: -0.311 (-0.345 to -0.277)
         >>> print(Beside("recall", 100, 0.5, 0.5, 0.0, None))
-        recall 0.500, in the first 100 outcomes 0.500
+        recall 0.500, in the reference's 100 outcomes 0.500
         >>> print(Beside("recall", 100, 0.5, 0.6, 0.1, (-0.1, 0.3)))
-        recall 0.600, in the first 100 outcomes 0.500: +0.100 (-0.100 to +0.300), which may be chance
+        recall 0.600, in the reference's 100 outcomes 0.500: +0.100 (-0.100 to +0.300), which may be chance
         """
-        said = f"{self.measure} {self.now:.3f}, in the first {self.outcomes:,} outcomes {self.reference:.3f}"
+        then = f"in the reference's {self.outcomes:,} outcomes {self.reference:.3f}"
+        said = f"{self.measure} {self.now:.3f}, {then}"
         if self.interval is None:
             return said
         low, high = self.interval

@@ -116,13 +116,14 @@ def beside(
             if name in since:
                 part = since[name].whole / present[name].whole
                 low, high = difference(since[name], value)
-                interval = _short(part * low), _short(part * high)
+                interval = short(part * low), short(part * high)
             off = present[name].value - value.value
-            found[name] = {"value": _short(value.value), "difference": _short(off), "interval": interval}
+            found[name] = {"value": short(value.value), "difference": short(off), "interval": interval}
     return {"outcomes": size, "measures": found}
 
 
-def _short(value: float) -> float:
+def short(value: float) -> float:
+    """A value to so many decimals as messages have."""
     return round(value, _DECIMALS) + 0.0  # no -0.0
 
 
