@@ -59,7 +59,7 @@ def beside_reference(
         name: {"value": then[name], "difference": present[name] - then[name], "interval": name in since}
         for name in SHARES if name in wanted and name in then and name in present
     }  # fmt: skip
-    return {"outcomes": len(first), "measures": found}
+    return {"outcomes": len(first), "measures": found} if found else None
 
 
 def weight_left(outcomes: Sequence[Outcome], first: Sequence[Outcome], estimator: Estimator) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 from typing import Any
@@ -9,12 +10,13 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from helpers import Life, alarms_of, batch_of, catch_up, metrics_of, restored, snapshot_of
+from helpers import Life, batch_of, catch_up, metrics_of, restored, snapshot_of
 from oracle_cases import lab, pred
 from prequential.config.reader import combined
 from prequential.core.details.details import Share
 from prequential.core.details.intervals import autocorrelation, error_worth, shrunk, wilson
 from prequential.core.details.references import beside, difference
+from prequential.core.detectors.objectives import every_detector
 from prequential.core.shard import Shard
 from prequential.settings.model import Config, ConfigError, Objective, StreamConfig
 from sequences import NO_CLASS, Outcomes
@@ -104,6 +106,36 @@ class TestDifferences:
             abs=1e-6,
         )  # fmt: skip
 
+    @pytest.mark.parametrize("seed", range(3))
+    def test_every_share(self, seed: int) -> None:
+        """By the intervals of messages: of `all` when the reference is complete, and of a window later on."""
+        rng = random.Random(seed)
+        records: list[Any] = []
+        label = "a"
+        for i in range(400):
+            label = rng.choice("ab") if rng.random() < 0.4 else label
+            wrong = rng.random() < (0.1 if label == "a" else 0.3) + 0.1 * (i > 300)
+            guess = "ab"[(label == "b") != wrong]
+            records += [pred(i, 9 * i, guess), lab(i, 9 * i + 1, label)]
+        settings = {"objective": {"reference": 150}, "details": ["intervals"], "positive_class": "b"}
+        world = world_from(records, stages=["final"], **settings | {"estimators": ["all", "window:90"]})
+        found = {(one.outcomes, one.estimator): one for one in metrics_of(catch_up(world).outputs)}
+        then = found[150, "all"]
+        assert then.intervals is not msgspec.UNSET
+        for outcomes in (240, 300, 400):
+            now = found[outcomes, "window:90"]
+            assert now.intervals is not msgspec.UNSET
+            assert now.reference is not msgspec.UNSET
+            assert now.reference["measures"].keys() == then.intervals.keys() == set(SHARES)
+            for name, said in now.reference["measures"].items():
+                p, (low, high) = now.measures[name], now.intervals[name]
+                q, (least, most) = then.measures[name], then.intervals[name]
+                assert said["value"] == pytest.approx(q, abs=1e-6)
+                assert said["difference"] == pytest.approx(p - q, abs=1.1e-6)
+                below = math.sqrt((p - low) ** 2 + (most - q) ** 2)
+                above = math.sqrt((high - p) ** 2 + (q - least) ** 2)
+                assert said["interval"] == pytest.approx((p - q - below, p - q + above), abs=1.1e-6), name
+
     def test_there_is_none_while_outcomes_are_common(self) -> None:
         outcomes = rows_of([0, 1] * 400, [0, 1, 1, 1] * 200, 0, 0)
         seen = {}
@@ -164,7 +196,8 @@ class TestReferences:
         whole, parted = _lived(config, 400), _lived(config, 400, stop)
         assert whole == parted
         assert any(one.reference is not msgspec.UNSET for one in metrics_of(whole))
-        assert ("harm" in {one.detector for one in alarms_of(whole)}) == (extent == 150)
+        tested = {one.detector for one in every_detector(config.defaults)}
+        assert ("harm" in tested) == (extent == 150)
 
     def test_another_extent_begins_anew(self) -> None:
         """With the first outcomes since then; of a sequence that began before, too."""

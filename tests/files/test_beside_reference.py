@@ -16,7 +16,7 @@ from prequential.core.details.intervals import wilson
 from prequential.core.details.references import difference
 from prequential.dashboard.history import History
 from prequential.dashboard.pages import model_page
-from prequential.evaluation import Result, evaluate
+from prequential.evaluation import Evaluator, Result, evaluate
 from prequential.report import Report
 from prequential.report.markdown import markdown
 from prequential.topics.errors import UsageError
@@ -81,6 +81,17 @@ class TestFirstOutcomes:
         other = evaluate(table, table, config={"defaults": {"objective": {"reference": 1000}}}, **SETTINGS)
         assert other.references == result.references
         assert other.messages == result.messages
+
+    @pytest.mark.parametrize("often", [1, 700])
+    def test_one_at_a_time(self, result: Result, table: pd.DataFrame, often: int) -> None:
+        """However often something is asked in between."""
+        evaluator = Evaluator(objective={"reference": 1000}, **SETTINGS)
+        for i, (y, h) in enumerate(zip(table.y_true.tolist(), table.y_pred.tolist())):
+            evaluator.predict(i, h)
+            evaluator.learn(i, y)
+            if i % often == 0:
+                evaluator.get("accuracy")
+        assert evaluator.result().references == result.references
 
     def test_an_objective_keeps_its_bounds(self, table: pd.DataFrame) -> None:
         objective = {"accuracy": 0.5, "level": 0.05}

@@ -70,7 +70,7 @@ def beside(
     reference: Reference, estimator: Estimator, sequence: int, outcomes: int, ts: int, positive: int,
     measures: tuple[str, ...],
 ) -> dict[str, Any] | None:  # fmt: skip
-    """A memory's shares beside those of the reference, as messages have it; None while that isn't complete.
+    """A memory's shares beside those of the reference, as messages have it; None: there is nothing to say.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def beside(
                 interval = short(part * low), short(part * high)
             off = present[name].value - value.value
             found[name] = {"value": short(value.value), "difference": short(off), "interval": interval}
-    return {"outcomes": size, "measures": found}
+    return {"outcomes": size, "measures": found} if found else None
 
 
 def short(value: float) -> float:
