@@ -15,7 +15,7 @@ from oracle_cases import lab, pred
 from prequential.config.reader import combined
 from prequential.core.details.details import Share
 from prequential.core.details.intervals import autocorrelation, error_worth, shrunk, wilson
-from prequential.core.details.references import beside, difference
+from prequential.core.details.references import beside, difference, side_of
 from prequential.core.detectors.objectives import every_detector
 from prequential.core.shard import Shard
 from prequential.settings.model import Config, ConfigError, Objective, StreamConfig
@@ -44,7 +44,7 @@ def said(sequence: Outcomes, estimator: str, measures: tuple[str, ...] = SHARES)
     plan = sequence.plan
     assert plan.reference is not None
     [one] = [one for one in plan.estimators if one.name == estimator]
-    return beside(plan.reference, one, 0, sequence.seen, 0, 1, measures)
+    return beside(plan.reference, one, 0, side_of(one, 0, one.cells_of(0)), sequence.seen, 0, 1, measures)
 
 
 def interval(found: dict[str, Any] | None, name: str) -> Any:

@@ -311,10 +311,10 @@ severity 1.04 (large)'
         return scores_of(metrics, Wanted(model, stage, estimator, stream), self._config)
 
     def detectors(
-        self, detectors: Sequence[str | Mapping[str, Any]] = (), *, changes: Sequence[Change] = (),
-        inject: Sequence[str] = (), tolerance: int = TOLERANCE, seeds: int | None = None,
-        block: int | None = None, stream: str | None = None, model: str | None = None,
-        segment: str | None = None, stage: str | None = None,
+        self, detectors: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (), *,
+        changes: Sequence[Change] = (), inject: str | Sequence[str] = (), tolerance: int = TOLERANCE,
+        seeds: int | None = None, block: int | None = None, stream: str | None = None,
+        model: str | None = None, segment: str | None = None, stage: str | None = None,
     ) -> Backtest:  # fmt: skip
         """What drift detectors would have said on this past: as `prequential detectors` does it.
 
@@ -324,15 +324,15 @@ severity 1.04 (large)'
         Parameters
         ----------
         detectors
-            In place of the configured ones: `"adwin delta=0.01"`, `"page-hinkley window:100/window:1000
-            delta=0.1 lambda=100"`, dicts as in a configuration, `"all"` for each one with its defaults. None:
-            the configured ones.
+            In place of the configured ones, which stay if none is given: `"adwin delta=0.01"`, `"page-hinkley
+            window:100/window:1000 delta=0.1 lambda=100"`, dicts as in a configuration, `"all"` for each one
+            with its defaults.
         changes
             Known changes: the last outcomes before them, or dicts with `outcome` or `ts`, and maybe `width`,
             `stream`, `model`, `segment`, `stage`.
         inject
             Rises of the error, `"abrupt:0.05@5000"` or `"gradual:0.1@5000+1000"`, in streams made of blocks
-            of the past's outcomes.
+            of the past's outcomes; several are in the same streams.
         tolerance
             Outcomes after a change within which an alarm finds it.
         seeds

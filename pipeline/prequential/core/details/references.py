@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from prequential.core.compiled.kernel import Floats
@@ -67,8 +68,8 @@ def difference(present: Share, reference: Share) -> tuple[float, float]:
 
 
 def beside(
-    reference: Reference, estimator: Estimator, sequence: int, outcomes: int, ts: int, positive: int,
-    measures: tuple[str, ...],
+    reference: Reference, estimator: Estimator, sequence: int, now: Side, outcomes: int, ts: int,
+    positive: int, measures: tuple[str, ...],
 ) -> dict[str, Any] | None:  # fmt: skip
     """A memory's shares beside those of the reference, as messages have it; None: there is nothing to say.
 
@@ -76,6 +77,8 @@ def beside(
     ----------
     reference, estimator, sequence
         Of a plan, and the sequence's row.
+    now
+        What the estimator has counted of it.
     outcomes, ts
         Number and label time (ms) of the sequence's newest outcome.
     positive
@@ -95,8 +98,12 @@ def beside(
     if not extent.complete[sequence]:
         return None
     counts, size, before = reference.counts, int(extent.size[sequence]), int(extent.before[sequence])
-    first, now = _side(counts, sequence), _side(estimator, sequence)
-    then, present = _shares(first, counts.capacity, positive), _shares(now, estimator.capacity, positive)
+    first = side_of(counts, sequence, counts.cells_of(sequence))
+    counted = positive, first.known, first.cells.tobytes(), *(one.tobytes() for one in first.pairs)
+    made = reference.made.get(sequence)
+    if made is None or made[0] != counted:
+        made = reference.made[sequence] = counted, _shares(first, counts.capacity, positive)
+    then, present = made[1], _shares(now, estimator.capacity, positive)
     since: dict[str, Share] = {}
     if estimator.memory.forgets:
         older = outcomes - before - size, max(0, ts - int(extent.until[sequence]))
@@ -127,11 +134,10 @@ def short(value: float) -> float:
     return round(value, _DECIMALS) + 0.0  # no -0.0
 
 
-def _side(estimator: Estimator, sequence: int) -> Side:
-    return Side(
-        estimator.cells_of(sequence), estimator.pairs_of(sequence), estimator.knows_labels(sequence),
-        lambda n, paired: estimator.effective(sequence, n, paired),
-    )  # fmt: skip
+def side_of(estimator: Estimator, sequence: int, cells: Floats) -> Side:
+    """What an estimator has counted of a sequence, of which these are the joint cells."""
+    pairs, known = estimator.pairs_of(sequence), estimator.knows_labels(sequence)
+    return Side(cells, pairs, known, partial(estimator.effective, sequence))
 
 
 def _less(whole: Side, part: Side) -> Side:

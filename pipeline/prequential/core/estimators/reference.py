@@ -74,6 +74,8 @@ class Reference:
         self._outcomes, self._span = (extent, 0) if isinstance(extent, int) else (0, duration(extent))
         self.table: Extents = zeros(Extents, rows)
         self.counts = Estimator("all", rows, capacity, False, True)
+        #: By sequence, what was made of its counts, with what they were then: they hardly ever change.
+        self.made: dict[int, tuple[tuple[Any, ...], Any]] = {}
 
     def ensure(self, rows: int) -> None:
         """Have capacity for at least so many sequences; new ones have no outcomes."""

@@ -14,7 +14,7 @@ from prequential.core.delay import latency, periods, records, selection
 from prequential.core.delay.accounts import Accounts
 from prequential.core.details.details import details_of
 from prequential.core.details.notes import Notes
-from prequential.core.details.references import beside, refers
+from prequential.core.details.references import beside, refers, side_of
 from prequential.core.detectors.period_alarms import PeriodAlarm
 from prequential.core.detectors.watch import Watch
 from prequential.core.estimators.histograms import SCORES, as_message
@@ -236,15 +236,16 @@ class Reporter:
             matrix = new_classes(estimator.capacity)
             if sum_up(cells, matrix).n:
                 positive = positive_of(self._catalog.positives_of(stream), 0, matrix.labels)
-                details = details_of(
-                    names, cells, estimator.capacity, estimator.memory.whole,
-                    partial(estimator.effective, sequence), estimator.pairs_of(sequence), positive,
-                    stream.class_names, estimator.knows_labels(sequence),
-                )  # fmt: skip
+                side = side_of(estimator, sequence, cells)
+                if names:
+                    details = details_of(
+                        names, cells, estimator.capacity, estimator.memory.whole, side.effective, side.pairs,
+                        positive, stream.class_names, side.known,
+                    )  # fmt: skip
                 if referring and plan.reference is not None:
                     newest = int(entities.outcomes[row]), int(entities.newest_ts[row])
                     found = beside(
-                        plan.reference, estimator, sequence, *newest, positive, stream.config.measures
+                        plan.reference, estimator, sequence, side, *newest, positive, stream.config.measures
                     )
                     if found is not None:
                         details["reference"] = found
