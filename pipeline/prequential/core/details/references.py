@@ -62,9 +62,14 @@ def difference(present: Share, reference: Share) -> tuple[float, float]:
     """
     (low, high), (lowest, highest) = present.interval, reference.interval
     d = present.value - reference.value
-    below = math.hypot(present.value - low, highest - reference.value)
-    above = math.hypot(high - present.value, reference.value - lowest)
+    below = _both(present.value - low, highest - reference.value)
+    above = _both(high - present.value, reference.value - lowest)
     return max(-1.0, d - below), min(1.0, d + above)
+
+
+def _both(a: float, b: float) -> float:
+    """√(a² + b²), with the same bits on every machine, as `hypot` may not have."""
+    return math.sqrt(a * a + b * b)
 
 
 def beside(
