@@ -80,6 +80,9 @@ class Settings:
     costs: Mapping[str, Mapping[str, float]] | None = None
     by_value: bool = False  # whether costs are times what is at stake
     details: tuple[str, ...] = ()  # those that the oracle knows: scores
+    reference: int | None = None  # first outcomes of each sequence beside which later ones stand
+    reference_time: int | None = None  # … or their label time
+    main_stage: str = "final"  # of which messages stand beside it
 
 
 def costs_of(costs: Mapping[Any, Mapping[Any, float]] | None) -> dict[str, dict[str, float]] | None:
@@ -108,6 +111,8 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
             named = [stage for stage in merged[key] if not stage.startswith("after:")]
         if not set(named) <= set(known):
             raise ValueError(f"unknown {key} in {named!r}; the oracle knows {', '.join(known)}")
+    reference = (merged.get("objective") or {}).get("reference")
+    timed = isinstance(reference, str)
     every, comparisons = merged["emit"]["every"], merged["emit"]["comparisons"]
     positive = merged["positive_class"]
     return Settings(
@@ -130,6 +135,9 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         costs=costs_of(merged.get("costs")),
         by_value=bool(merged.get("cost_per_value", False)),
         details=tuple(merged.get("details", ())),
+        reference=None if timed else reference,
+        reference_time=duration(reference) if timed else None,
+        main_stage="final" if "final" in merged["stages"] else merged["stages"][0].replace("bins", "bin:1"),
     )
 
 

@@ -14,6 +14,7 @@ from oracle_detection import Detector
 from oracle_estimators import ALL_MEASURES, Estimator, Outcome
 from oracle_measures import Measured
 from oracle_records import Settings, Target, duration
+from oracle_references import beside_reference
 
 Classes = tuple[str | None, str | None]  # what the persistent and the majority baseline predict
 
@@ -220,5 +221,13 @@ class Model:
                     "undefined": {name: undefined[name] for name in wanted if name in undefined},
                     "counts": dict(counts), "version": self.version, "same": self.same.get(stage),
                     **({} if stage == "intermediate" else estimator.details()),
+                    **self.beside(stage, estimator),
                 })  # fmt: skip
         return found
+
+    def beside(self, stage: str, estimator: Estimator) -> dict[str, Any]:
+        """What the message of a stage and an estimator says of the reference: of the main stage alone."""
+        if stage == "intermediate" or stage != self.settings.main_stage:
+            return {}
+        found = beside_reference(self.sequences[stage].outcomes, estimator, self.settings)
+        return {} if found is None else {"reference": found}

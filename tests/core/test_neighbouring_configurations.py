@@ -48,7 +48,7 @@ FULL = StreamConfig(
     segments=("arm", "site"), segments_per_key=3, period=500, details=DETAILS, label_horizon=3_000,
     settle=1_000, detectors=tuple(DetectorConfig("page-hinkley", signal) for signal in _SIGNALS),
     compare_losses=("error", "log_loss", "brier"), value_limit=3.0, compare_stages=("initial/final",),
-    objective=Objective({"accuracy": 0.6}), emit_outcomes=None, emit_every=None,
+    objective=Objective({"accuracy": 0.6}, reference="100ms"), emit_outcomes=None, emit_every=None,
 )  # fmt: skip
 
 #: What each key is as well: less, more, something else.
@@ -69,7 +69,9 @@ NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     "incidents": (IncidentConfig(quiet=1, quiet_outcomes=1),), "compare": ("off", "champion"),
     "champion": ("m",), "compare_losses": (("error",), ("brier",), ("cost", "error")),
     "compare_stages": ((),),
-    "compare_level": (0.1,), "mcnemar_level": (0.1,), "objective": (None, Objective({"recall": 0.5})),
+    "compare_level": (0.1,), "mcnemar_level": (0.1,),
+    "objective": (None, Objective({"recall": 0.5}), Objective({"accuracy": 0.6}, reference="200ms")),
+
     "alarm_budget": ("1 per 30d",), "alarm_change": (0.1,), "versions": ("separate",),
     "emit_outcomes": (5,), "emit_every": (100,), "emit_comparisons": (200,), "expected": (False,),
     "period_alarms": (PeriodAlarmConfig(1.0, None, 2.0, 0.5),),

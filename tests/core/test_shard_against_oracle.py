@@ -73,6 +73,7 @@ def assert_same_metrics(ours: Metrics, theirs: dict[str, Any], config: Config) -
     assert_same_coverage(ours.coverage, theirs.get("coverage"), about)
     assert (ours.same or None) == theirs["same"], about
     assert_same_scores(ours.scores, theirs.get("scores"), about)
+    assert_same_reference(ours.reference, theirs.get("reference"), about)
     version = None if ours.model_version is msgspec.UNSET else (ours.model_version, ours.version_since)
     assert version == theirs["version"], about
 
@@ -85,6 +86,22 @@ def assert_same_scores(ours: Any, theirs: Any, about: object) -> None:
         for side in ("negatives", "positives"):
             assert list(map(type, ours[side])) == list(map(type, theirs[side])), about
             assert all(map(close, ours[side], theirs[side])), about
+
+
+def assert_same_reference(ours: Any, theirs: Any, about: object) -> None:
+    """Values and differences as digits allow, intervals where there are any."""
+    assert (ours is msgspec.UNSET) == (theirs is None), about
+    if theirs is not None:
+        assert ours["outcomes"] == theirs["outcomes"], about
+        assert ours["measures"].keys() == theirs["measures"].keys(), about
+        for name, said in theirs["measures"].items():
+            own = ours["measures"][name]
+            for what in ("value", "difference"):
+                assert own[what] == pytest.approx(said[what], abs=1.1e-6), (name, about)
+            assert (own["interval"] is not None) == said["interval"], (name, about)
+            if own["interval"] is not None:
+                low, high = own["interval"]
+                assert -1 <= low <= own["difference"] <= high <= 1, (name, about)
 
 
 def assert_same_coverage(ours: Any, theirs: Any, about: object) -> None:
@@ -400,7 +417,7 @@ def test_messages_go_by_stage_and_estimator() -> None:
 def test_the_random_worlds_have_what_can_go_wrong() -> None:
     """Guards the generator: a differential test of nothing would pass too."""
     tally = [0, 0]
-    weighted = 0
+    weighted, beside = 0, Counter[tuple[str, bool]]()
     counts: dict[str, int] = {}
     reasons: set[str] = set()
     stages: set[str] = set()
@@ -414,6 +431,9 @@ def test_the_random_worlds_have_what_can_go_wrong() -> None:
         for message in metrics_of(outputs):
             stages.add(message.stage)
             weighted += "ipw_accuracy" in message.measures
+            if message.reference is not msgspec.UNSET:
+                for one in message.reference["measures"].values():
+                    beside[message.estimator.partition(":")[0], one["interval"] is None] += 1
             reasons |= set(message.undefined.values())
             for name, count in message.counts.items():
                 counts[name] = max(count, counts.get(name, 0))
@@ -427,6 +447,8 @@ def test_the_random_worlds_have_what_can_go_wrong() -> None:
     }  # fmt: skip
     assert stages >= {"initial", "final", "intermediate", "bin:1", "bin:2", "bin:3"}
     assert weighted > 100
+    memories = "all", "window", "fading", "decay"
+    assert all(beside[name, known] > 30 for name in memories for known in (True, False))
     assert stages >= {"after:1ms", "after:30ms", "after:100ms", "after:1s"}
     assert tasks["classification"] > tasks["regression"] > 3
     names = {"late", "expired", "at_horizon", "duplicate", "late_label", "unmatched_label", "revisions"}

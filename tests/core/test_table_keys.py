@@ -130,7 +130,7 @@ class TestEachTable:
 NO_STATE = re.compile(
     r"""\.logs\.|\.accounts\.late_latencies\.
     |\.catalog\.(_registry|columns)\.(streams|entities|classes|ages)|\.catalog\._known_prices\.
-    |\.catalog\.(plans|_plans)\..*\.(owner|entity|estimators\.\d+\.sums\..*|_estimator\.sums\..*)$
+    |\.catalog\.(plans|_plans)\..*\.(owner|entity|(estimators\.\d+|reference\.counts|_estimator)\.sums\..*)$
     |\.store\.(ids\.entries|links|wheels)
     |\.pairing\.(pairs|heads|seen|_joint|_used)$|\.pairing\.tables\..*\.(_closed\.|due\.|_due_rows$)
     |\.incidents\.history\.(due|examples|notes)$

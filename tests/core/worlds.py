@@ -290,6 +290,8 @@ def _random_settings(
     if not sort.regression:
         defaults |= _paid(_beside(random.Random(repr(rng.getstate()))), defaults, classes)
         defaults |= _ranked(_beside(rng), defaults, sort)
+        if (beside := _beside(rng)).random() < 0.5:
+            defaults["objective"] = {"reference": beside.choice(["1ms", "100ms", "500ms", "3s", "1d"])}
     return {
         "defaults": defaults,
         "streams": {

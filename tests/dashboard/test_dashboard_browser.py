@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from boards import START, a_drift, alarm, comparison, history_of, incident, metrics, period, served
@@ -196,6 +196,26 @@ class TestModel:
             page.keyboard.press("ArrowLeft")
             page.wait_for_selector(".readout:has-text('outcome 2,000 · final 0.200')")
             assert colours(page, "mae") > 8
+
+    def test_numbers_stand_beside_the_reference(self, page: Page) -> None:
+        def reference(interval: list[float] | None) -> dict[str, Any]:
+            one = {"value": 0.9, "difference": -0.2, "interval": interval}
+            return {"reference": {"outcomes": 1000, "measures": {"accuracy": one}}}
+
+        some = [
+            metrics(6000, 0.7, **reference([-0.25, -0.15])),
+            metrics(6000, 0.7, estimator="all", **reference([-0.3, 0.1])),
+            metrics(6000, 0.7, estimator="fading:0.9", **reference(None)),
+        ]
+        with served(some) as (address, _):
+            ready(page, address + MODEL)
+            assert "Beside the first 1,000 outcomes" in page.inner_text("main")
+            found = page.locator("table[aria-label='beside the reference'] tbody tr").all_inner_texts()
+            assert [re.split(r"\s*\t\s*", row.strip()) for row in found] == [
+                ["all", "accuracy", "0.900", "0.700", "-0.200", "-0.300 to 0.100"],
+                ["fading:0.9", "accuracy", "0.900", "0.700", "-0.200", "–"],
+                ["window:1000", "accuracy", "0.900", "0.700", "-0.200", "-0.250 to -0.150", "◆ differs"],
+            ]
 
     def test_another_estimator_segment_axis_and_measure(self, page: Page) -> None:
         some = [*a_drift(), *a_drift(estimator="all"), *a_drift(segment="arm=A")]

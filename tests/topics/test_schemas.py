@@ -24,6 +24,7 @@ defaults:
   estimators: [all, "window:200", "fading:0.99", "decay:1h"]
   details: [confusion, per_class, class_ratio, intervals, dependence, normalised, scores]
   positive_class: a
+  objective: {reference: 2h}
   stages: [initial, final, bins]
   bins: 2
   period: 6h

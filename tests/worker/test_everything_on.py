@@ -25,6 +25,7 @@ STREAM = {
     "positive_class": "UP",
     "baselines": list(BASELINES),
     "details": list(DETAILS),
+    "objective": {"reference": "10s"},
     "temporal_correction": True,
     "segments": ["arm"],
     "label_horizon": HORIZON,
@@ -118,6 +119,7 @@ def test_killed_workers_publish_what_a_replay_says(kafka: Broker, tmp_path: Path
             # The last set may repeat an id: no outcome came since, but counts of the stream moved on.
             theirs.setdefault(json.loads(line)["id"], line)
         assert ours.keys() <= theirs.keys()
+        assert topic != "metrics" or any("reference" in json.loads(value) for value in ours.values())
         assert {id: theirs[id] for id in ours} == ours
         # What a replay has beyond it is its last set.
         assert name != "alarms" or ours.keys() == theirs.keys()

@@ -57,6 +57,7 @@ CONFIG: dict[str, Any] = {
         "value_limit": 10,
         "compare_losses": ["error", "cost"],
         "details": ["scores"],
+        "objective": {"reference": 100},
         "detectors": [
             {"detector": "page-hinkley", "signal": "error", "delta": 0.005, "lambda": 8},
             {"detector": "adwin", "signal": "error"},

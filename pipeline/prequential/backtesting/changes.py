@@ -1,10 +1,10 @@
-"""Changes that are known, and such as are put into streams, as a command line names them."""
+"""Changes that are known, and such as are put into streams, as a command line or Python names them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -77,13 +77,29 @@ def parse_outcomes(text: str) -> list[Known]:
 
     Raises UsageError for what is no such list.
     """
-    changes = [Known(outcome=int(one)) for one in text.split(",")]
-    for one in changes:
-        try:
-            one.check()
-        except ValueError as error:
-            raise UsageError(f"--changes {text!r}: {error}") from error
-    return changes
+    return [parse_known(int(one), f"--changes {text!r}") for one in text.split(",")]
+
+
+def parse_known(given: int | Mapping[str, Any], where: str) -> Known:
+    """A change after an outcome (from 1), or with the fields of a line of a file.
+
+    Raises UsageError, which says `where`.
+
+    >>> parse_known({"outcome": 5, "model": "m"}, "changes[0]").model
+    'm'
+    >>> parse_known(0, "changes[0]")
+    Traceback (most recent call last):
+    ...
+    prequential.topics.errors.UsageError: changes[0]: outcome 0: expected at least 1, the last one ...
+    """
+    try:
+        if not isinstance(given, Mapping):
+            given = {"outcome": given}
+        known = msgspec.convert(given, Known)
+        known.check()
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise UsageError(f"{where}: {error}") from error
+    return known
 
 
 def parse_lines(path: str, lines: Iterable[bytes]) -> list[Known]:
@@ -100,12 +116,12 @@ def parse_lines(path: str, lines: Iterable[bytes]) -> list[Known]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
+        where = f"{path} line {number}"
         try:
-            one = msgspec.json.decode(line, type=Known)
-            one.check()
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise UsageError(f"{path} line {number}: {error}") from error
-        changes.append(one)
+            given = msgspec.json.decode(line, type=dict[str, Any])
+        except msgspec.MsgspecError as error:
+            raise UsageError(f"{where}: {error}") from error
+        changes.append(parse_known(given, where))
     if not changes:
         raise UsageError(f"{path} has no changes: expected JSON lines such as {{\"outcome\": 15000}}")
     return changes
@@ -124,8 +140,8 @@ class Injection(NamedTuple):
     change: Change
 
 
-def parse_injection(text: str) -> Injection:
-    """`abrupt:RISE@OUTCOME`, or `gradual:RISE@OUTCOME+WIDTH`; raises UsageError.
+def parse_injection(text: str, where: str = "--inject") -> Injection:
+    """`abrupt:RISE@OUTCOME`, or `gradual:RISE@OUTCOME+WIDTH`; raises UsageError, which says `where`.
 
     >>> parse_injection("abrupt:0.05@5000")
     Injection(rise=0.05, change=Change(outcome=5000, width=0))
@@ -137,7 +153,7 @@ def parse_injection(text: str) -> Injection:
     change = Change(int(outcome), int(width or 0))
     if not match or (kind == "gradual") != (change.width > 0) or not float(rise) or not change.outcome:
         raise UsageError(
-            f"--inject {text!r}: expected abrupt:RISE@OUTCOME or gradual:RISE@OUTCOME+WIDTH, "
+            f"{where} {text!r}: expected abrupt:RISE@OUTCOME or gradual:RISE@OUTCOME+WIDTH, "
             "e.g. abrupt:0.05@5000, all above 0"
         )
     return Injection(float(rise), change)

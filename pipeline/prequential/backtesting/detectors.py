@@ -1,4 +1,4 @@
-"""Detectors as a command line names them."""
+"""Detectors as a command line or Python names them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from prequential.topics.errors import UsageError
 EVERY = "all"
 
 
-def parse_detector(text: str) -> list[DetectorConfig]:
+def parse_detector(text: str, where: str = "--detector") -> list[DetectorConfig]:
     """The detector of `NAME [SIGNAL] [PARAMETER=VALUE ...]`; with the name `all`, all that fit the signal.
 
-    Raises UsageError quoting what is wrong.
+    Raises UsageError quoting what is wrong, and `where`.
 
     >>> [one] = parse_detector("adwin delta=0.01 signal=window:100:f1")
     >>> name_of(one)
@@ -31,7 +31,7 @@ def parse_detector(text: str) -> list[DetectorConfig]:
     try:
         return _detectors(text.split())
     except ValueError as error:
-        raise UsageError(f"--detector {text!r}: {error}") from error
+        raise UsageError(f"{where} {text!r}: {error}") from error
 
 
 def _detectors(words: Sequence[str]) -> list[DetectorConfig]:
@@ -94,22 +94,24 @@ def name_of(detector: DetectorConfig) -> str:
     return " ".join([detector.detector, detector.signal, *shown])
 
 
-def with_detectors(config: Config, detectors: Sequence[DetectorConfig]) -> Config:
+def with_detectors(
+    config: Config, detectors: Sequence[DetectorConfig], where: str = "--detector"
+) -> Config:
     """The configuration with these detectors for all streams, as far as they fit a stream's task.
 
     They stand in place of all that is configured, tests of an objective among it.
-    Raises UsageError for one that fits none, or is there twice.
+    Raises UsageError, which says `where`, for one that fits none, or is there twice.
     """
     names = [name_of(one) for one in detectors]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"--detector {name!r} is there twice")
+            raise UsageError(f"{where} {name!r} is there twice")
     settings = [config.defaults, *config.streams.values()]
     for one in detectors:
         problems = [signal_of_other_task(replace(some, detectors=(one,))) for some in settings]
         if None not in problems:
             _, problem = problems[0] or (0, "")
-            raise UsageError(f"--detector {name_of(one)!r}: {problem}")
+            raise UsageError(f"{where} {name_of(one)!r}: {problem}")
 
     def changed(some: StreamConfig) -> StreamConfig:
         some = replace(some, detectors=tuple(detectors), objective=None)

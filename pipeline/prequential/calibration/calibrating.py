@@ -34,6 +34,10 @@ from prequential.past.sequences import Sequence as Outcomes
 from prequential.settings.budget import DEFAULT_BUDGET, Budget, parse_budget
 from prequential.settings.model import DetectorConfig, StreamConfig
 
+#: Outcomes that are made of each sequence by default, and between which bounds they may be.
+OUTCOMES = 5_000_000
+LEAST_OUTCOMES, MOST_OUTCOMES = 100_000, 1_000_000_000
+
 #: Fewer outcomes than this don't say how errors depend on each other.
 _LEAST_OUTCOMES = 1_000
 

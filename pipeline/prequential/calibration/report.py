@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import msgspec
 from prequential.core.detectors import DETECTORS
 from prequential.settings.model import DetectorConfig, Value
+from prequential.topics.errors import WorkError
 from prequential.topics.reasons import printable
 from rich.table import Table
 from rich.text import Text
@@ -68,6 +69,13 @@ class Report(msgspec.Struct):
     streams: dict[str, list[DetectorConfig]]
     #: What is to be known before the rest: sequences of which a part was taken, or that say too little.
     notes: list[Left] = []
+
+
+def check_found(report: Report) -> None:
+    """Raise WorkError if no threshold was found, with the reasons."""
+    if not report.detectors:
+        reasons = "; ".join(f"{one.stream} {one.what}: {one.why}" for one in report.left)
+        raise WorkError(printable(f"no threshold was found: {reasons or 'no detector is configured'}"))
 
 
 def tables(report: Report) -> Iterator[Table]:

@@ -8,22 +8,21 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from prequential.calibration.calibrating import Settings, calibrate
-from prequential.calibration.report import lines, tables
+from prequential.calibration.calibrating import LEAST_OUTCOMES, MOST_OUTCOMES, OUTCOMES, Settings, calibrate
+from prequential.calibration.report import check_found, lines, tables
 from prequential.cli.common import add_kafka_options, load, open_output
 from prequential.cli.sources import (
     add_source_options,
     as_it_is,
     given_sources,
     notice,
-    read_past,
+    past_of,
 )
+from prequential.past.reading import watched
 from prequential.program.compilation import compile_loops
 from prequential.program.progress import progress_bar
 from prequential.replay.table import print_wide
 from prequential.settings.budget import DEFAULT_BUDGET, parse_budget
-from prequential.topics.errors import WorkError
-from prequential.topics.reasons import printable
 from rich.console import Console
 
 _HELP = "thresholds of drift detectors for a budget of false alarms"
@@ -34,9 +33,6 @@ of the past, in which errors depend on each other as they did. On these it count
 the configuration raises an alarm, by its threshold, and finds the thresholds at which all detectors of a
 stream together, on all its models, stages and segments, have as many false alarms as the budget allows.
 Prints what it found, how late a change would be noticed, and the configuration's lines."""
-
-_OUTCOMES = 5_000_000
-_LEAST_OUTCOMES, _MOST_OUTCOMES = 100_000, 1_000_000_000
 
 
 def add_parser(subparsers: Any) -> None:
@@ -55,8 +51,8 @@ def add_parser(subparsers: Any) -> None:
         help="rise of the mean loss whose delay is reported (default: the stream's alarm_change)",
     )  # fmt: skip
     what.add_argument(
-        "--outcomes", metavar="N", type=_outcomes, default=_OUTCOMES,
-        help=f"outcomes that are made of each sequence: the more, the surer (default: {_OUTCOMES:,})",
+        "--outcomes", metavar="N", type=_outcomes, default=OUTCOMES,
+        help=f"outcomes that are made of each sequence: the more, the surer (default: {OUTCOMES:,})",
     )  # fmt: skip
     what.add_argument("--seed", metavar="N", type=int, default=1, help="of random numbers (default: 1)")
     what.add_argument("--stream", help="sequences of this stream alone")
@@ -71,12 +67,7 @@ def run(args: argparse.Namespace) -> int:
     budget = None if args.budget is None else parse_budget(args.budget)
     config = load(args)
     compile_loops(notice, config)
-    pasts = [one for one in read_past(args, config, given) if one.watched]
-    if args.stream is not None:
-        known = sorted({one.stream for one in pasts})
-        pasts = [one for one in pasts if one.stream == args.stream]
-        if not pasts:
-            raise WorkError(f"no sequence of --stream {args.stream!r}: there are {', '.join(known)}")
+    pasts = watched(past_of(args, config, given), {"stream": args.stream})
     with progress_bar() as progress:
         task = progress.add_task("sequences", total=len(pasts))
         settings = Settings(budget, args.change, args.outcomes, args.seed)
@@ -86,9 +77,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         for table in tables(report):
             print_wide(partial(as_it_is, table), Console())
-    if not report.detectors:
-        reasons = "; ".join(f"{one.stream} {one.what}: {one.why}" for one in report.left)
-        raise WorkError(printable(f"no threshold was found: {reasons or 'no detector is configured'}"))
+    check_found(report)
     text = "".join(f"{line}\n" for line in lines(report))
     with open_output(args.out) as file:
         if file is not None:
@@ -111,8 +100,8 @@ def _above_zero(text: str) -> float:
 
 def _outcomes(text: str) -> int:
     """How many outcomes are made."""
-    if not text.isdigit() or not _LEAST_OUTCOMES <= int(text[:20]) <= _MOST_OUTCOMES:
+    if not text.isdigit() or not LEAST_OUTCOMES <= int(text[:20]) <= MOST_OUTCOMES:
         raise argparse.ArgumentTypeError(
-            f"{text!r}: expected a whole number from {_LEAST_OUTCOMES} to {_MOST_OUTCOMES}"
+            f"{text!r}: expected a whole number from {LEAST_OUTCOMES} to {MOST_OUTCOMES}"
         )
     return int(text)

@@ -7,16 +7,15 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from prequential.past.sequences import Sequence, sequences
+from prequential.past.reading import read_past
+from prequential.past.sequences import Sequence
 from prequential.program.progress import progress_bar, reading
 from prequential.replay.sources import Located
-from prequential.replay.summary import Account, why
 from prequential.settings.model import Config
 from prequential.tables.opening import open_sources
 from prequential.topics.decoding import KINDS
-from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Output
-from prequential.topics.reasons import printable
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -56,17 +55,14 @@ def read_sources(
     return open_sources(config, paths, lambda kind: reading(progress, KINDS[kind]))
 
 
-def read_past(
+def past_of(
     args: argparse.Namespace, config: Config, given: list[str],
     put: Callable[[Output], None] = lambda output: None,
 ) -> list[Sequence]:  # fmt: skip
     """All sequences of the files or topics; `put` takes alarms. Raises WorkError if nothing was evaluated."""
-    account = Account(lambda kind, partition, offset: {})
     with progress_bar() as progress:
         sources = None if args.from_topics else read_sources(args, given, progress, config)
-        past = sequences(config, sources, put, progress, account.add)
-    if not past:
-        raise WorkError(printable(why(account.summary(None), account.facts())))
+        past, _ = read_past(config, sources, put, progress)
     return past
 
 

@@ -14,7 +14,7 @@ from prequential.core.detectors import DETECTORS
 from prequential.core.estimators.naming import canonical
 from prequential.core.measures.registry import MEASURES, NAMES
 from prequential.settings.budget import parse_budget
-from prequential.settings.durations import duration
+from prequential.settings.durations import duration, exact_duration
 from prequential.settings.model import (
     ALL_SERIES,
     BASELINES,
@@ -124,6 +124,17 @@ def _duration(value: Any) -> int:
     if not 1 <= milliseconds <= _LONGEST:
         raise _expected(value, "a duration above 0 and up to 1000 years")
     return milliseconds
+
+
+def _reference_extent(value: Any) -> int | str:
+    """So many outcomes, or a duration in one spelling."""
+    if isinstance(value, str):
+        return exact_duration(_duration(value))
+    try:
+        number: int = _integer(_LEAST_REFERENCE)(value)
+    except ValueError as error:
+        raise ValueError(f"{error}, or a duration such as 30d") from None
+    return number
 
 
 def _optional(parser: Parser) -> Parser:
@@ -357,7 +368,7 @@ EMIT: dict[str, Parser] = {
 }  # fmt: skip
 
 OBJECTIVE: dict[str, Parser] = {
-    "tolerance": _number(0), "level": _level, "reference": _optional(_integer(_LEAST_REFERENCE)),
+    "tolerance": _number(0), "level": _level, "reference": _optional(_reference_extent),
 }  # fmt: skip
 
 INCIDENTS: dict[str, Parser] = {

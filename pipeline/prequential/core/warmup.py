@@ -34,6 +34,7 @@ from prequential.settings.model import (
     Config,
     DetectorConfig,
     Limits,
+    Objective,
     StreamConfig,
 )
 from prequential.topics.decoding import Decoded
@@ -53,6 +54,7 @@ _CLASSES = StreamConfig(
     positive_class="a",
     baselines=BASELINES,
     details=DETAILS,
+    objective=Objective({}, reference="2s"),
     temporal_correction=True,
     segments=("arm",),
     label_horizon=4_000,
@@ -75,6 +77,7 @@ _NUMBERS = replace(
     measures=OF_NUMBERS,
     positive_class=None,
     details=(),
+    objective=None,
     temporal_correction=False,
     baselines=("persistent",),
     compare_losses=("error", "squared"),

@@ -20,6 +20,7 @@ from prequential.watching.ranking import Ranking, measures_shown
 from prequential.watching.state import Model, ModelKey, Sequence, coverage_of
 from prequential.wording.expected import ASSUMPTION
 from prequential.wording.measures import beside
+from prequential.wording.references import referred
 from prequential.wording.stages import stage_in_words
 
 #: Stages whose courses are drawn into one another, and segments in a table: more can't be told apart.
@@ -94,6 +95,7 @@ def model_page(
             if readings[stage] is not None
         },
         "now": _now(history, model),
+        "reference_rows": _beside_reference(history, model),
         "undefined": {stage: one.undefined for stage, one in readings.items() if one is not None},
         "counts": reading.counts if reading else {},
         "coverage": coverage_of(model),
@@ -153,6 +155,19 @@ def _now(history: History, model: Model) -> list[dict[str, Any]]:
                 "values": _in_order(reading.measures),
                 "intervals": reading.intervals,
             })  # fmt: skip
+    return rows
+
+
+def _beside_reference(history: History, model: Model) -> list[dict[str, Any]]:
+    """The newest values beside the reference, of the stream as a whole."""
+    rows = []
+    for sequence, newest in sorted(model.sequences.items(), key=lambda one: one[0][1:]):
+        reading = history.reading(newest)
+        if sequence.segment is None and reading is not None:
+            rows += [
+                {"estimator": sequence.estimator, **one._asdict(), "differs": one.differs}
+                for one in referred(reading.reference)
+            ]
     return rows
 
 

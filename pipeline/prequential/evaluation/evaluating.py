@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prequential.config.reader import combined
 from prequential.core.past.course import Courses
+from prequential.evaluation.compiling import compile_once
+from prequential.evaluation.inputs import Inputs
+from prequential.evaluation.reference import (
+    check_result,
+    is_extent,
+    stand_beside,
+    with_extent,
+    with_intervals,
+)
 from prequential.evaluation.result import Result
-from prequential.evaluation.tables import rows_of
-from prequential.mapping.model import OPTIONAL, REQUIRED, Field, MappingError, Origin, RecordMapping, parse
-from prequential.program.compilation import compile_loops
-from prequential.program.progress import progress_bar, reading
+from prequential.evaluation.settings import Settings, with_settings
+from prequential.program.progress import progress_bar
 from prequential.replay.sources import Located, replay
 from prequential.replay.summary import Account, Place, emission_of, refuse_reused_ids, why
-from prequential.settings.model import Config, ConfigError
-from prequential.tables.opening import columns_of, in_order, table_sources
-from prequential.tables.rows import RowFile
-from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
+from prequential.settings.model import Config
+from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Incident, Message, Output, decoded
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: The stream and the model of tables that don't name them.
 STREAM, MODEL = "default", "model"
@@ -31,6 +38,7 @@ STREAM, MODEL = "default", "model"
 ConfigSource = str | os.PathLike[str] | Mapping[str, Any] | None
 
 
+@with_settings
 def evaluate(
     predictions: Any,
     labels: Any,
@@ -42,7 +50,8 @@ def evaluate(
     model: str = MODEL,
     reused_ids: bool = False,
     progress: bool = True,
-    **settings: Any,
+    reference: Any = None,
+    **settings: Unpack[Settings],
 ) -> Result:
     """Evaluate predictions by the labels that came, as `prequential replay` does.
 
@@ -79,9 +88,16 @@ def evaluate(
     progress
         Whether a bar shows on standard error how far it is, if that is a terminal, or in a notebook with
         ipywidgets.
+    reference
+        What later numbers stand beside, with intervals of differences (`Result.references`): so many first
+        outcomes of each sequence, a duration such as `"30d"` of label time from its first outcome on (both as
+        `objective.reference` of a configuration, and said in messages); or other outcomes, as a `Result` with
+        `details=["intervals"]`, as a table of predictions and labels, or as a tuple of the two, which is
+        evaluated by itself with the same settings. Beside a table or a result messages have `intervals`.
     **settings
         Those of a stream: `estimators`, `stages`, `label_horizon`, `detectors`, `task`, … They win over
-        `config`. A `champion` is compared with each other model.
+        `config`. A `champion` is compared with each other model. `prequential.evaluation.Settings` lists
+        them.
 
     Returns
     -------
@@ -95,7 +111,8 @@ def evaluate(
     TypeError
         For what is no table.
     UsageError
-        If a file can't be opened, or a table needs pyarrow and it isn't installed.
+        If a file can't be opened, a table needs pyarrow and it isn't installed, or tables without ids have
+        different numbers of rows.
     WorkError
         If a file has no such content as it should, nothing could be evaluated, or ids come again.
 
@@ -109,45 +126,53 @@ def evaluate(
     """
     if "champion" in settings:
         settings.setdefault("compare", "champion")
-    whole = combined(config, settings)
     tables = {PREDICTIONS: predictions, LABELS: labels}
     if instances is not None:
         tables[INSTANCES] = instances
-    files: dict[int, RowFile] = {}
-    for kind, table in tables.items():
-        same = next((other for other in files if _is_same(tables[other], table)), None)
-        files[kind] = files[same] if same is not None else rows_of(KINDS[kind], table)
-    whole = replace(whole, files={**whole.files, **_mappings(columns or {}, files)})
-    compile_once(whole)
-    defaults = {"stream": Field(const=stream), "model": Field(const=model)}
-    by_row = all(_lacks_ids(file, whole.files.get(KINDS[kind], ())) for kind, file in files.items())
-    if by_row:
-        files = _numbered(files)
-    with progress_bar(wanted=progress) as bar:
-        read = table_sources(
-            whole, files, lambda kind: reading(bar, KINDS[kind]), defaults, "columns[{!r}]".format
-        )
-        sources = in_order(read, by_row=by_row)
-        task = bar.add_task("evaluating", total=sum(map(len, sources)))
-        result = run(whole, sources, lambda records: bar.advance(task, records))
+    inputs = Inputs(tables, columns or {}, stream, model)
+    given = combined(config, settings)
+    other = None
+    if reference is not None and is_extent(reference):
+        given = with_extent(given, reference)
+    elif reference is not None:
+        given = with_intervals(given)
+        other = _other(reference, given, inputs, progress)
+    result = _evaluated(given, inputs, progress)
+    if other is not None:
+        stand_beside(result, other)
     if not reused_ids:
         refuse_reused_ids(result.summary, "reused_ids=True")
     return result
 
 
-def _is_same(one: Any, other: Any) -> bool:
-    """Whether they are one table, or paths of one file."""
-    if isinstance(one, (str, os.PathLike)) and isinstance(other, (str, os.PathLike)):
-        return os.fspath(one) == os.fspath(other)
-    return one is other
+def _evaluated(config: Config, inputs: Inputs, progress: bool) -> Result:
+    """The result of these tables."""
+    files = inputs.open()
+    whole = inputs.configured(config, files)
+    compile_once(whole)
+    with progress_bar(wanted=progress) as bar:
+        sources = inputs.sources(whole, files, bar)
+        task = bar.add_task("evaluating", total=sum(map(len, sources)))
+        return run(whole, sources, lambda records: bar.advance(task, records), inputs)
+
+
+def _other(reference: Any, config: Config, inputs: Inputs, progress: bool) -> Result:
+    """Another evaluation, as it was given or of a table."""
+    if isinstance(reference, Result):
+        check_result(reference)
+        return reference
+    tables = reference if isinstance(reference, tuple) and len(reference) == 2 else (reference, reference)
+    return _evaluated(config, replace(inputs, tables=dict(zip((PREDICTIONS, LABELS), tables))), progress)
 
 
 def run(
-    config: Config, sources: list[Located], progress: Callable[[int], None] = lambda records: None
-) -> Result:
+    config: Config, sources: list[Located], progress: Callable[[int], None] = lambda records: None,
+    inputs: Inputs | None = None,
+) -> Result:  # fmt: skip
     """The result of a replay of these sources, one of each kind at most.
 
-    `progress` takes the number of records just processed. Raises WorkError if nothing could be evaluated.
+    `progress` takes the number of records just processed; `inputs` can read them once more. Raises WorkError
+    if nothing could be evaluated.
     """
     by_kind = {source.kind: source for source in sources}
 
@@ -169,66 +194,4 @@ def run(
     summary = account.summary(emission_of(shard.config, config, untimed=shard.catalog.untimed))
     if not summary.evaluated:
         raise WorkError(why(summary, account.facts()))
-    return Result(outputs, summary, config)
-
-
-def compile_once(config: Config) -> None:
-    """Have the engine's loops compiled that a configuration needs, once in a process; says so on stderr."""
-    compile_loops(lambda notice: print(f"prequential: {notice}", file=sys.stderr), config)
-
-
-def _mappings(
-    columns: Mapping[str, Any], files: Mapping[int, RowFile]
-) -> dict[str, tuple[RecordMapping, ...]]:
-    """The mappings that `columns` says, by table; what is said of all tables is so of each that has it."""
-    if not columns:
-        return {}
-    by_table = set(columns) <= set(KINDS)
-    if not by_table:
-        known = {name for kind in files for name in (*REQUIRED[kind], *OPTIONAL[kind])}
-        for name in columns:
-            if name not in known:
-                raise ConfigError(f"columns: unknown field {name!r}; known: {', '.join(sorted(known))}")
-    mappings = {}
-    for kind in files:
-        given = columns.get(KINDS[kind]) if by_table else _columns_of_kind(columns, kind, files)
-        if given is None:
-            continue
-        sections = given if isinstance(given, list) else [given]
-        origin = Origin(f"columns[{KINDS[kind]!r}]" if by_table else "columns")
-        try:
-            parsed = (parse(section, kind, bare=True, origin=origin) for section in sections)
-            mappings[KINDS[kind]] = tuple(parsed)
-        except MappingError as error:
-            raise ConfigError(f"{origin.section}: {error}") from error
-    return mappings
-
-
-def _columns_of_kind(columns: Mapping[str, Any], kind: int, files: Mapping[int, RowFile]) -> dict[str, Any]:
-    """Of what is said of all tables that which is meant for one: it has the column, or no table has it."""
-    chosen = {}
-    for name, one in columns.items():
-        path = one.get("path") if isinstance(one, Mapping) else one
-        paths = path if isinstance(path, list) else [path]
-        able = [other for other in files if name in (*REQUIRED[other], *OPTIONAL[other])]
-        having = [other for other in able if set(paths) <= set(columns_of(files[other]))]
-        if kind in (having or able):
-            chosen[name] = one
-    return chosen
-
-
-def _numbered(files: Mapping[int, RowFile]) -> dict[int, RowFile]:
-    """The tables with their rows' numbers as ids, if they have the same number of rows."""
-    if not all(isinstance(file, Sized) and hasattr(file, "numbered") for file in files.values()):
-        return dict(files)
-    if len({len(file) for file in files.values()}) > 1:  # type: ignore[arg-type]
-        return dict(files)
-    numbered = {id(file): file.numbered("instance_id") for file in files.values()}  # type: ignore[attr-defined]
-    return {kind: numbered[id(file)] for kind, file in files.items()}
-
-
-def _lacks_ids(file: RowFile, mappings: tuple[RecordMapping, ...]) -> bool:
-    """Whether neither a mapping nor a column says which instance a row is of."""
-    if any("instance_id" not in one.implied for one in mappings):
-        return False
-    return "instance_id" not in columns_of(file)
+    return Result(outputs, summary, config, inputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from prequential.config.reader import combined
@@ -12,15 +12,20 @@ from prequential.core.input.merge import Batch
 from prequential.core.past.course import Courses
 from prequential.core.shard import Shard
 from prequential.core.stepping import Stepper
-from prequential.evaluation.evaluating import MODEL, STREAM, ConfigSource, compile_once
+from prequential.evaluation.compiling import compile_once
+from prequential.evaluation.evaluating import MODEL, STREAM, ConfigSource
 from prequential.evaluation.present import Present
 from prequential.evaluation.result import Result
+from prequential.evaluation.settings import Settings, with_settings
 from prequential.replay.summary import Account, Place, emission_of
 from prequential.settings.model import Config, StreamConfig
 from prequential.topics import values
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS, Decoded
 from prequential.topics.messages import Label, Prediction, Record
 from prequential.topics.outputs import Alarm, Incident, Message, decoded
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: Records that are processed at once, and that are taken one by one: to process them all at once costs about
 #: as much as so many steps.
@@ -67,7 +72,10 @@ class Evaluator:
     False
     """
 
-    def __init__(self, *, stream: str = STREAM, config: ConfigSource = None, **settings: Any) -> None:
+    @with_settings
+    def __init__(
+        self, *, stream: str = STREAM, config: ConfigSource = None, **settings: Unpack[Settings]
+    ) -> None:
         if "champion" in settings:
             settings.setdefault("compare", "champion")
         self._config = _without_time(combined(config, settings))

@@ -15,6 +15,7 @@ from prequential.replay.text import (
     incident_lines,
     outcome_lines,
     record_lines,
+    reference_lines,
     shown_estimators,
 )
 from prequential.wording.comparing import report
@@ -23,7 +24,7 @@ from prequential.wording.stages import stage_in_words
 #: Rows of a table.
 _ROWS = 40
 
-_STYLE = (
+STYLE = (
     "<style>.prequential table{border-collapse:collapse}.prequential td,.prequential th{padding:2px 8px;"
     "text-align:right;border-bottom:1px solid #8884}.prequential .l{text-align:left}"
     ".prequential pre{margin:6px 0;white-space:pre-wrap}</style>"
@@ -32,7 +33,7 @@ _STYLE = (
 
 def page_of(summary: Summary) -> str:
     """The summary as a piece of HTML: one `div` with its style, every text escaped."""
-    parts = [_STYLE, _text([*record_lines(summary, IN_PYTHON), *outcome_lines(summary)])]
+    parts = [STYLE, _text([*record_lines(summary, IN_PYTHON), *outcome_lines(summary)])]
     parts += [one._repr_html_() for one in course_plots(summary.sequences, summary.incidents)]
     for task in COLUMNS:
         rows = [one for one in summary.sequences if one.task == task]
@@ -40,6 +41,7 @@ def page_of(summary: Summary) -> str:
             parts.append(_table(rows[:_ROWS], task))
             if len(rows) > _ROWS:
                 parts.append(_text([f"… and {len(rows) - _ROWS:,} more"]))
+    parts.append(_text(reference_lines(summary)))
     parts.append(_text([*report(summary.comparisons, IN_PYTHON.pairs), *incident_lines(summary, IN_PYTHON)]))
     parts.append(_text(f"looks wrong: {finding_in_words(one)}" for one in summary.findings))
     return f'<div class="prequential">{"".join(parts)}</div>'

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import os
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from prequential.backtesting.backtest import TOLERANCE
+from prequential.calibration.calibrating import OUTCOMES
 from prequential.evaluation.html import page_of
+from prequential.evaluation.inputs import Inputs
+from prequential.evaluation.looking_back import Backtest, Calibration, Change, Looking
 from prequential.evaluation.messages import table_of, table_of_incidents
 from prequential.evaluation.plots import plot_of
 from prequential.evaluation.scores import Scores, Wanted, scores_of
+from prequential.evaluation.shown import text_of
 from prequential.evaluation.svg import Plot
 from prequential.replay.summary import Summary
 from prequential.replay.text import IN_PYTHON, finding_in_words, show, shown_estimators
@@ -22,10 +26,7 @@ from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
 from prequential.wording.explaining import Known, explain
-from rich.console import Console
-
-#: Characters of a line of the summary: its table with courses needs them.
-_WIDTH = 120
+from prequential.wording.references import referred
 
 
 class Result:
@@ -56,12 +57,15 @@ class Result:
     []
     """
 
-    def __init__(self, outputs: Sequence[Message], summary: Summary, config: Config) -> None:
+    def __init__(
+        self, outputs: Sequence[Message], summary: Summary, config: Config, inputs: Inputs | None = None
+    ) -> None:
         #: The messages themselves, in their order.
         self.messages: Sequence[Message] = outputs
         #: What became of all records, and how models stand (see `replay --summary`).
         self.summary = summary
         self._config = config
+        self._inputs = inputs
 
     @cached_property
     def metrics(self) -> Any:
@@ -100,6 +104,20 @@ class Result:
         """Records that couldn't be used: `input`, `number` in order of time from 0, and `reason` of each."""
         letters = [one for one in self.messages if isinstance(one, DeadLetter)]
         return [{"input": KINDS[one.kind], "number": one.offset, "reason": one.reason} for one in letters]
+
+    @property
+    def references(self) -> list[dict[str, Any]]:
+        """Measures at the end beside those of the reference (`evaluate(…, reference=1000)`).
+
+        A dict for each model, estimator and measure: `stream`, `model`, `stage`, `estimator`, `measure`,
+        `outcomes` of the reference, its value (`reference`), `now`, `difference`, and its 95 % `interval`,
+        None while a memory has some of the reference's outcomes.
+        """
+        return [
+            {"stream": one.stream, "model": one.model, "stage": one.stage, "estimator": name, **row._asdict()}
+            for one in self.summary.sequences
+            for name, said in (one.reference or {}).items() for row in referred(said)
+        ]
 
     def measures(
         self, measure: str, *, stage: str = "final", estimator: str | None = None, stream: str | None = None
@@ -292,6 +310,108 @@ severity 1.04 (large)'
         metrics = [one for one in self.messages if isinstance(one, Metrics)]
         return scores_of(metrics, Wanted(model, stage, estimator, stream), self._config)
 
+    def detectors(
+        self, detectors: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (), *,
+        changes: Sequence[Change] = (), inject: str | Sequence[str] = (), tolerance: int = TOLERANCE,
+        seeds: int | None = None, block: int | None = None, stream: str | None = None,
+        model: str | None = None, segment: str | None = None, stage: str | None = None,
+    ) -> Backtest:  # fmt: skip
+        """What drift detectors would have said on this past: as `prequential detectors` does it.
+
+        The tables of `evaluate` are read once more, so they must be as they were; the result holds on to
+        them, and keeps no outcome. See `docs/detectors.md`.
+
+        Parameters
+        ----------
+        detectors
+            In place of the configured ones, which stay if none is given: `"adwin delta=0.01"`, `"page-hinkley
+            window:100/window:1000 delta=0.1 lambda=100"`, dicts as in a configuration, `"all"` for each one
+            with its defaults.
+        changes
+            Known changes: the last outcomes before them, or dicts with `outcome` or `ts`, and maybe `width`,
+            `stream`, `model`, `segment`, `stage`.
+        inject
+            Rises of the error, `"abrupt:0.05@5000"` or `"gradual:0.1@5000+1000"`, in streams made of blocks
+            of the past's outcomes; several are in the same streams.
+        tolerance
+            Outcomes after a change within which an alarm finds it.
+        seeds
+            Streams that are made of each sequence; None: 100.
+        block
+            Outcomes in a block; None: by the dependence of neighbouring losses.
+        stream, model, segment, stage
+            Sequences of these alone.
+
+        Returns
+        -------
+        Backtest
+            It shows itself; `.rows()` and `.table` have it for programs, `.save(path)` writes its plot.
+
+        Raises
+        ------
+        UsageError
+            For detectors, changes and rises that make no sense, and tables that can't be read again or have
+            changed; for a result of an `Evaluator`, which keeps no records.
+        WorkError
+            If there are no such sequences, or no detectors or changes for them.
+
+        Examples
+        --------
+        >>> import random
+        >>> from prequential.evaluation import evaluate
+        >>> r = random.Random(1)
+        >>> wrong = [r.random() < (0.1 if i < 1500 else 0.5) for i in range(3000)]
+        >>> table = {"y_pred": ["UP"] * 3000, "y_true": ["DOWN" if one else "UP" for one in wrong]}
+        >>> found = evaluate(table, table).detectors(["adwin", "ddm"], changes=[1500])
+        >>> [(row["detector"], row["alarms"], row["found"]) for row in found.rows()[:2]]
+        [('adwin error', 1, 1), ('ddm error', 1, 1)]
+        """
+        rises = [inject] if isinstance(inject, str) else list(inject)
+        named = [detectors] if isinstance(detectors, (str, Mapping)) else list(detectors)
+        wanted = {"stream": stream, "model": model, "segment": segment, "stage": stage}
+        return Looking(self._inputs, self._config, self.summary).backtest(
+            named, list(changes), rises, wanted, tolerance=tolerance, seeds=seeds, block=block
+        )
+
+    def calibrate(
+        self, budget: str | None = None, *, change: float | None = None, outcomes: int = OUTCOMES,
+        seed: int = 1, stream: str | None = None,
+    ) -> Calibration:  # fmt: skip
+        """Thresholds of the configured detectors for a budget of false alarms: as `prequential calibrate`.
+
+        The tables of `evaluate` are read once more, as by `detectors`. See `docs/detectors.md`.
+
+        Parameters
+        ----------
+        budget
+            False alarms of a stream that are accepted, such as `"1 per 30d"`; None: its `alarm_budget`, or
+            else 1 per 30d.
+        change
+            Rise of the mean loss whose delay is reported; None: the stream's `alarm_change`.
+        outcomes
+            How many are made of each sequence: the more, the surer.
+        seed
+            Of random numbers.
+        stream
+            Sequences of this stream alone.
+
+        Returns
+        -------
+        Calibration
+            It shows itself; `.rows()` and `.table` have it for programs, `.config` goes to `evaluate`, and
+            `.text` into a file.
+
+        Raises
+        ------
+        UsageError
+            For a budget or numbers that make no sense, and as `detectors` does.
+        WorkError
+            If no threshold was found: it says why.
+        """
+        return Looking(self._inputs, self._config, self.summary).calibrate(
+            budget, change, outcomes, seed, stream
+        )
+
     def report(self, path: str | os.PathLike[str], title: str = "") -> int:
         """Write a report as one HTML file that needs nothing else.
 
@@ -320,13 +440,7 @@ severity 1.04 (large)'
         return Path(path).write_bytes(report.html())
 
     def __repr__(self) -> str:
-        text = io.StringIO()
-        # In a notebook, too, it is to be written: `_repr_html_` is what is shown there.
-        console = Console(
-            file=text, width=_WIDTH, force_terminal=False, force_jupyter=False, color_system=None
-        )
-        show(self.summary, console, IN_PYTHON)
-        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+        return text_of(partial(show, self.summary, more=IN_PYTHON))
 
     def _repr_html_(self) -> str:
         return page_of(self.summary)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 from prequential.tables.formats import Stored, needs_pyarrow, open_rows
 from prequential.tables.objects import Objects
 from prequential.tables.rows import RowFile
@@ -47,7 +48,7 @@ def rows_of(name: str, table: Any) -> RowFile:
     if isinstance(table, Mapping):
         return Objects(name, _transposed(name, table))
     if isinstance(table, Iterable):
-        objects = list(table)
+        objects = [one.item() if isinstance(one, np.generic) else one for one in table]
         if objects and all(isinstance(one, _VALUES) for one in objects):
             return rows_of(name, _Column(objects))
         for place, one in enumerate(objects):

@@ -94,6 +94,8 @@ class Sequence(msgspec.Struct):
     course: Course
     #: Stages that are the same, as each instance has had one prediction.
     same: list[str] = []
+    #: By estimator what its measures are beside the reference's, as messages say it (`reference`).
+    reference: dict[str, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
 
     def is_of(self, stage: str) -> bool:
         """Whether it is of this stage, or of one that is the same."""
@@ -318,7 +320,7 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
         if about.kind in _WHOLE and entities.outcomes[about.row]
     ]  # fmt: skip
     by_name: dict[tuple[str, str], Sequence] = {}
-    for about, model, stage, estimator, state, _, same in shard.reporter.estimates(rows):
+    for about, model, stage, estimator, state, details, same in shard.reporter.estimates(rows):
         if model != about.model or stage not in stream.evaluated[:COURSE_STAGES]:
             continue
         place, courses = stream.evaluated.index(stage), shard.state.courses
@@ -331,6 +333,9 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
             ),
         )  # fmt: skip
         sequence.measures[estimator] = _measures(stream.config.measures, state)
+        if "reference" in details:
+            known = {} if sequence.reference is msgspec.UNSET else sequence.reference
+            sequence.reference = {**known, estimator: details["reference"]}
     yield from by_name.values()
 
 

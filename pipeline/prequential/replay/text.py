@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import msgspec
 from prequential.core.estimators.naming import recency
 from prequential.diagnosis.findings import Finding
 from prequential.replay.emission import POINTS
@@ -17,7 +18,8 @@ from prequential.wording.expected import ASSUMPTION, in_words
 from prequential.wording.incidents import sentence
 from prequential.wording.measures import COLUMNS as MEASURES
 from prequential.wording.period_alarms import of_period
-from prequential.wording.stages import caption_of_stages, marked
+from prequential.wording.references import main_one
+from prequential.wording.stages import caption_of_stages, marked, stage_in_words
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -70,7 +72,7 @@ def show(summary: Summary, console: Console, more: Elsewhere = AT_A_TERMINAL) ->
             if len(rows) > len(shown):
                 _print(f"… and {len(rows) - len(shown):,} more{more.sequences}", console)
     compared, incidents = report(summary.comparisons, more.pairs), incident_lines(summary, more)
-    for line in (*compared, *expected_lines(summary, more), *incidents):
+    for line in (*reference_lines(summary), *compared, *expected_lines(summary, more), *incidents):
         _print(line, console)
     for finding in summary.findings:
         _print(f"looks wrong: {finding_in_words(finding)}", console)
@@ -173,6 +175,15 @@ def _table(rows: list[Sequence], task: str, console: Console) -> Table:
         title=f"latest: {last}" if several else f"{rows[0].stream}; latest: {last}",
         caption=f"{caption_of_stages(one.same for one in rows)}{_CAPTIONS[task]}",
     )  # fmt: skip
+
+
+def reference_lines(summary: Summary) -> Iterator[str]:
+    """Lines about sequences beside their first outcomes: the main measure of the latest ones."""
+    for one in [one for one in summary.sequences if one.reference][:_ROWS]:
+        assert one.reference is not msgspec.UNSET
+        _, last = shown_estimators(one.measures)
+        if (said := main_one(one.reference.get(last, {}))) is not None:
+            yield f"{one.stream}/{one.model} {stage_in_words(one.stage, one.same)}, {last}: {said}"
 
 
 def shown_estimators(measures: dict[str, Any]) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from prequential.wording.comparing import Pair
 from prequential.wording.comparing import report as pair_statuses
 from prequential.wording.expected import ASSUMPTION
 from prequential.wording.incidents import sentence
+from prequential.wording.references import main_one
 from prequential.wording.stages import stage_in_words
 
 #: Models in the table, failures and alarms in the lists: a comment is read, not searched.
@@ -55,6 +56,11 @@ def _lines(history: History, title: str, conditions: Sequence[Condition | Challe
         yield lines[0].capitalize()
         yield ""
         yield from (f"- {code(line.strip())}" for line in lines[1:])
+    if referred := list(_referred(history)):
+        yield ""
+        yield "Beside their first outcomes"
+        yield ""
+        yield from referred[:_FAILURES]
     if expected := list(_expected(history)):
         yield ""
         yield "Before labels are there"
@@ -111,6 +117,15 @@ def _expected(history: History) -> Iterator[str]:
     for key, model in sorted(history.models.items()):
         if lines := expected_lines(model):
             yield f"- {code(f'{key.stream} / {key.model}')}: {'; '.join(lines)}"
+
+
+def _referred(history: History) -> Iterator[str]:
+    """Models beside their first outcomes, by the estimator that is shown of them."""
+    for row in Overview(history).rows(Choice(), history.newest_ts):
+        said = None if row.reading is None else main_one(row.reading.reference)
+        if said is not None and row.sequence is not None:
+            key = row.model.key
+            yield f"- {code(f'{key.stream} / {key.model}')}, {row.sequence.estimator}: {said}"
 
 
 def _silent(history: History) -> Iterator[str]:

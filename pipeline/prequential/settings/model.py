@@ -90,8 +90,9 @@ class Objective:
     tolerance: float = 0.0
     #: Share of false alarms that is accepted where keeping it is tested.
     level: float = 0.01
-    #: So many first outcomes of each sequence say what its error rate may be; None: they say nothing.
-    reference: int | None = None
+    #: So many first outcomes of each sequence, or (a duration such as `30d`) those of so much label time,
+    #: stand beside later numbers; so many outcomes also say what the error rate may be. None: none do.
+    reference: int | str | None = None
 
 
 @dataclass(frozen=True)

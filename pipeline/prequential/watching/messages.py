@@ -57,6 +57,8 @@ class Reading(msgspec.Struct, gc=False):
     per_class: dict[str, dict[str, float]] = {}
     #: Histogram of the positive class's scores, likewise.
     scores: dict[str, Any] = {}
+    #: First outcomes that it stands beside, likewise.
+    reference: dict[str, Any] = {}
     #: No record had a time: `ts` is none.
     untimed: bool = False
     #: Stages that are the same up to now, and have no messages.

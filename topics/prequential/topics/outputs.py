@@ -94,6 +94,10 @@ class Metrics(msgspec.Struct, gc=False):
         Detail: by baseline that is ahead, the `ts` of the message since which it is.
     scores
         Detail: histogram of the positive class's scores: bins that have outcomes, and how many of each class.
+    reference
+        With `objective.reference`, of `final`: how many first outcomes of the sequence there are, and by
+        measure their value, the difference of this message's from it, and the 95 % interval of that
+        (`docs/semantics.md`, "Beside a reference").
 
     Examples
     --------
@@ -135,6 +139,7 @@ class Metrics(msgspec.Struct, gc=False):
     dependence: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     worse_than_baseline: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     scores: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    reference: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Comparison(msgspec.Struct, gc=False):

@@ -18,6 +18,7 @@ from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.histograms import keeps_histogram
 from prequential.core.estimators.naming import parse_estimator
 from prequential.core.estimators.pairs import CODES, codes_of, follow, new_error_pairs, new_last_signs
+from prequential.core.estimators.reference import Reference
 from prequential.core.estimators.rows import unrevised
 from prequential.core.measures.positive import Positives
 from prequential.core.tables.alarms import Alarms, new_alarms
@@ -32,11 +33,15 @@ class _Rows(NamedTuple):
 
 
 class Plan:
-    """Estimators and detectors of sequences; `stages` are those of an entity, one row each, in order."""
+    """Estimators and detectors of sequences; `stages` are those of an entity, one row each, in order.
+
+    `reference` says which first outcomes are its reference; None: as the configuration's objective does.
+    """
 
     def __init__(
-        self, number: int, config: StreamConfig, stages: tuple[str, ...], watched: bool, capacity: int
-    ) -> None:
+        self, number: int, config: StreamConfig, stages: tuple[str, ...], watched: bool, capacity: int,
+        reference: int | str | None = None,
+    ) -> None:  # fmt: skip
         self.number = number
         self.config = config
         self.stages = stages
@@ -50,7 +55,11 @@ class Plan:
         self.owner: Ints32 = np.zeros(16, dtype=np.int32)  # stream by row
         self.entity: Ints32 = np.zeros(16, dtype=np.int32)  # entity by row
         self._free: list[int] = []  # first rows of entities that are gone
-        paired = not self.numbers and bool({"intervals", "dependence"} & set(config.details))
+        if reference is None and config.objective and config.estimators:
+            reference = config.objective.reference
+        self.reference = None if self.numbers or reference is None else Reference(reference, 16, capacity)
+        by_details = not self.numbers and bool({"intervals", "dependence"} & set(config.details))
+        paired = by_details or self.reference is not None
         self.estimators = [self._estimator(name, paired) for name in config.estimators]
         self.last_signs = new_last_signs(16)
         self.paired = paired
@@ -101,6 +110,8 @@ class Plan:
             self.owner, self.entity = grown(_Rows(self.owner, self.entity), rows)
         for estimator in self.estimators:
             estimator.ensure(rows)
+        if self.reference is not None:
+            self.reference.ensure(rows)
         for watch in self.watches:
             watch.table = grown(watch.table, rows)
             watch.signal.ensure(rows)
@@ -140,6 +151,8 @@ class Plan:
             taken.pairs = [unrevised(taken.cells.sequence, taken.cells.t1, one) for one in codes]
         for estimator in self.estimators:
             estimator.update(taken)
+        if self.reference is not None:
+            self.reference.update(taken, codes, run)
         alarms = new_alarms(max(1, len(self.watches) * len(rows)))
         if self.watches:
             for place, watch in enumerate(self.watches):
@@ -158,7 +171,7 @@ class Plan:
     def adopt(self, other: Plan, rows: Ints, new_rows: Ints) -> list[tuple[str, str]]:
         """Copy rows of another plan to `new_rows` of this one, as many; returns what starts empty here.
 
-        As kind (`estimator`, `scores` of an estimator, `detector`) and name.
+        As kind (`estimator`, `scores` of an estimator, `reference`, `detector`) and name.
         """
         missing = []
         if other.scored:
@@ -173,6 +186,11 @@ class Plan:
                     missing.append(("scores", estimator.name))
             else:
                 missing.append(("estimator", estimator.name))
+        if self.reference is not None:
+            if other.reference is not None and other.reference.extent == self.reference.extent:
+                self.reference.adopt(other.reference, rows, new_rows)
+            else:
+                missing.append(("reference", str(self.reference.extent)))
         watches = {watch.key: watch for watch in other.watches}
         for watch in self.watches:
             if watch.key in watches:
@@ -198,6 +216,8 @@ class Plan:
         """The same by what they are of."""
         for estimator in self.estimators:
             yield f"estimator {estimator.name}", list(estimator.tables())
+        if self.reference is not None:
+            yield "reference", self.reference.tables()
         for watch in self.watches:
             yield f"detector {watch.key}", [watch.table, *watch.signal.tables()]
         yield "pairs", [self.last_signs, self.error_pairs]

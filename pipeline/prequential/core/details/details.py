@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.compiled.kernel import Floats
@@ -85,16 +85,12 @@ def details_of(
     if "class_ratio" in names and one is not None:
         details["class_ratio"] = _class_ratio(one, totals.n)
     if pairs:
-        correlations = {sign: autocorrelation(pairs[sign]) for sign in _SIGNS}
         if "intervals" in names:
-            size = effective(totals.n, False)
-            worth = {sign: shrunk(size, r) / totals.n for sign, r in correlations.items()}
-            of_errors = min(worth[WRONG], error_worth(pairs[CELL], pairs[WRONG]) * size / totals.n)
-            worth[CELL] = min(worth[WRONG], precision_worth(pairs[CELL]) * size / totals.n)
-            details["intervals"] = _intervals(totals, one, worth, of_errors, known)
+            shares = shares_of(totals, one, pairs, effective(totals.n, False), known)
+            details["intervals"] = {name: share.interval for name, share in shares.items()}
         if "dependence" in names:
             size = effective(float(np.sum(pairs[WRONG])), True)
-            details["dependence"] = _error_dependence(correlations[WRONG], size)
+            details["dependence"] = _error_dependence(autocorrelation(pairs[WRONG]), size)
     return details
 
 
@@ -158,31 +154,54 @@ def _class_ratio(one: Binary, n: float) -> dict[str, Any]:
     }
 
 
-def _intervals(
-    totals: Totals, one: Binary | None, worth: dict[int, float], of_errors: float, known: bool
-) -> dict[str, tuple[float, float]]:
-    """95 % intervals of shares: what an outcome is worth by sign, and `of_errors` for the error rate."""
+class Share(NamedTuple):
+    """A share of outcomes: its value, the weight that it is a share of, and its 95 % interval."""
+
+    value: float
+    whole: float
+    interval: tuple[float, float]
+
+
+def shares_of(
+    totals: Totals, one: Binary | None, pairs: list[Floats], size: float, known: bool
+) -> dict[str, Share]:
+    """The measures that are shares of outcomes, by name, in the order of messages.
+
+    Parameters
+    ----------
+    totals, one
+        Of an estimator's matrix, and of its positive class against all others; None: there is none.
+    pairs
+        By sign, those of neighbours.
+    size
+        How many equal outcomes the weight of all is worth.
+    known
+        Whether baselines had a label to predict by at any of the outcomes.
+    """
     n = totals.n
-    shares = {
+    worth = {sign: shrunk(size, autocorrelation(pairs[sign])) / n for sign in _SIGNS}
+    of_errors = min(worth[WRONG], error_worth(pairs[CELL], pairs[WRONG]) * size / n)
+    worth[CELL] = min(worth[WRONG], precision_worth(pairs[CELL]) * size / n)
+    parts = {
         "error": (totals.wrong, n, of_errors),
         "accuracy": (totals.right, n, of_errors),
     }
     if known:
-        shares["p_per"] = totals.persistent, n, worth[PERSISTENT]
-        shares["p_maj"] = totals.majority, n, worth[MAJORITY]
+        parts["p_per"] = totals.persistent, n, worth[PERSISTENT]
+        parts["p_maj"] = totals.majority, n, worth[MAJORITY]
     if one is not None:
-        shares["recall"] = one.tp, one.tp + one.fn, worth[WRONG]
-        shares["specificity"] = one.tn, one.tn + one.fp, worth[WRONG]
-    intervals = {
-        name: wilson(min(1.0, part / whole), whole * each)
-        for name, (part, whole, each) in shares.items()
-        if whole
-    }
+        parts["recall"] = one.tp, one.tp + one.fn, worth[WRONG]
+        parts["specificity"] = one.tn, one.tn + one.fp, worth[WRONG]
+    shares = {}
+    for name, (part, whole, each) in parts.items():
+        if whole:
+            value = min(1.0, part / whole)
+            shares[name] = Share(value, whole, wilson(value, whole * each))
     if one is not None and one.tp + one.fp:
         predicted = one.tp + one.fp
-        share = min(1.0, one.tp / predicted)
-        intervals["precision"] = wilson(share, less_one(predicted * worth[CELL]))
-    return intervals
+        value = min(1.0, one.tp / predicted)
+        shares["precision"] = Share(value, predicted, wilson(value, less_one(predicted * worth[CELL])))
+    return shares
 
 
 def _error_dependence(correlation: float | None, size: float) -> dict[str, float]:

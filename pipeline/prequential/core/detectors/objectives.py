@@ -41,7 +41,7 @@ def tests_of(objective: Objective) -> tuple[DetectorConfig, ...]:
             risk, over, scale = bound
             params = {"bound": risk, "tolerance": over, "level": objective.level, "scale": scale}
             detectors.append(DetectorConfig("harm", LOSSES[name].signal, params))
-    if objective.reference:
+    if isinstance(objective.reference, int) and objective.reference:
         params = {
             "bound": 0.0, "tolerance": objective.tolerance, "level": objective.level,
             "reference": objective.reference,

@@ -133,4 +133,5 @@ MEMORY = Memory(
     clock=("n", "latest"),
     whole=False,
     effective=effective,
+    weight_left=lambda parameter, outcomes, ms: left(ms, parameter),
 )

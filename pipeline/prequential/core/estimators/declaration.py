@@ -110,6 +110,9 @@ class Memory(NamedTuple):
     #: effective(table of counts, sequence, parameter, n): how many equal outcomes a memory of weight n is
     #: worth, n²/Σw² of its outcomes' weights w.
     effective: Callable[[Any, int, float, float], float] = lambda table, q, parameter, n: n
+    #: weight_left(parameter, outcomes, ms): the weight of an outcome, at most, that is older than the newest
+    #: one by so many outcomes and so much label time.
+    weight_left: Callable[[float, int, int], float] = lambda parameter, outcomes, ms: 1.0
     #: rank(table of sums, kind, sequences, positives, additions, values, reasons): measures of ranks of the
     #: outcomes that it has kept (`prequential.core.estimators.window`); None: it keeps none.
     rank: Callable[..., None] | None = None

@@ -117,4 +117,5 @@ MEMORY = Memory(
     Loops(new_sums, *sum_loops("fading", _sums)),
     whole=False,
     effective=lambda table, q, parameter, n: effective(n, parameter),
+    weight_left=lambda parameter, outcomes, ms: left(outcomes, parameter),
 )

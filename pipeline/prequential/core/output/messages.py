@@ -14,6 +14,7 @@ from prequential.core.delay import latency, periods, records, selection
 from prequential.core.delay.accounts import Accounts
 from prequential.core.details.details import details_of
 from prequential.core.details.notes import Notes
+from prequential.core.details.references import beside, refers, side_of
 from prequential.core.detectors.period_alarms import PeriodAlarm
 from prequential.core.detectors.watch import Watch
 from prequential.core.estimators.histograms import SCORES, as_message
@@ -178,7 +179,7 @@ class Reporter:
             with_version["model_version"] = stream.version_name(version)
             with_version["version_since"] = int(entities.version_since[row])
         said = {} if coverage is None else {"coverage": coverage}  # the first message alone says it
-        place, alone = 0, bool(config.details or began_later)
+        place, alone = 0, bool(config.details or began_later or refers(config))
         for count, chance, same in lines.runs:
             one = dict(shared if chance else with_version)
             if same:
@@ -222,23 +223,32 @@ class Reporter:
                 yield Estimate(about, line.model, line.stage, line.estimator, state, details, line.same)
 
     def _details(self, row: int, about: Entity, stream: Stream, line: Line) -> dict[str, Any]:
-        names = stream.config.details
-        plan = self._catalog.plans[self._catalog.columns.entities.plan[row]]
-        if not names or plan.numbers or line.chance:
+        names, entities = stream.config.details, self._catalog.columns.entities
+        plan = self._catalog.plans[entities.plan[row]]
+        referring = plan.reference is not None and line.stage == stream.config.main_stage
+        if plan.numbers or line.chance or not (names or referring):
             return {}
         details: dict[str, Any] = {}
         if len(line.positions) == 1:
             estimator = plan.estimators[line.place]
-            sequence = int(self._catalog.columns.entities.first[row]) + line.positions[0]
+            sequence = int(entities.first[row]) + line.positions[0]
             cells = estimator.cells_of(sequence)
             matrix = new_classes(estimator.capacity)
             if sum_up(cells, matrix).n:
                 positive = positive_of(self._catalog.positives_of(stream), 0, matrix.labels)
-                details = details_of(
-                    names, cells, estimator.capacity, estimator.memory.whole,
-                    partial(estimator.effective, sequence), estimator.pairs_of(sequence), positive,
-                    stream.class_names, estimator.knows_labels(sequence),
-                )  # fmt: skip
+                side = side_of(estimator, sequence, cells)
+                if names:
+                    details = details_of(
+                        names, cells, estimator.capacity, estimator.memory.whole, side.effective, side.pairs,
+                        positive, stream.class_names, side.known,
+                    )  # fmt: skip
+                if referring and plan.reference is not None:
+                    newest = int(entities.outcomes[row]), int(entities.newest_ts[row])
+                    found = beside(
+                        plan.reference, estimator, sequence, side, *newest, positive, stream.config.measures
+                    )
+                    if found is not None:
+                        details["reference"] = found
                 histogram = estimator.histogram_of(sequence) if SCORES in names else None
                 if histogram is not None and (scores := as_message(histogram, estimator.memory.whole)):
                     details[SCORES] = scores

@@ -164,6 +164,7 @@ def _plan(plan: Plan, sequences: Ints, scored: bool) -> Plan:
     part.rows = len(sequences)
     part.owner, part.entity = plan.owner[sequences], plan.entity[sequences]
     part.estimators = [_estimator(one, sequences, scored or plan.numbers) for one in plan.estimators]
+    part.reference = None  # nobody who looks on asks for it
     part.watches = []
     for watch in plan.watches:
         copied = copy.copy(watch)

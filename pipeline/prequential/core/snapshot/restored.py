@@ -65,12 +65,12 @@ def compared(
             before = _items(
                 kind, then["stages"], then["estimators"],
                 [(one["detector"], one["signal"]) for one in then["detectors"] if then["watched"]],
-                saved["details"], saved["period"],
+                saved["details"], saved["period"], then["reference"],
             )  # fmt: skip
             now = _items(
                 kind, plan.stages, config.estimators,
                 [(one.detector, one.signal) for one in every_detector(config) if plan.watched],
-                config.details, config.period,
+                config.details, config.period, None if plan.reference is None else plan.reference.extent,
             )  # fmt: skip
             both[key] = before & now, before - now
         common, gone = both[key]
@@ -111,7 +111,7 @@ def _items_of(kind: int, model: str, segment: str | None, age: str | None) -> li
 
 def _items(
     kind: int, stages: Iterable[str], estimators: Iterable[str], detectors: Iterable[tuple[str, str]],
-    details: Iterable[str], period: int | None,
+    details: Iterable[str], period: int | None, reference: int | str | None,
 ) -> frozenset[Item]:  # fmt: skip
     """What is evaluated of something."""
     if kind in (AGE, BASELINE_AGE):
@@ -119,6 +119,8 @@ def _items(
     items = [item_of("stage", stage) for stage in stages]
     items += [("estimator", name) for name in estimators]
     items += [("detector", f"{detector} on {signal}") for detector, signal in detectors]
+    if reference is not None:
+        items.append(("reference", str(reference)))
     if kind == MODEL:
         items += [("detail", name) for name in details]
         items += [] if period is None else [("period", shown_duration(period))]

@@ -315,7 +315,9 @@ class _Restoring:
             details=tuple(saved["details"]), measures=tuple(saved["measures"]),
             detectors=tuple(DetectorConfig(**detector) for detector in saved["detectors"]),
         )  # fmt: skip
-        plan = Plan(number, config, tuple(saved["stages"]), saved["watched"], saved["capacity"])
+        plan = Plan(
+            number, config, tuple(saved["stages"]), saved["watched"], saved["capacity"], saved["reference"]
+        )
         plan.ensure(saved["rows"])
         if saved["scored"]:
             plan.score()

@@ -121,6 +121,7 @@ def _head(state: State) -> dict[str, Any]:
                 "detectors": [asdict(detector) for detector in every_detector(plan.config)],
                 "capacity": plan.capacity, "rows": plan.rows, "scored": plan.scored,
                 "costs": plan.config.costs if plan.config.cost_per_value else None,
+                "reference": None if plan.reference is None else plan.reference.extent,
             }
             for plan in catalog.plans
         ],

@@ -60,7 +60,7 @@ export function modelPage(root, params, context) {
       fillMistakes();
       fillProbabilities();
       replace(labels, coverage(data));
-      replace(below, pairs(data), now(data), segments(data), alarms(data), counts(data));
+      replace(below, pairs(data), now(data), besideReference(data), segments(data), alarms(data), counts(data));
     },
     close() {
       for (const chart of view.charts.values()) chart.close();
@@ -272,6 +272,15 @@ function now(data) {
   return section("Stages and estimators, now",
     table(["stage", "estimator", "#n", "#outcomes", ...names.map((name) => `#${name}`)], rows, { "aria-label": "stages and estimators", class: "cards" }),
     undefined_.length ? h("p", { class: "quiet" }, `Without a value: ${undefined_.map(([name, reason]) => `${name} (${reason})`).join(", ")}`) : null);
+}
+
+// The first outcomes beside later ones; a difference that chance doesn't explain is marked.
+function besideReference(data) {
+  if (!data.reference_rows.length) return null;
+  const first = data.reference_rows[0].outcomes;
+  return section(`Beside the first ${count(first)} outcomes`,
+    table(["estimator", "measure", "#then", "#now", "#difference", "#95 % interval", ""], data.reference_rows.map((one) => [one.estimator, one.measure, number(one.reference), number(one.now), number(one.difference), interval(one.interval), one.differs ? "◆ differs" : ""]), { "aria-label": "beside the reference", class: "cards" }),
+    h("p", { class: "quiet" }, "Without an interval: a memory that still has some of the first outcomes. Intervals are for one look."));
 }
 
 function segments(data) {

@@ -1,0 +1,88 @@
+"""A whole backtest: what was asked for, on the past and on streams like it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from prequential.backtesting.changes import Injection, Known
+from prequential.backtesting.making import injected, on_the_past
+from prequential.backtesting.report import Report
+from prequential.core.detectors.objectives import every_detector
+from prequential.past.reading import OPTION, Spelled
+from prequential.past.sequences import Sequence as Outcomes
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.outputs import Alarm
+from prequential.topics.reasons import printable
+
+#: Outcomes after a change within which an alarm finds it, and streams made of each sequence, by default.
+TOLERANCE, SEEDS = 2_000, 100
+
+#: … at most; blocks have as many outcomes at most as a tolerance.
+MOST_OUTCOMES, MOST_SEEDS = 100_000_000, 100_000
+
+
+class Asked(NamedTuple):
+    """What is asked of a backtest: known changes, rises to put into streams, and how those are made."""
+
+    changes: Sequence[Known] = ()
+    #: Rises, and how they read where they were given.
+    injections: Sequence[Injection] = ()
+    injected: Sequence[str] = ()
+    tolerance: int = TOLERANCE
+    #: None: `SEEDS`, and by the dependence of neighbouring losses.
+    seeds: int | None = None
+    block: int | None = None
+
+    def check(self, spelled: Spelled = OPTION) -> None:
+        """Raise UsageError for what makes no sense together."""
+        for name in ("seeds", "block"):
+            if getattr(self, name) is not None and not self.injections:
+                raise UsageError(
+                    f"{spelled(name)} is about streams that are made: expected {spelled('inject')} beside it"
+                )
+        if len({one.change.outcome for one in self.injections}) < len(self.injections):
+            raise UsageError(f"{spelled('inject')}: expected one rise after an outcome, here are two")
+
+
+def backtest(
+    past: Sequence[Outcomes], alarms: Iterable[Alarm], asked: Asked, tell: Callable[[str], None],
+    spelled: Spelled = OPTION,
+) -> Report:  # fmt: skip
+    """What detectors said on these sequences, and would say in streams like them.
+
+    Parameters
+    ----------
+    past, alarms
+        The sequences, and all alarms of the same replay.
+    asked
+        Changes, rises and bounds, which have been checked.
+    tell
+        Takes a sentence for each sequence of which no streams can be made.
+    spelled
+        How options are spelled in errors.
+
+    Raises
+    ------
+    WorkError
+        If no detector watches, no change lies within a sequence, or no streams can be made.
+    """
+    if not any(every_detector(one.config) for one in past):
+        raise WorkError(
+            f"no detector is configured for what was evaluated: expected {spelled('detector')}"
+        )
+    report = Report(asked.tolerance, on_the_past(past, alarms, asked.changes, asked.tolerance), None)
+    if asked.changes and not any(one.changes for one in report.past.sequences):
+        longest = max(map(len, past))
+        raise WorkError(
+            f"no change of {spelled('changes')} lies within a sequence: the longest has {longest} outcomes"
+        )
+    if asked.injections:
+        report.injected = injected(
+            past, asked.injections, asked.injected, asked.seeds or SEEDS, asked.tolerance, asked.block
+        )
+        for sentence in report.injected.left_out:
+            tell(f"no streams with {spelled('inject')} of {printable(sentence)}")
+        if not report.injected.lines:
+            raise WorkError(f"no streams could be made with {spelled('inject')}")
+    return report

@@ -1,0 +1,160 @@
+"""The present beside the reference: how shares differ from those of a sequence's first outcomes.
+
+Two shares of disjoint outcomes differ by d = p₁ - p₂, within 95 % from d - √((p₁-l₁)² + (u₂-p₂)²) to
+d + √((u₁-p₁)² + (p₂-l₂)²), where (l, u) are the intervals of each: variances add, each at its own end
+(Newcombe 1998, method 10; MOVER of Zou and Donner 2008). The intervals are Wilson's on as many outcomes as
+these are worth (`prequential.core.details.intervals`), so dependence and fading widen the difference's, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from prequential.core.compiled.kernel import Floats
+from prequential.core.details.details import Share, shares_of
+from prequential.core.estimators.estimator import Estimator
+from prequential.core.estimators.reference import Reference
+from prequential.core.measures.declaration import NO_POSITIVE
+from prequential.core.measures.per_class import binary, new_classes
+from prequential.core.measures.table import sum_up
+from prequential.settings.model import StreamConfig
+
+#: The part of a memory's weight, at most, that is of the reference's outcomes where the two count as
+#: disjoint: variances that add are then too large by at most twice this part of the reference's.
+_MOST_COMMON = 0.01
+
+#: Decimals of what messages say: a million outcomes tell no more, and digits are bytes of each message.
+_DECIMALS = 6
+
+
+def refers(config: StreamConfig) -> bool:
+    """Whether messages of a stream with these settings stand beside a reference."""
+    return config.objective is not None and config.objective.reference is not None
+
+
+class Side(NamedTuple):
+    """What a reference, or a memory, has counted of a sequence."""
+
+    cells: Floats
+    pairs: list[Floats]
+    known: bool
+    #: effective(n, paired): how many equal outcomes a weight of n is worth.
+    effective: Callable[[float, bool], float]
+
+
+def difference(present: Share, reference: Share) -> tuple[float, float]:
+    """The 95 % interval, (low, high), of the difference of two shares of disjoint outcomes.
+
+    References
+    ----------
+    Newcombe: Interval estimation for the difference between independent proportions: comparison of eleven
+    methods, Statistics in Medicine 17, 1998 (method 10).
+
+    Examples
+    --------
+    >>> from prequential.core.details.intervals import wilson
+    >>> low, high = difference(Share(56 / 70, 70, wilson(56 / 70, 70)), Share(48 / 80, 80, wilson(0.6, 80)))
+    >>> round(low, 4), round(high, 4)  # table II, a
+    (0.0524, 0.3339)
+    """
+    (low, high), (lowest, highest) = present.interval, reference.interval
+    d = present.value - reference.value
+    below = _both(present.value - low, highest - reference.value)
+    above = _both(high - present.value, reference.value - lowest)
+    return max(-1.0, d - below), min(1.0, d + above)
+
+
+def _both(a: float, b: float) -> float:
+    """√(a² + b²), with the same bits on every machine, as `hypot` may not have."""
+    return math.sqrt(a * a + b * b)
+
+
+def beside(
+    reference: Reference, estimator: Estimator, sequence: int, now: Side, outcomes: int, ts: int,
+    positive: int, measures: tuple[str, ...],
+) -> dict[str, Any] | None:  # fmt: skip
+    """A memory's shares beside those of the reference, as messages have it; None: there is nothing to say.
+
+    Parameters
+    ----------
+    reference, estimator, sequence
+        Of a plan, and the sequence's row.
+    now
+        What the estimator has counted of it.
+    outcomes, ts
+        Number and label time (ms) of the sequence's newest outcome.
+    positive
+        The positive class's code, or `NO_POSITIVE`.
+    measures
+        Those that are configured.
+
+    Returns
+    -------
+    dict
+        `outcomes` of the reference; in `measures`, by name, its `value`, the `difference` of the memory's
+        value from it, and the `interval` of that, to so many decimals as are of use. There is no interval
+        (None) while the memory has outcomes of the reference, but for `all`, which keeps them: there the
+        difference is that of the outcomes since, times their part of all.
+    """
+    extent = reference.table
+    if not extent.complete[sequence]:
+        return None
+    counts, size, before = reference.counts, int(extent.size[sequence]), int(extent.before[sequence])
+    first = side_of(counts, sequence, counts.cells_of(sequence))
+    counted = positive, first.known, first.cells.tobytes(), *(one.tobytes() for one in first.pairs)
+    made = reference.made.get(sequence)
+    if made is None or made[0] != counted:
+        made = reference.made[sequence] = counted, _shares(first, counts.capacity, positive)
+    then, present = made[1], _shares(now, estimator.capacity, positive)
+    since: dict[str, Share] = {}
+    if estimator.memory.forgets:
+        older = outcomes - before - size, max(0, ts - int(extent.until[sequence]))
+        common = size * estimator.memory.weight_left(estimator.parameter, *older)
+        if common <= _MOST_COMMON * float(now.cells.sum()):
+            since = present
+    else:
+        began = int(estimator.cells.table.began[sequence])
+        if began <= before:
+            since = _shares(_less(now, first), counts.capacity, positive)
+        elif began >= before + size:
+            since = present
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in then.items():
+        if name in measures and name in present:
+            interval = None
+            if name in since:
+                part = since[name].whole / present[name].whole
+                low, high = difference(since[name], value)
+                interval = short(part * low), short(part * high)
+            off = present[name].value - value.value
+            found[name] = {"value": short(value.value), "difference": short(off), "interval": interval}
+    return {"outcomes": size, "measures": found} if found else None
+
+
+def short(value: float) -> float:
+    """A value to so many decimals as messages have."""
+    return round(value, _DECIMALS) + 0.0  # no -0.0
+
+
+def side_of(estimator: Estimator, sequence: int, cells: Floats) -> Side:
+    """What an estimator has counted of a sequence, of which these are the joint cells."""
+    pairs, known = estimator.pairs_of(sequence), estimator.knows_labels(sequence)
+    return Side(cells, pairs, known, partial(estimator.effective, sequence))
+
+
+def _less(whole: Side, part: Side) -> Side:
+    """What there is of a whole without a part of it, both of counts."""
+    pairs = [a - b for a, b in zip(whole.pairs, part.pairs)]
+    return Side(whole.cells - part.cells, pairs, whole.known, whole.effective)
+
+
+def _shares(side: Side, capacity: int, positive: int) -> dict[str, Share]:
+    matrix = new_classes(capacity)
+    totals = sum_up(side.cells, matrix)
+    if not totals.n:
+        return {}
+    one = None if positive == NO_POSITIVE else binary(totals.n, matrix, positive)
+    return shares_of(totals, one, side.pairs, side.effective(totals.n, False), side.known)

@@ -1,0 +1,13 @@
+"""Compiled loops for a program of one's own."""
+
+from __future__ import annotations
+
+import sys
+
+from prequential.program.compilation import compile_loops
+from prequential.settings.model import Config
+
+
+def compile_once(config: Config) -> None:
+    """Have the engine's loops compiled that a configuration needs, once in a process; says so on stderr."""
+    compile_loops(lambda notice: print(f"prequential: {notice}", file=sys.stderr), config)

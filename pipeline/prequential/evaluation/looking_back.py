@@ -1,0 +1,260 @@
+"""Looking back at the records of an evaluation: detectors on the past, thresholds for a budget."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from prequential.backtesting import report as backtests
+from prequential.backtesting.backtest import MOST_OUTCOMES, MOST_SEEDS, Asked, backtest
+from prequential.backtesting.changes import parse_injection, parse_known
+from prequential.backtesting.detectors import parse_detector, with_detectors
+from prequential.backtesting.plot import plot
+from prequential.calibration import calibrating
+from prequential.calibration import report as calibrations
+from prequential.calibration.calibrating import calibrate
+from prequential.evaluation.compiling import compile_once
+from prequential.evaluation.inputs import Inputs
+from prequential.evaluation.shown import Shown
+from prequential.past.reading import read_past, watched
+from prequential.past.sequences import Sequence as Outcomes
+from prequential.program.progress import progress_bar
+from prequential.replay.summary import Summary
+from prequential.settings.budget import parse_budget
+from prequential.settings.model import Config, DetectorConfig
+from prequential.topics.errors import UsageError
+from prequential.topics.outputs import Alarm, Output
+from prequential.topics.values import milliseconds
+
+if TYPE_CHECKING:
+    import os
+
+    from rich.table import Table
+
+#: A change: after which outcome (from 1), or its fields.
+Change = int | Mapping[str, Any]
+
+#: How arguments are spelled that have other names than the options.
+_SPELLED = {"detector": "detectors="}
+
+
+class Backtest(Shown):
+    """What drift detectors would have said on the past, and how right they would be.
+
+    Attributes
+    ----------
+    report
+        All of it: sequences with their alarms, detectors, and their scores against changes, as `prequential
+        detectors --json` prints it.
+    """
+
+    def __init__(self, report: backtests.Report, svg: str) -> None:
+        self.report = report
+        self._svg = svg
+
+    @property
+    def alarms(self) -> list[Alarm]:
+        """All alarms on the past, by sequence and in order, as structs of `prequential.topics.outputs`."""
+        return [alarm for one in self.report.past.sequences for alarm in one.alarms]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A dict for each detector on the past (`on`: `past`), and in streams like it (`injected`).
+
+        It has `detector`, `sequences`, `outcomes` and `alarms`; against changes also `changes`, `found`,
+        `probability` (the share found), `false_alarms_per_10000`, `delay_mean`, `delay_median` (outcomes) and
+        `f1`, which are None where no change is known, or there is nothing to be divided by.
+        """
+        injected = self.report.injected
+        parts = [("past", self.report.past.lines), ("injected", injected.lines if injected else [])]
+        names = (
+            "changes", "found", "probability", "false_alarms_per_10000", "delay_mean", "delay_median", "f1",
+        )  # fmt: skip
+        return [
+            {
+                "on": on, "detector": one.detector, "sequences": one.sequences, "outcomes": one.outcomes,
+                "alarms": one.alarms, **{name: getattr(one.scores, name, None) for name in names},
+            }
+            for on, lines in parts for one in lines
+        ]  # fmt: skip
+
+    def save(self, path: str | os.PathLike[str]) -> int:
+        """Write the plot of alarms over the course of the error as SVG; returns its bytes.
+
+        Raises OSError if the file can't be written.
+        """
+        return Path(path).write_bytes(self._svg.encode())
+
+    def _tables(self) -> Iterable[Table]:
+        return backtests.tables(self.report)
+
+    def _repr_html_(self) -> str:
+        return super()._repr_html_() + self._svg
+
+
+class Calibration(Shown):
+    """Thresholds of drift detectors for a budget of false alarms.
+
+    Attributes
+    ----------
+    report
+        All of it, as `prequential calibrate --json` prints it: also alarms by threshold, and what was left
+        out and why.
+    """
+
+    def __init__(self, report: calibrations.Report) -> None:
+        self.report = report
+
+    @property
+    def text(self) -> str:
+        """The configuration's lines with the new thresholds, as YAML."""
+        return "".join(f"{line}\n" for line in calibrations.lines(self.report))
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The same as a dict: `evaluate(…, config=found.config)` has the new thresholds."""
+        config: dict[str, Any] = yaml.safe_load(self.text)
+        return config
+
+    @property
+    def left(self) -> list[dict[str, str]]:
+        """Detectors and sequences that were left out: `stream`, `what` and `why` of each."""
+        return [{"stream": one.stream, "what": one.what, "why": one.why} for one in self.report.left]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A dict for each detector that has a new threshold.
+
+        It has `stream`, `budget`, `detector`, `sequences`, `parameter`, its value `before` and `after`;
+        `alarms_before` and `alarms`, the false alarms that are expected in the budget's time, these with 95 %
+        bounds `alarms_low` and `alarms_high`; and for a rise of the mean loss by `change` the median `delay`
+        in outcomes (None: most don't find it) and the share `found`.
+        """
+        return [
+            {
+                "stream": one.stream, "budget": self.report.budgets[one.stream], "detector": one.detector,
+                "sequences": one.sequences, "parameter": one.parameter, "before": one.before,
+                "after": one.after, "alarms_before": one.alarms_before, "alarms": one.alarms[0],
+                "alarms_low": one.alarms[1], "alarms_high": one.alarms[2],
+                "change": self.report.changes[one.stream], "delay": one.delay, "found": one.found,
+            }
+            for one in self.report.detectors
+        ]  # fmt: skip
+
+    def _tables(self) -> Iterable[Table]:
+        return calibrations.tables(self.report)
+
+
+class Looking:
+    """Reads the records of an evaluation once more; what it found then is compared with `summary`."""
+
+    def __init__(self, inputs: Inputs | None, config: Config, summary: Summary) -> None:
+        if inputs is None:
+            raise UsageError(
+                "an Evaluator keeps no records: expected a result of evaluate, whose tables are read again"
+            )
+        inputs.check_again()
+        self._inputs, self._config, self._summary = inputs, config, summary
+
+    def backtest(
+        self, detectors: Sequence[str | Mapping[str, Any]], changes: Sequence[Change],
+        inject: Sequence[str], wanted: Mapping[str, str | None], *, tolerance: int, seeds: int | None,
+        block: int | None,
+    ) -> Backtest:  # fmt: skip
+        """See `Result.detectors`."""
+        _check_whole("tolerance", tolerance, 1, MOST_OUTCOMES)
+        _check_whole("seeds", seeds, 1, MOST_SEEDS)
+        _check_whole("block", block, 1, MOST_OUTCOMES)
+        asked = Asked(
+            [parse_known(_timed(one), f"changes[{place}]") for place, one in enumerate(changes)],
+            [parse_injection(text, "inject") for text in inject], inject, tolerance, seeds, block,
+        )  # fmt: skip
+        asked.check(_spelled)
+        config = self._config
+        if given := [parsed for one in detectors for parsed in _detectors(one)]:
+            config = with_detectors(config, given, "detectors")
+            compile_once(config)
+        alarms: list[Alarm] = []
+
+        def put(output: Output) -> None:
+            if isinstance(output, Alarm):
+                alarms.append(output)
+
+        past = watched(self._past(config, put), wanted, _spelled)
+        report = backtest(past, alarms, asked, _tell, _spelled)
+        return Backtest(report, plot(report, past))
+
+    def calibrate(
+        self, budget: str | None, change: float | None, outcomes: int, seed: int, stream: str | None
+    ) -> Calibration:
+        """See `Result.calibrate`."""
+        _check_whole("outcomes", outcomes, calibrating.LEAST_OUTCOMES, calibrating.MOST_OUTCOMES)
+        _check_whole("seed", seed, -(1 << 62), 1 << 62)
+        if change is not None and not (isinstance(change, (int, float)) and 0 < change < math.inf):
+            raise UsageError(f"change is {change!r}: expected a number above 0")
+        parsed = None if budget is None else parse_budget(budget)
+        pasts = watched(self._past(self._config, lambda output: None), {"stream": stream}, _spelled)
+        settings = calibrating.Settings(parsed, change, outcomes, seed)
+        with progress_bar(unit=None) as bar:
+            task = bar.add_task("calibrating", total=len(pasts))
+            report = calibrate(pasts, settings, partial(bar.advance, task))
+        calibrations.check_found(report)
+        return Calibration(report)
+
+    def _past(self, config: Config, put: Any) -> list[Outcomes]:
+        """All sequences, of the tables read again; raises UsageError if they have changed."""
+        with progress_bar() as bar:
+            sources = self._inputs.sources(config, self._inputs.open(), bar)
+            past, summary = read_past(config, sources, put, bar)
+        if list(_levels(summary)) != list(_levels(self._summary)):
+            raise UsageError(
+                "the tables have changed since they were evaluated: expected the same records, or another "
+                "evaluation of them as they are"
+            )
+        return past
+
+
+def _levels(summary: Summary) -> Iterator[tuple[Any, ...]]:
+    """What two evaluations of the same records have in common, whatever their detectors."""
+    for one in summary.sequences:
+        yield one.stream, one.model, one.stage, one.outcomes, one.measures
+
+
+def _detectors(given: str | Mapping[str, Any]) -> list[DetectorConfig]:
+    """A detector as text, or as a configuration has it: both are read as a command line's."""
+    if isinstance(given, Mapping):
+        fields = dict(given)
+        words = [str(fields.pop("detector", ""))]
+        for name, value in fields.items():
+            words.append(f"{name}={str(value).lower() if isinstance(value, bool) else value}")
+        given = " ".join(words)
+    elif not isinstance(given, str):
+        raise UsageError(f"detectors: {given!r:.40}: expected text such as 'adwin delta=0.01', or a dict")
+    return parse_detector(given, "detectors")
+
+
+def _timed(change: Change) -> Change:
+    """With a datetime as epoch milliseconds."""
+    if isinstance(change, Mapping) and not isinstance(change.get("ts"), (str, int, type(None))):
+        try:
+            return {**change, "ts": milliseconds(change["ts"])}
+        except ValueError as error:
+            raise UsageError(f"changes: {error}") from error
+    return change
+
+
+def _check_whole(name: str, value: Any, least: int, most: int) -> None:
+    """Raise UsageError for what is neither None nor a whole number within bounds."""
+    if value is not None and (type(value) is not int or not least <= value <= most):
+        raise UsageError(f"{name} is {value!r:.40}: expected a whole number from {least} to {most}")
+
+
+def _spelled(name: str) -> str:
+    return _SPELLED.get(name, f"{name}=")
+
+
+def _tell(sentence: str) -> None:
+    print(f"prequential: {sentence}", file=sys.stderr)

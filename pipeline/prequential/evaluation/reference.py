@@ -1,0 +1,124 @@
+"""What an evaluation stands beside: first outcomes of its own, or another evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from prequential.config.reader import combined
+from prequential.core.details.details import Share
+from prequential.core.details.references import difference, short
+from prequential.evaluation.result import Result
+from prequential.settings.durations import duration
+from prequential.settings.model import Config, ConfigError, Objective, StreamConfig
+from prequential.topics.errors import UsageError
+from prequential.topics.outputs import Metrics
+
+#: The detail that differences between evaluations are made of.
+_NEEDED = "intervals"
+
+
+def is_extent(reference: Any) -> bool:
+    """Whether it is so many first outcomes, or a duration, and no table or path.
+
+    >>> is_extent(1000), is_extent("30d"), is_extent("month.csv")
+    (True, True, False)
+    """
+    if isinstance(reference, str):
+        try:
+            return duration(reference) >= 0
+        except ValueError:
+            return False
+    return isinstance(reference, (int, float))
+
+
+def with_extent(config: Config, reference: int | str) -> Config:
+    """The configuration with so many first outcomes, or a duration, as every stream's reference.
+
+    Raises ConfigError for one that makes no sense.
+    """
+    read = combined(None, {"objective": {"reference": reference}}).defaults.objective
+    assert read is not None
+
+    def changed(some: StreamConfig) -> StreamConfig:
+        if some.task == "regression":
+            return some
+        return replace(some, objective=replace(some.objective or Objective({}), reference=read.reference))
+
+    return _of_all(config, changed)
+
+
+def with_intervals(config: Config) -> Config:
+    """The configuration with messages that say intervals, which differences are made of."""
+    return _of_all(config, lambda some: replace(some, details=tuple(dict.fromkeys((*some.details, _NEEDED)))))
+
+
+def _of_all(config: Config, changed: Callable[[StreamConfig], StreamConfig]) -> Config:
+    if all(one.task == "regression" for one in (config.defaults, *config.streams.values())):
+        raise ConfigError(
+            "reference: intervals are of shares of classes, and labels of task regression are numbers"
+        )
+    streams = {name: changed(some) for name, some in config.streams.items()}
+    return replace(config, defaults=changed(config.defaults), streams=streams)
+
+
+def check_result(reference: Result) -> None:
+    """Raise UsageError if another evaluation has no intervals."""
+    if not any(one.intervals for one in _newest(reference.messages).values()):
+        raise UsageError(
+            "the reference was evaluated without intervals, of which those of differences are made: expected "
+            "a result with details=['intervals'], or the table"
+        )
+
+
+def stand_beside(result: Result, reference: Result) -> None:
+    """Note in the result's summary how its sequences differ from those of another evaluation.
+
+    Outcomes of the two are taken for disjoint. A sequence of the same stream, model and stage stands beside
+    all of the other's: its estimator `all`, or the first one. Raises UsageError if they share none.
+    """
+    now, then = _newest(result.messages), _newest(reference.messages)
+    found = False
+    for one in result.summary.sequences:
+        for estimator in one.measures:
+            key = _key(one)
+            other = next((then[of] for name in ("all", *one.measures) if (of := (*key, name)) in then), None)
+            present = now.get((*key, estimator))
+            if other is None or present is None:
+                continue
+            known = {} if one.reference is msgspec.UNSET else one.reference
+            one.reference = {**known, estimator: _beside(present, other)}
+            found = True
+    if not found:
+        names = sorted({" ".join(map(str, key[:3])) for key in then})
+        raise UsageError(
+            f"the reference has no sequence of the same stream, model and stage: it has {', '.join(names)}"
+        )
+
+
+def _key(one: Any) -> tuple[str, str, str]:
+    return one.stream, one.model, one.stage
+
+
+def _newest(messages: Any) -> Mapping[tuple[str, str, str, str], Metrics]:
+    """The newest message of each sequence and estimator of the streams as wholes."""
+    of_streams = (one for one in messages if isinstance(one, Metrics) and one.segment is None)
+    return {(*_key(one), one.estimator): one for one in of_streams if one.period is msgspec.UNSET}
+
+
+def _beside(present: Metrics, other: Metrics) -> dict[str, Any]:
+    now, then = present.intervals or {}, other.intervals or {}
+    measures = {}
+    for name in then:
+        if name in now and name in present.measures and name in other.measures:
+            shares = [
+                Share(one.measures[name], 0.0, ends[name]) for one, ends in ((present, now), (other, then))
+            ]
+            low, high = difference(*shares)
+            measures[name] = {
+                "value": short(shares[1].value), "difference": short(shares[0].value - shares[1].value),
+                "interval": (short(low), short(high)),
+            }  # fmt: skip
+    return {"outcomes": other.outcomes, "measures": measures}

@@ -1,0 +1,83 @@
+"""The settings of a stream as keyword arguments, so that editors complete them and checkers check them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict, TypeVar, Union
+
+#: A duration: ms, or as in `30d`.
+Duration = Union[int, str]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class Settings(TypedDict, total=False):
+    """What `defaults` of a configuration file may have, each under its name there.
+
+    All are optional. `docs/operations.md#configuration` says what each means, and its default.
+    """
+
+    #: `classification` or `regression`, and of that `absolute` or `squared`.
+    task: str
+    loss: str
+    positive_class: str | int | float | bool | None
+    #: `all`, `window:1000`, `fading:0.999`, `decay:1h`, …
+    estimators: Sequence[str]
+    measures: Sequence[str]
+    #: `initial`, `final`, `bins`, `intermediate`, `after:1h`, …
+    stages: Sequence[str]
+    bins: int
+    alpha: float
+    costs: Mapping[str, Any] | None
+    cost_per_value: bool
+    value_limit: float | None
+    coverage: bool
+    temporal_correction: bool
+    period: Duration | None
+    period_final_at: float
+    expected: bool
+    period_alarms: Mapping[str, float | None]
+    segments: Sequence[str]
+    segments_per_key: int
+    #: `persistent`, `majority`, `random`.
+    baselines: Sequence[str]
+    #: What messages say beyond measures: `confusion`, `intervals`, `scores`, …
+    details: Sequence[str]
+    dependence_order: int
+    label_horizon: Duration
+    label_at_horizon: str | int | float | bool | None
+    settle: Duration
+    #: `{"detector": "adwin", "signal": "error", "delta": 0.002}`, …
+    detectors: Sequence[Mapping[str, Any]]
+    #: `N per DURATION`, as in `1 per 30d`.
+    alarm_budget: str | None
+    alarm_change: float
+    incidents: Mapping[str, Any]
+    objective: Mapping[str, Any] | None
+    #: `mark` or `separate`.
+    versions: str
+    #: `all`, `champion` or `off`.
+    compare: str
+    champion: str | None
+    compare_losses: Sequence[str]
+    compare_stages: Sequence[str]
+    compare_level: float
+    mcnemar_level: float
+    #: `{"outcomes": 1000, "every": "10s", "comparisons": "1m"}`.
+    emit: Mapping[str, Any]
+
+
+def with_settings(function: _Function) -> _Function:
+    """The function, whose `inspect.signature` has the settings by name in place of `**settings`.
+
+    Notebooks complete arguments by it; checkers read the annotation, which says the same.
+    """
+    signature = inspect.signature(function)
+    kept = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    named = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in Settings.__annotations__.items()
+    ]
+    function.__signature__ = signature.replace(parameters=[*kept, *named])  # type: ignore[attr-defined]
+    return function

@@ -1,0 +1,71 @@
+"""What shows itself as tables: text, HTML for a notebook, and rows for programs."""
+
+from __future__ import annotations
+
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from html import escape
+from typing import Any
+
+from prequential.evaluation.html import STYLE
+from prequential.tables.formats import needs_pyarrow
+from rich.console import Console
+from rich.table import Table
+
+#: Characters of a line: tables with courses need them.
+WIDTH = 120
+
+
+class Shown(ABC):
+    """Something that tables tell: `print` shows them as text, a notebook as HTML."""
+
+    @abstractmethod
+    def _tables(self) -> Iterable[Table]:
+        """What is shown, for people."""
+
+    @abstractmethod
+    def rows(self) -> list[dict[str, Any]]:
+        """What it has found, for programs: a dict a row, all with the same keys."""
+
+    @property
+    def table(self) -> Any:
+        """`rows` as an Arrow table (`.to_pandas()`, `polars.from_arrow(…)`).
+
+        Raises UsageError if pyarrow isn't installed.
+        """
+        needs_pyarrow("a table of rows is Arrow")
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(self.rows())
+
+    def __repr__(self) -> str:
+        return text_of(lambda console: console.print(*self._tables(), sep="\n"))
+
+    def _repr_html_(self) -> str:
+        tables = "".join(_html(one) for one in self._tables())
+        return f'<div class="prequential">{STYLE}{tables}</div>'
+
+
+def text_of(show: Callable[[Console], None]) -> str:
+    """What is printed on a console, as plain text without blanks at the ends of lines."""
+    text = io.StringIO()
+    # In a notebook, too, it is to be written: `_repr_html_` is what is shown there.
+    show(Console(file=text, width=WIDTH, force_terminal=False, force_jupyter=False, color_system=None))
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+
+def _html(table: Table) -> str:
+    """A table of rich as HTML; columns of text stand at the left."""
+    kinds = ["" if column.justify == "right" else ' class="l"' for column in table.columns]
+    head = "".join(
+        f"<th{kind}>{escape(str(column.header))}</th>" for kind, column in zip(kinds, table.columns)
+    )
+    cells = [list(column.cells) for column in table.columns]
+    body = "".join(
+        f"<tr>{''.join(f'<td{kind}>{escape(str(cell))}</td>' for kind, cell in zip(kinds, row))}</tr>"
+        for row in zip(*cells)
+    )
+    title = f"<caption>{escape(str(table.title))}</caption>" if table.title else ""
+    more = f"<pre>{escape(str(table.caption))}</pre>" if table.caption else ""
+    return f"<table>{title}<tr>{head}</tr>{body}</table>{more}"
