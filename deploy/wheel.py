@@ -18,9 +18,10 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-#: x86-64-v3, as processors have it since 2013 to 2015, and what of it isn't in every x86-64 one.
-PROCESSOR = "x86-64-v3"
-FEATURES = ("sse4.2", "popcnt", "avx2", "bmi", "bmi2", "fma", "lzcnt", "movbe", "f16c")
+#: x86-64-v2, as processors have it since 2009, and what of it isn't in every x86-64 one. Neither v3 nor loops
+#: for the very processor are faster (docs/performance.md).
+PROCESSOR = "x86-64-v2"
+FEATURES = ("cx16", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2")
 
 _COMPILE = """
 import json, sys

@@ -142,7 +142,7 @@ class Plain:
         return [str(ids[start:stop], "ascii") for start, stop in spans]
 
     def record(self, place: int) -> Any:
-        """A record as an object."""
+        """Returns the record at a place as an object; IndexError beyond the last one."""
         for kind, values in self.sources:
             if place < len(values):
                 (record,), _ = decode(kind, [values[place]])
@@ -151,7 +151,7 @@ class Plain:
         raise IndexError(place)
 
     def records(self) -> list[Any]:
-        """All of them as objects."""
+        """Returns all of the records as objects, in their order."""
         return [record for kind, values in self.sources for record in decode(kind, values).records]
 
 
