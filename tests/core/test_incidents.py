@@ -234,6 +234,18 @@ def under_another(stream: Stream, before: StreamConfig, after: StreamConfig, at:
     return found
 
 
+def test_with_the_first_detector_what_is_known_begins_and_with_the_last_it_ends() -> None:
+    """Without any nothing is kept for incidents; what there is of the time before isn't known."""
+    stream, without = broken(5, (3_000, 0.1), (1_500, 0.4)), replace(QUIET, detectors=())
+    none, found = under_another(stream, without, QUIET, 4_000)
+    assert none == []
+    assert abs(found[-1].change_point["outcome"] - 3_001) <= 60
+    assert found[-1].before["level"] == pytest.approx(0.1, abs=0.03)
+    some, none = under_another(stream, QUIET, without, 7_000)
+    assert {one.status for one in some} == {"open"}
+    assert none == []
+
+
 def test_another_stage_is_watched_while_segments_stay() -> None:
     stream = broken(3, (1_000, 0.1), (1_000, 0.6))
     stream.segment = ["eu", "us"] * 1_000

@@ -225,8 +225,8 @@ class StreamConfig:
 
     @property
     def raises_alarms(self) -> bool:
-        """Whether anything may raise an alarm: detectors, or periods."""
-        return bool(self.detectors) or self.period is not None
+        """Whether anything may raise an alarm: detectors, the objective's test, or periods."""
+        return bool(self.detectors) or self.objective is not None or self.period is not None
 
     @cached_property
     def main_stage(self) -> str:
