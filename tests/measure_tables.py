@@ -18,6 +18,7 @@ from prequential.core.measures.declaration import (
     PROBABILITIES,
     PROPENSITIES,
     RANKS,
+    RELATIVES,
     SPREAD,
     Input,
     Measure,
@@ -34,7 +35,7 @@ SECTIONS: dict[str, tuple[Input, ...]] = {
     "Costs": (COSTS,),
     "Probabilities": (PROBABILITIES, RANKS),
     "Labels that aren't a fair sample": (PROPENSITIES,),
-    "Numbers": (NUMBERS, SPREAD),
+    "Numbers": (NUMBERS, SPREAD, RELATIVES),
 }
 
 _HEAD = "| measure | formula | range | better | no value | source |\n| --- | --- | --- | --- | --- | --- |\n"

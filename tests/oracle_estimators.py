@@ -22,6 +22,7 @@ from oracle_measures import (
 from oracle_ranks import RANKED, Score, histogram, own_positive, rank_measures
 from oracle_records import Settings, Target
 from oracle_scores import (
+    FURTHER_NUMERIC,
     NUMERIC,
     PROBABILISTIC,
     WEIGHTED,
@@ -237,7 +238,7 @@ class Estimator:
         of_costs = self.costs(revised=revised)
         values |= of_costs[0]
         undefined |= {**of_probabilities[1], **of_weights[1], **of_ranks[1], **of_costs[1]}
-        undefined |= dict.fromkeys(NUMERIC, "not_regression")
+        undefined |= dict.fromkeys((*NUMERIC, *FURTHER_NUMERIC), "not_regression")
         return {**values, **of_probabilities[0], **of_weights[0], **of_ranks[0]}, undefined
 
     def costs(self, *, revised: bool) -> Measured:

@@ -16,9 +16,12 @@ from oracle_measures import ZERO, Measured
 PROBABILISTIC = ("log_loss", "brier", "ece")
 WEIGHTED = ("ipw_accuracy", "ipw_n")
 NUMERIC = ("mae", "mse", "rmse", "r2")
+#: Measures of numbers that aren't among those of every message.
+FURTHER_NUMERIC = ("bias", "mape")
 
 CLIP = 1e-15  # the contract's; keeps the logarithm of an impossible class finite
 ECE_BINS = 15  # ditto
+LEAST_LABEL = 1e-100  # labels nearer to 0 count as 0 where errors are divided by them
 
 
 class Probable(NamedTuple):
@@ -107,16 +110,16 @@ def weighted_measures(memory: Iterable[tuple[float, bool, float]]) -> Measured:
 
 
 def number_measures(memory: Iterable[tuple[float, Number]]) -> Measured:
-    """MAE, MSE, RMSE and R², from exact fractions.
+    """MAE, MSE, RMSE, R², the mean error and the mean relative one, from exact fractions.
 
-    >>> number_measures([(1, Number(1.0, 1.0)), (1, Number(3.0, 5.0))])
-    ({'mae': 1.0, 'mse': 2.0, 'rmse': 1.4142135623730951, 'r2': -1.0}, {})
-    >>> number_measures([(1, Number(0.1, 0.1)), (1, Number(0.1, 0.0))])[1]
-    {'r2': 'zero_denominator'}
+    >>> number_measures([(1, Number(1.0, 1.0)), (1, Number(4.0, 8.0))])[0]
+    {'mae': 2.0, 'mse': 8.0, 'rmse': 2.8284271247461903, 'bias': 2.0, 'mape': 0.5, 'r2': -2.5555555555555554}
+    >>> number_measures([(1, Number(0.0, 0.1)), (1, Number(0.0, 0.0))])[1]
+    {'mape': 'zero_denominator', 'r2': 'zero_denominator'}
     """
     exact = [(Fraction(w), Fraction(one.y_true), Fraction(one.y_pred)) for w, one in memory]
     if not exact:
-        return {}, dict.fromkeys(NUMERIC, "empty")
+        return {}, dict.fromkeys((*NUMERIC, *FURTHER_NUMERIC), "empty")
     n = sum((w for w, _, _ in exact), ZERO)
     absolute = sum((w * abs(y - h) for w, y, h in exact), ZERO)
     squared = sum((w * (y - h) ** 2 for w, y, h in exact), ZERO)
@@ -124,6 +127,16 @@ def number_measures(memory: Iterable[tuple[float, Number]]) -> Measured:
     spread = sum((w * (y - mean) ** 2 for w, y, _ in exact), ZERO)
     mse = float(squared / n)
     values = {"mae": float(absolute / n), "mse": mse, "rmse": math.sqrt(mse)}
+    values["bias"] = float(sum((w * (h - y) for w, y, h in exact), ZERO) / n)
+    undefined = {}
+    relative = [(w, abs(y - h) / abs(y)) for w, y, h in exact if abs(y) >= Fraction(LEAST_LABEL)]
+    if relative:
+        total = sum((w * one for w, one in relative), ZERO)
+        values["mape"] = float(total / sum((w for w, _ in relative), ZERO))
+    else:
+        undefined["mape"] = "zero_denominator"
     if spread == 0:
-        return values, {"r2": "zero_denominator"}
-    return {**values, "r2": float(1 - squared / spread)}, {}
+        undefined["r2"] = "zero_denominator"
+    else:
+        values["r2"] = float(1 - squared / spread)
+    return values, undefined

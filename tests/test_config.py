@@ -616,7 +616,9 @@ def test_a_detector_without_a_signal_watches_errors(file: Path) -> None:
 
 
 def test_all_of_the_contract_can_be_computed() -> None:
-    more = {"p_ran", "f2", "f0_5", "cost", "cost_total", "auc", "pr_auc", "bias", "ipw_accuracy", "ipw_n"}
+    more = {
+        "p_ran", "f2", "f0_5", "cost", "cost_total", "auc", "pr_auc", "bias", "mape", "ipw_accuracy", "ipw_n",
+    }  # fmt: skip
     assert set(MEASURES) == {*DEFAULT_MEASURES, *more}
 
 

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from helpers import HOUR, SIGNALS, Topics, World
+from oracle_scores import FURTHER_NUMERIC, NUMERIC
 from prequential.core.measures.registry import NAMES as MEASURES
 from prequential.settings.durations import duration
 from prequential.settings.model import (
@@ -292,6 +293,8 @@ def _random_settings(
         defaults |= _ranked(_beside(rng), defaults, sort)
         if (beside := _beside(rng)).random() < 0.5:
             defaults["objective"] = {"reference": beside.choice(["1ms", "100ms", "500ms", "3s", "1d"])}
+    else:
+        defaults |= _of_numbers(_beside(random.Random(repr(rng.getstate()))), defaults)
     return {
         "defaults": defaults,
         "streams": {
@@ -321,6 +324,21 @@ def _paid(
         "compare_losses": [*defaults.get("compare_losses", ["error"]), "cost"],
         **_beside(rng).choice([{}, {"cost_per_value": True}, {"cost_per_value": True, "value_limit": 900}]),
     }  # fmt: skip
+
+
+def _of_numbers(rng: random.Random, defaults: dict[str, Any]) -> dict[str, Any]:
+    """Measures of numbers that messages don't have by default, and a signal, in half of all worlds."""
+    if rng.random() < 0.5:
+        return {}
+    signal = f"{rng.choice(defaults['estimators'])}:{rng.choice(FURTHER_NUMERIC)}"
+    detector = {
+        "detector": "page-hinkley", "signal": signal, "delta": 0.1037193, "lambda": 0.5003719,
+        "min_outcomes": 5,
+    }  # fmt: skip
+    return {
+        "measures": [*defaults.get("measures", DEFAULT_MEASURES), *FURTHER_NUMERIC],
+        "detectors": [*defaults["detectors"], detector],
+    }
 
 
 def _ranked(rng: random.Random, defaults: dict[str, Any], sort: Sort) -> dict[str, Any]:
@@ -491,7 +509,7 @@ _CLASSES: tuple[Any, ...] = (
 _FADING = ("fading:0.05", "fading:0.5", "fading:0.9", "fading:0.999", "fading:1", "fading:1e-30")
 _ESTIMATORS = ("all", "window:1", "window:2", "window:30", "window:1000", *_FADING)
 _EXTREME_DECAY = ("decay:1ms", "decay:1h", "decay:36525d")
-_OF_NUMBERS = ("mae", "mse", "rmse", "r2", "bias")
+_OF_NUMBERS = (*NUMERIC, *FURTHER_NUMERIC)
 _SEGMENT_KEYS = ("arm", "x=arm", "=", "ü" * 128, "x" * 256, " ")
 
 

@@ -137,7 +137,7 @@ def test_measures_of_classes_are_those_of_fractions(cells: Floats, configured: s
 @pytest.mark.parametrize(
     ("outcomes", "undefined"),
     [([], []), ([(1.0, 1.0)], ["r2"]), ([(1.0, 1.0), (1.0, 2.0)], ["r2"]),
-     ([(0.0, 1e160), (1e-160, 1e160)], ["mse", "rmse", "r2"])],
+     ([(0.0, 0.0)], ["mape", "r2"]), ([(0.0, 1e160), (1e-160, 1e160)], ["mse", "rmse", "r2", "mape"])],
 )  # fmt: skip
 def test_measures_of_numbers_are_never_infinite(
     outcomes: list[tuple[float, float]], undefined: list[str]
@@ -148,13 +148,15 @@ def test_measures_of_numbers_are_never_infinite(
             error = np.float64(prediction - y)
             places = [scores.SCORED, scores.ABSOLUTE_ERRORS, scores.SQUARED_ERRORS, scores.BIAS]
             sums[places] += [1, abs(error), error**2, error]
+            if y:
+                sums[[scores.RELATIVE, scores.RELATIVE_ERRORS]] += [1, abs(error) / abs(y)]
     mean = sum(labels) / max(1, len(labels))
     spread = sum((y - mean) ** 2 for y in labels)
     values, reasons = table(measure_numbers, sums, bool(outcomes), spread)
     if not outcomes:
         assert set(reasons.values()) == {"empty"}
         return
-    of_numbers = {"mae", "mse", "rmse", "r2", "bias"}
+    of_numbers = {"mae", "mse", "rmse", "r2", "bias", "mape"}
     assert values.keys() == of_numbers - set(undefined)
     assert {reasons[name] for name in undefined} <= {"zero_denominator"}
     errors = [prediction - y for y, prediction in outcomes]

@@ -31,8 +31,6 @@ from prequential.core.tables.outcomes import SCORED as HAS_SCORE
 from prequential.core.tables.outcomes import WEIGHTED as HAS_WEIGHT
 from prequential.core.tables.outcomes import cell_of
 from prequential.core.tables.scores import (
-    ABSOLUTE_ERRORS,
-    BIAS,
     BRIER,
     CONFIDENCE,
     IN_BIN,
@@ -40,10 +38,10 @@ from prequential.core.tables.scores import (
     RIGHT,
     SCORED,
     SIZE,
-    SQUARED_ERRORS,
     WEIGHT,
     WEIGHT_RIGHT,
     WEIGHT_SQUARED,
+    add_number,
     bin_of,
 )  # fmt: skip
 
@@ -471,10 +469,7 @@ def _add_number(sums: Floats, spread: Floats, row: int, error: float, y: float) 
     The mean is two floats, the second what the first has no digits for: numbers may hardly differ and be far
     from 0.
     """
-    sums[row, SCORED] += 1.0
-    sums[row, ABSOLUTE_ERRORS] += abs(error)
-    sums[row, SQUARED_ERRORS] += error * error
-    sums[row, BIAS] += error
+    add_number(sums[row], error, y)
     spread[row, _N] += 1.0
     apart = y - spread[row, _MEAN] - spread[row, _REST]
     step = spread[row, _REST] + apart / spread[row, _N]

@@ -139,15 +139,6 @@ def _add_class(sums: Floats, flags: int, values: Floats) -> None:
 
 
 @inner
-def _add_number(sums: Floats, error: float) -> None:
-    """A predicted number."""
-    sums[scores.SCORED] += 1.0
-    sums[scores.ABSOLUTE_ERRORS] += abs(error)
-    sums[scores.SQUARED_ERRORS] += error * error
-    sums[scores.BIAS] += error
-
-
-@inner
 def _add_label(sums: Floats, y: float, decay: float) -> None:
     """The next label, by the recursion of Welford (1962) with weights that fade.
 
@@ -212,7 +203,7 @@ def add(kind: int, sums: Floats, flags: int, values: Floats) -> None:
             sums[0] += 1.0
         sums[1] += 1.0
     elif kind == NUMBER_SCORES:
-        _add_number(sums, values[ERROR])
+        scores.add_number(sums, values[ERROR], values[VALUE])
     else:
         _add_class(sums, flags, values)
 

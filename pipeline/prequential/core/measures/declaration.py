@@ -70,6 +70,8 @@ PROPENSITIES = Input("propensities", CLASSIFICATION, "sums", (NO_PROPENSITY,), o
 RANKS = Input("ranks", CLASSIFICATION, "r", (NO_POSITIVE_CLASS, NO_PROBABILITIES, NO_RANKS), of_sums=True)
 #: f(sums): sums of errors; f(sums, spread): and Σ(y - ȳ)² of the labels in memory.
 NUMBERS = Input("numbers", REGRESSION, "sums", of_sums=True)
+#: The same, of errors relative to labels.
+RELATIVES = Input("numbers by size", REGRESSION, "sums", of_sums=True)
 SPREAD = Input("numbers and their spread", REGRESSION, "sums, spread", of_sums=True)
 
 #: Which values are better: larger ones, smaller ones, those nearer to 0.

@@ -13,6 +13,7 @@ from prequential.core.measures.declaration import (
     LESS,
     NEARER,
     NUMBERS,
+    RELATIVES,
     SPREAD,
     ZERO_DENOMINATOR,
     Loss,
@@ -20,7 +21,16 @@ from prequential.core.measures.declaration import (
     measure,
 )
 from prequential.core.tables.outcomes import Log
-from prequential.core.tables.scores import ABSOLUTE_ERRORS, BIAS, SCORED, SQUARED_ERRORS
+from prequential.core.tables.scores import (
+    ABSOLUTE_ERRORS,
+    BIAS,
+    LEAST_LABEL,
+    NO_WEIGHT,
+    RELATIVE,
+    RELATIVE_ERRORS,
+    SCORED,
+    SQUARED_ERRORS,
+)
 
 
 @inner
@@ -33,6 +43,15 @@ def own_absolute(log: Log, row: int) -> tuple[float, bool]:
 def own_square(log: Log, row: int) -> tuple[float, bool]:
     """e² of an outcome."""
     return log.error[row] * log.error[row], True
+
+
+@inner
+def own_relative(log: Log, row: int) -> tuple[float, bool]:
+    """|e|/|y| of an outcome; one whose label is 0 doesn't count."""
+    size = abs(log.value[row])
+    if size < LEAST_LABEL:
+        return 0.0, False
+    return abs(log.error[row]) / size, True
 
 
 @measure(
@@ -110,3 +129,21 @@ def bias(sums: Floats) -> Result:
     (-0.5, 0)
     """
     return sums[BIAS] / sums[SCORED], DEFINED
+
+
+@measure(
+    RELATIVES, "mean of abs(e)/abs(y) where y isn't 0", low=0, better=LESS, undefined=(ZERO_DENOMINATOR,),
+    loss=Loss("mape", function=own_relative),
+    help="Mean absolute error relative to the label, where that isn't 0",
+)  # fmt: skip
+@inner
+def mape(sums: Floats) -> Result:
+    """Mean absolute percentage error, a share: mean of |e|/|y| over the outcomes with a label y that isn't 0.
+
+    >>> from prequential.core.tables.scores import sums_of
+    >>> mape(sums_of({SCORED: 3, RELATIVE: 2, RELATIVE_ERRORS: 0.5})), mape(sums_of({SCORED: 3}))
+    ((0.25, 0), (0.0, 8))
+    """
+    if sums[RELATIVE] < NO_WEIGHT:
+        return 0.0, ZERO_DENOMINATOR
+    return sums[RELATIVE_ERRORS] / sums[RELATIVE], DEFINED

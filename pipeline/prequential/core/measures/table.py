@@ -31,6 +31,7 @@ from prequential.core.measures.declaration import (
     PROBABILITIES,
     PROPENSITIES,
     RANKS,
+    RELATIVES,
     SPREAD,
     ZERO_DENOMINATOR,
     Input,
@@ -104,7 +105,7 @@ _refuse_baselines = _loop(
     ),
 )  # fmt: skip
 
-_put_numbers = _loop("put_numbers", "sums, spread, values, reasons", *_computed(NUMBERS, SPREAD))
+_put_numbers = _loop("put_numbers", "sums, spread, values, reasons", *_computed(NUMBERS, SPREAD, RELATIVES))
 
 #: What is made of the ranks of scores, and where there is no positive class that they are of.
 put_ranks = _loop("put_ranks", "r, values, reasons", *_computed(RANKS))
