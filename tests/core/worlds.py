@@ -88,6 +88,7 @@ def random_world(
     models = ["m0", "m1", "m2"][: rng.choice([1, 2] if sort.binned else [1, 2, 3])]
     kinds = [0, 1, 1, 1, 1, 1, 1, 2] if sort.binned else [0, 1, 1, 1, 2, 2]
     stakes = _beside(rng)
+    intervals = _beside(rng)
     records_each = 8 if sort.binned else 4  # of an instance
     topics: Topics = ([], [], [])
     # Now and then all records are at multiples of `emit.every`.
@@ -136,6 +137,8 @@ def random_world(
             obj["value"] = stakes.choice([0, 1, 2.5, stakes.uniform(0, 1000), None])
             if unusable and stakes.random() < 0.05:
                 obj["value"] = stakes.choice(["x", -1, True, 1e101, []])
+        if sort.regression and kind == 1 and intervals.random() < 0.7:
+            obj |= _random_interval(intervals, classes, unusable=unusable)
         if unusable and kind > 0 and rng.random() < 0.03:
             bad = ["x", True, "1", 1e101] if sort.regression else [0.5]
             obj["y_pred" if kind == 1 else "y_true"] = rng.choice(bad)
@@ -338,6 +341,7 @@ def _of_numbers(rng: random.Random, defaults: dict[str, Any]) -> dict[str, Any]:
     return {
         "measures": [*defaults.get("measures", DEFAULT_MEASURES), *FURTHER_NUMERIC],
         "detectors": [*defaults["detectors"], detector],
+        **rng.choice([{}, {"quantile": 0.9}, {"quantile": 0.5}]),
     }
 
 
@@ -345,19 +349,40 @@ def _ranked(rng: random.Random, defaults: dict[str, Any], sort: Sort) -> dict[st
     """Measures of ranks, histograms of scores in messages, and signals of them, in half of all worlds."""
     if rng.random() < (0.3 if sort.probable else 0.8):
         return {}
-    of_ranks = rng.choice([["auc"], ["pr_auc"], ["pr_auc", "auc"], ["f2", "f0_5"], []])
+    of_ranks = rng.choice([["auc"], ["pr_auc"], ["pr_auc", "auc"], ["f2", "f0_5"], ["top_k_accuracy"], []])
     more: dict[str, Any] = {"details": rng.choice([[], ["scores"], ["scores", "per_class"]])}
     if of_ranks:
         more["measures"] = rng.choice([of_ranks, [*defaults.get("measures", DEFAULT_MEASURES), *of_ranks]])
+    more |= rng.choice([{}, {"top_k": 1}, {"top_k": 2}])
     estimator = rng.choice(defaults["estimators"])
     more["detectors"] = [
         *defaults["detectors"],
         {
-            "detector": "page-hinkley", "signal": f"{estimator}:{rng.choice(['auc', 'pr_auc'])}",
+            "detector": "page-hinkley",
+            "signal": f"{estimator}:{rng.choice(['auc', 'pr_auc', 'top_k_accuracy'])}",
             "delta": 0.1037193, "lambda": 0.5003719, "min_outcomes": 5,
         },
     ]  # fmt: skip
     return more
+
+
+#: Bounds that are none.
+_NO_INTERVALS: tuple[dict[str, Any], ...] = (
+    {"y_lower": 1}, {"y_upper": 2.5}, {"y_lower": 1, "y_upper": None}, {"y_lower": 2, "y_upper": 1},
+    {"y_lower": "1", "y_upper": 2}, {"y_lower": 1, "y_upper": True}, {"y_lower": -1e101, "y_upper": 0},
+    {"y_lower": [], "y_upper": {}},
+)  # fmt: skip
+
+
+def _random_interval(
+    rng: random.Random, numbers: Sequence[Sequence[Any]], *, unusable: bool
+) -> dict[str, Any]:
+    """Bounds around some number, now and then the number itself, or none."""
+    if unusable and rng.random() < 0.05:
+        return dict(rng.choice(_NO_INTERVALS))
+    middle = rng.choice(rng.choice(numbers))
+    below, above = (rng.choice([0, 0, 1, rng.uniform(0, 3)]) for _ in range(2))
+    return {"y_lower": middle - below, "y_upper": middle + above}
 
 
 def _random_classes(rng: random.Random, count: int) -> list[list[Any]]:
@@ -590,6 +615,8 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
         "dependence_order": rng.choice([1, 3, 30]),
         "stages": rng.sample(stages, len(stages)),
         "bins": rng.choice([1, 2, 3, 10]),
+        "top_k": _beside(rng).choice([1, 2, 5, 300]),
+        "quantile": _beside(rng).choice([None, 0.5, 1.5e-9, 1 - 2**-53]),
         "alpha": rng.choice([0.5, 1, 2.0, 10, 1.5e-6, 1e6]),
         "temporal_correction": rng.random() < 0.4,
         "baselines": _some(rng, BASELINES, 3),
@@ -759,7 +786,17 @@ class _Extremes:
             obj["y_proba"] = probabilities(rng, named)
             if rng.random() < self.odd / 3:
                 obj["y_proba"] = dict(zip(self.named, rng.choice(NO_PROBABILITIES)))
-        return obj | self._segments(0.5)
+        return obj | self._segments(0.5) | self._interval()
+
+    def _interval(self) -> dict[str, Any]:
+        """Bounds, of numbers; now and then such that are none."""
+        rng = _beside(self.rng)
+        if not self.regression or rng.random() < 0.3:
+            return {}
+        if rng.random() < self.odd / 3:
+            return dict(rng.choice(_NO_INTERVALS))
+        lower, upper = sorted(rng.sample(_NUMBERS, 2))
+        return {"y_lower": lower, "y_upper": upper}
 
     def _stake(self) -> dict[str, Any]:
         """What is at stake, where costs ask for it; now and then what is none."""

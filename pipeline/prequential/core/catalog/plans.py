@@ -71,8 +71,9 @@ class Plan:
         memory = parse_estimator(name).memory
         histogram = keeps_histogram(memory, self.config.measures, self.config.details)
         return Estimator(
-            name, 16, self.capacity, self.numbers, paired, histogram, self.config.cost_per_value
-        )
+            name, 16, self.capacity, self.numbers, paired, histogram, self.config.cost_per_value,
+            self.config.reads_intervals,
+        )  # fmt: skip
 
     # ---- rows
 
@@ -144,7 +145,8 @@ class Plan:
         return self._consume(log, rows, positives)
 
     def _consume(self, log: Log, rows: Ints32, positives: Positives, run: Run = run) -> Alarms:
-        taken = WatchedRows(log, rows, self.capacity, self.loss, positives, run)
+        intervals = self.config.reads_intervals
+        taken = WatchedRows(log, rows, self.capacity, self.loss, positives, run, intervals)
         if self.paired:
             codes = np.empty((len(CODES), len(rows)), dtype=np.int32)
             run(codes_of, self.last_signs, log, rows, positives, codes)
@@ -177,11 +179,12 @@ class Plan:
         if other.scored:
             self.score()
         same_costs = self.config.costs == other.config.costs
+        same_top = self.config.top_k == other.config.top_k
         estimators = {estimator.name: estimator for estimator in other.estimators}
         for estimator in self.estimators:
             if estimator.name in estimators:
                 former = estimators[estimator.name]
-                estimator.adopt(former, rows, new_rows, same_costs=same_costs)
+                estimator.adopt(former, rows, new_rows, same_costs=same_costs, same_top=same_top)
                 if estimator.histogram is not None and former.histogram is None:
                     missing.append(("scores", estimator.name))
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,19 @@ class Accumulator:
         For one with more counts see `adopt_recoded`.
         """
         for source, target in zip(other.table, self.table):
-            target[new_rows] = source[rows]
+            if source.shape[1:] == target.shape[1:]:
+                target[new_rows] = source[rows]
+            else:  # a window keeps more of each outcome, or less: what comes last
+                both = min(source.shape[2], target.shape[2])
+                target[new_rows] = 0
+                target[new_rows, :, :both] = source[rows, :, :both]
+
+    def leave_out(self, rows: Ints, places: Sequence[int], flags: int) -> None:
+        """Let sequences forget what these places of their sums have, of outcomes with these flags."""
+        if "flags" in self.table._fields:
+            self.table.flags[rows] &= 0xFF ^ flags
+        else:
+            self.table.sums[rows[:, None], np.array(places, dtype=np.int64)] = 0.0
 
     def adopt_recoded(self, other: Accumulator, rows: Ints, new_rows: Ints, places: Ints) -> None:
         """The same, of a payload with more counts: `places[i]` is where the other's i-th count is here."""

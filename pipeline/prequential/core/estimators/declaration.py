@@ -25,7 +25,8 @@ NO_CELL = -1
 NO_OUTCOME = -1
 
 
-#: Flag in `Additions`: the row is no new outcome; its values are what a former one, now revised, adds more.
+#: Flag in `Additions` of losses: the row is no new outcome; its values are what a former one, now revised,
+#: adds more.
 REVISED = 64
 
 

@@ -13,18 +13,20 @@ from prequential.core.estimators.declaration import COUNTS, Payload
 from prequential.core.estimators.histograms import OF_SCORES
 from prequential.core.estimators.rows import Rows, payload_of_cells, payload_of_scores, places
 from prequential.core.estimators.sums import OF_COSTS
+from prequential.core.tables import scores
+from prequential.core.tables.outcomes import COVERED, IN_TOP, INTERVAL, RANKED
 
 
 class Estimator:
     """One estimator of all sequences of a plan.
 
     It has joint cells, sums of scores and, where they are asked for, pairs of neighbours, a histogram of
-    scores, and costs by value.
+    scores, and costs by value. `intervals`: predictions of numbers have intervals.
     """
 
     def __init__(
         self, name: str, rows: int, capacity: int, numbers: bool, paired: bool, histogram: bool = False,
-        paid: bool = False,
+        paid: bool = False, intervals: bool = False,
     ) -> None:  # fmt: skip
         self.name = name
         self.capacity = capacity
@@ -32,7 +34,7 @@ class Estimator:
         self.summed = False
         self.cells = Accumulator(name, payload_of_cells(capacity), rows)
         # Without scores a table of no use, so that there is one.
-        self.sums = Accumulator(name, payload_of_scores(numbers), 1)
+        self.sums = Accumulator(name, payload_of_scores(numbers, intervals), 1)
         signs = pairs.CODES if paired else ()
         self.pairs = [Accumulator(name, Payload(COUNTS, codes), rows) for codes in signs]
         self.histogram = Accumulator(name, OF_SCORES, rows) if histogram and not numbers else None
@@ -83,11 +85,13 @@ class Estimator:
         """The tables of all its payloads; each has a row for each sequence."""
         return (one.table for one in self.accumulators())
 
-    def adopt(self, other: Estimator, rows: Ints, new_rows: Ints, *, same_costs: bool = True) -> None:
+    def adopt(
+        self, other: Estimator, rows: Ints, new_rows: Ints, *, same_costs: bool = True, same_top: bool = True
+    ) -> None:
         """Copy rows of an estimator of the same name to `new_rows` of this one, as many.
 
         The other one may have capacity for fewer classes, none for more. With other costs what outcomes have
-        cost by value is left out.
+        cost by value is left out, and with another `top_k` which of them had the label among the first.
         """
         if other.capacity == self.capacity:
             self.cells.adopt(other.cells, rows, new_rows)
@@ -95,6 +99,10 @@ class Estimator:
             self.cells.adopt_recoded(other.cells, rows, new_rows, places(other.capacity, self.capacity))
         if other.summed:
             self.sums.adopt(other.sums, rows, new_rows)
+            if self.sums.payload.kept < other.sums.payload.kept:  # widths of intervals are gone
+                self.sums.leave_out(new_rows, (), INTERVAL | COVERED)
+            if not same_top:
+                self.sums.leave_out(new_rows, (scores.RANKED, scores.IN_TOP), RANKED | IN_TOP)
         elif self.summed:
             self.sums.follow(self.cells, new_rows)
         for old, new in zip(other.pairs, self.pairs):

@@ -33,8 +33,8 @@ RIGHT, IS_POSITIVE = 4, 8
 
 #: What is kept of an outcome with probabilities, or a weight …
 LOG_LOSS, BRIER, CONFIDENCE, POSITIVE, OF_LABEL = range(5)
-#: … and of a number.
-ERROR, VALUE = range(2)
+#: … and of a number, with the width of its interval where predictions have some.
+ERROR, VALUE, WIDTH = range(3)
 
 #: Behind the sums of numbers: the labels' weight, their mean in two floats, and their spread.
 _WEIGHT, _MEAN, _REST, SPREAD = range(scores.SIZE, scores.SIZE + 4)
@@ -46,6 +46,7 @@ _NOISE = 1e-30
 ONE_RIGHT_OR_WRONG = Payload(RIGHT_OR_WRONG, 2)
 OF_CLASSES = Payload(CLASS_SCORES, scores.SIZE, OF_LABEL + 1)
 OF_NUMBERS = Payload(NUMBER_SCORES, SPREAD + 1, VALUE + 1)
+OF_INTERVALS = Payload(NUMBER_SCORES, SPREAD + 1, WIDTH + 1)
 
 
 def losses(count: int) -> Payload:
@@ -73,6 +74,8 @@ def scores_of(log: Log, rows: Ints32, numbers: bool, into: Additions) -> None:
         flags = np.int64(log.scored[row])
         if flags and numbers:
             into.values[i, ERROR], into.values[i, VALUE] = log.error[row], log.value[row]
+            if flags & outcomes.INTERVAL:
+                into.values[i, WIDTH] = log.width[row]
         elif flags:
             into.values[i, LOG_LOSS], into.values[i, BRIER] = log.log_loss[row], log.brier[row]
             into.values[i, CONFIDENCE] = log.confidence[row]
@@ -130,6 +133,10 @@ def _add_class(sums: Floats, flags: int, values: Floats) -> None:
         sums[scores.CONFIDENCE + place] += confidence
         if right:
             sums[scores.RIGHT + place] += 1.0
+        if flags & outcomes.RANKED:
+            sums[scores.RANKED] += 1.0
+            if flags & outcomes.IN_TOP:
+                sums[scores.IN_TOP] += 1.0
     if flags & outcomes.WEIGHTED:
         weight = values[OF_LABEL]
         sums[scores.WEIGHT] += weight
@@ -204,6 +211,8 @@ def add(kind: int, sums: Floats, flags: int, values: Floats) -> None:
         sums[1] += 1.0
     elif kind == NUMBER_SCORES:
         scores.add_number(sums, values[ERROR], values[VALUE])
+        if flags & outcomes.INTERVAL:
+            scores.add_interval(sums, flags & outcomes.COVERED != 0, values[WIDTH])
     else:
         _add_class(sums, flags, values)
 

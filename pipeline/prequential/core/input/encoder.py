@@ -105,6 +105,22 @@ def amount_of(record: Any) -> float:
     return -1.0 if amount is None else amount
 
 
+def interval_of(record: Any) -> tuple[float, float, float]:
+    """The interval of a prediction, and 1, or zeros; raises Unusable for what is none.
+
+    >>> from prequential.topics.messages import Prediction
+    >>> interval_of(Prediction("s", "m", "1", 2.0, y_lower=1, y_upper=2.5))
+    (1.0, 2.5, 1.0)
+    """
+    if record.y_lower is None and record.y_upper is None:
+        return 0.0, 0.0, 0.0
+    try:
+        lower, upper = values.interval(record.y_lower, record.y_upper)
+    except ValueError as error:
+        raise Unusable(str(error)) from None
+    return lower, upper, 1.0
+
+
 class Encoder:
     """Makes rows of messages: names become the catalog's codes, and what can't be used is found."""
 
@@ -121,6 +137,8 @@ class Encoder:
         #: Most keys of segments that a stream has, and 1 if one may need `value`; and whether any has
         #: probabilities, propensities, numbers.
         self.keys, self.values = 0, int(catalog.config.reads_values)
+        #: Columns of intervals, if any stream may need them.
+        self.intervals = 3 * catalog.config.reads_intervals
         self._scores = self._weights = self._numbers = False
 
     def know(self, stream: Stream) -> None:
@@ -268,12 +286,16 @@ class Encoder:
         amount = np.full((count, self.values), -1.0)
         if self.values:
             self._fill_amounts(amount, records, kinds, streams)
+        interval = np.zeros((count, self.intervals))
+        if self.intervals:
+            wanted = self._catalog.columns.streams.intervals[streams[at]] > 0
+            self._fill_intervals(interval, at[wanted], records)
         segments = np.zeros((count, self.keys), dtype=np.uint16)
         if self.keys:
             self._fill_segments(segments, records, streams.tolist())
         return Rows(
             kinds, streams, event_times, times, np.frombuffer(text, dtype=np.uint8), starts, model, label,
-            number, version, propensity, amount, segments, starts_of_p, names, p,
+            number, version, propensity, amount, interval, segments, starts_of_p, names, p,
             self._catalog.columns.streams.class_count[streams],
             np.zeros(count, dtype=np.uint8), np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.uint8),
         )  # fmt: skip
@@ -295,6 +317,11 @@ class Encoder:
         """What is at stake, of predictions and labels of streams that need it."""
         for i in np.flatnonzero(self._catalog.columns.streams.valued[streams] & (kinds != INSTANCE)).tolist():
             amount[i, 0] = amount_of(records[i])
+
+    def _fill_intervals(self, interval: Any, at: Any, records: Sequence[Any]) -> None:
+        """The intervals of predictions, in the rows that are those of streams that need them."""
+        for i in at.tolist():
+            interval[i] = interval_of(records[i])
 
     def _fill_segments(self, segments: Any, records: Sequence[Any], streams: list[int]) -> None:
         by_code = self._catalog.streams
@@ -325,6 +352,8 @@ class Encoder:
             target = value if type(value) is str else class_name(value)
             rows.label[i], rows.number[i] = self._classes[name][target], 0.0
         amount = amount_of(record) if self.values and columns.streams.valued[code] else -1.0
+        wanted = kind == PREDICTION and self.intervals and columns.streams.intervals[code]
+        interval = interval_of(record) if wanted else 0.0
         model = version = 0
         if kind == PREDICTION:
             model = self._models[name][record.model]
@@ -338,6 +367,8 @@ class Encoder:
         rows.classes[i] = columns.streams.class_count[code]
         if self.values:
             rows.value[i, 0] = amount
+        if self.intervals:
+            rows.interval[i] = interval
         if self.keys:
             rows.segments[i] = 0
             self._fill_segments(rows.segments[i : i + 1], [record], [code])
@@ -445,6 +476,8 @@ class Encoder:
             if stream.config.cost_per_value and stream.config.task != "regression":
                 amount_of(record)
         if kind == PREDICTION:
+            if stream.config.reads_intervals:
+                interval_of(record)
             correction = bool(record.y_proba) and self._lacks_correction(stream, record.model)
             if record.model_version is not None:
                 version = _unknown_version(stream, str(record.model_version))

@@ -466,7 +466,8 @@ class Reporter:
         values, reasons = np.zeros(len(NAMES)), np.zeros(len(NAMES), dtype=np.int64)
         given = np.zeros(SIZE) if sums is None else sums
         if plan.numbers:
-            measure_numbers(given, sums is not None, periods.spread_of(tables, period), values, reasons)
+            spread, quantile = periods.spread_of(tables, period), stream.config.quantile or 0.0
+            measure_numbers(given, sums is not None, spread, quantile, values, reasons)
         else:
             cells = periods.cells_of(tables, period, plan.capacity)
             memory = InMemory(cells, bool(tables.periods.known[period]), given, sums is not None)

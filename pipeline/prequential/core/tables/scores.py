@@ -33,12 +33,15 @@ SCORED, LOG_LOSS, BRIER = range(3)
 IN_BIN, CONFIDENCE, RIGHT = (3 + part * BINS for part in range(3))
 #: Weights 1/π of labels with propensity π, those of right predictions, and their squares.
 WEIGHT, WEIGHT_RIGHT, WEIGHT_SQUARED = (3 + 3 * BINS + part for part in range(3))
+#: Outcomes whose label's probability has a rank among those of its prediction, and those of the first few.
+RANKED, IN_TOP = (6 + 3 * BINS + part for part in range(2))
+
 #: Places in a vector of sums.
-SIZE = 6 + 3 * BINS
+SIZE = 8 + 3 * BINS
 
 #: With numbers, instead of all but SCORED: |e|, e², e for the error e = prediction - label; and |e|/|y| with
-#: the number of labels y that errors are divided by.
-ABSOLUTE_ERRORS, SQUARED_ERRORS, BIAS, RELATIVE_ERRORS, RELATIVE = range(1, 6)
+#: the number of labels y that errors are divided by; how many had an interval, labels in it, and widths.
+ABSOLUTE_ERRORS, SQUARED_ERRORS, BIAS, RELATIVE_ERRORS, RELATIVE, INTERVALS, COVERED, WIDTHS = range(1, 9)
 
 #: A label nearer to 0 than this is 0 for relative errors, so that those of numbers up to 1e100 are finite, as
 #: are their sums.
@@ -99,6 +102,15 @@ def add_number(sums: Floats, error: float, y: float) -> None:
     if abs(y) >= LEAST_LABEL:
         sums[RELATIVE_ERRORS] += abs(error) / abs(y)
         sums[RELATIVE] += 1.0
+
+
+@inner
+def add_interval(sums: Floats, covers: bool, width: float) -> None:
+    """Add a predicted interval of this width to a vector of sums; `covers`: whether its label is in it."""
+    sums[INTERVALS] += 1.0
+    sums[WIDTHS] += width
+    if covers:
+        sums[COVERED] += 1.0
 
 
 def sums_of(given: dict[int, float]) -> Floats:
