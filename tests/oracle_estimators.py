@@ -21,6 +21,7 @@ from oracle_measures import (
 )
 from oracle_ranks import RANKED, Score, histogram, own_positive, rank_measures
 from oracle_records import Settings, Target
+from oracle_residuals import residuals
 from oracle_scores import (
     FURTHER_NUMERIC,
     NUMERIC,
@@ -265,7 +266,16 @@ class Estimator:
 
     def details(self) -> dict[str, Any]:
         """What messages say of it beyond its measures."""
-        if "scores" not in self.settings.details or self.settings.task == "regression":
+        if self.settings.task == "regression":
+            if "residuals" not in self.settings.details:
+                return {}
+            last = self.last()
+            factors = self.factors[-len(last) :] if self.forgets else [1.0] * len(last)
+            deciles = residuals(
+                (factor, float(o.first_truth), float(o.y_pred)) for factor, o in zip(factors, last)
+            )
+            return {} if deciles is None else {"residuals": deciles}
+        if "scores" not in self.settings.details:
             return {}
         found = histogram(self.scores(), whole=not self.forgets)
         return {} if found is None else {"scores": found}

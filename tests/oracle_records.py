@@ -82,7 +82,7 @@ class Settings:
     top_k: int = 5  # of how many most probable classes the label is to be one
     quantile: float | None = None  # what predicted numbers are of what may come
     intervals: bool = False  # whether predictions' intervals are read
-    details: tuple[str, ...] = ()  # those that the oracle knows: scores
+    details: tuple[str, ...] = ()  # those that the oracle knows: scores, residuals
     reference: int | None = None  # first outcomes of each sequence beside which later ones stand
     reference_time: int | None = None  # … or their label time
     main_stage: str = "final"  # of which messages stand beside it

@@ -342,6 +342,7 @@ def _of_numbers(rng: random.Random, defaults: dict[str, Any]) -> dict[str, Any]:
         "measures": [*defaults.get("measures", DEFAULT_MEASURES), *FURTHER_NUMERIC],
         "detectors": [*defaults["detectors"], detector],
         **rng.choice([{}, {"quantile": 0.9}, {"quantile": 0.5}]),
+        "details": rng.choice([[], ["residuals"], ["residuals"]]),
     }
 
 

@@ -46,7 +46,7 @@ BASELINES = ("persistent", "majority", "random")
 
 DETAILS = (
     "confusion", "per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline",
-    "scores",
+    "scores", "residuals",
 )  # fmt: skip
 
 #: Which models are compared, and losses: those of classes, and those of numbers.

@@ -68,10 +68,14 @@ class Accumulator:
         """
         run(self._loops.update, self.table, self.payload.kind, rows, self.parameter, into)
 
-    def summed(self, sequences: Ints, run: Run = run) -> Floats:
-        """Sums of these sequences, (n,) int64: (n, width) float64, row by row."""
-        into = np.empty((len(sequences), self.payload.width))
-        run(self._loops.read, self.table, self.payload.kind, sequences, self.parameter, into)
+    def summed(self, sequences: Ints, run: Run = run, payload: Payload | None = None) -> Floats:
+        """Sums of these sequences, (n,) int64: (n, width) float64, row by row.
+
+        Of a window that keeps what another `payload` is made of, that one's.
+        """
+        payload = payload or self.payload
+        into = np.empty((len(sequences), payload.width))
+        run(self._loops.read, self.table, payload.kind, sequences, self.parameter, into)
         return into
 
     # ---- rows

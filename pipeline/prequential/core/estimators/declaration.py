@@ -15,8 +15,8 @@ import numpy as np
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32
 
 #: Kinds of payloads: of counts, or of sums; these of losses of 0 and 1, of any losses, of scores of classes,
-#: and of numbers.
-COUNTS, RIGHT_OR_WRONG, LOSSES, CLASS_SCORES, NUMBER_SCORES = range(5)
+#: and of numbers, whose residuals are by bin of the prediction.
+COUNTS, RIGHT_OR_WRONG, LOSSES, CLASS_SCORES, NUMBER_SCORES, RESIDUALS = range(6)
 
 #: In `Codes`: the row adds nothing; its outcome is no former one.
 NO_CELL = -1

@@ -17,11 +17,13 @@ from prequential.core.estimators.declaration import (
     LOSSES,
     NO_OUTCOME,
     NUMBER_SCORES,
+    RESIDUALS,
     REVISED,
     RIGHT_OR_WRONG,
     Additions,
     Payload,
 )
+from prequential.core.estimators.residuals import add_residual, fade_residuals
 from prequential.core.measures import costs
 from prequential.core.measures.positive import Positives
 from prequential.core.tables import outcomes, scores
@@ -213,6 +215,8 @@ def add(kind: int, sums: Floats, flags: int, values: Floats) -> None:
         scores.add_number(sums, values[ERROR], values[VALUE])
         if flags & outcomes.INTERVAL:
             scores.add_interval(sums, flags & outcomes.COVERED != 0, values[WIDTH])
+    elif kind == RESIDUALS:
+        add_residual(sums, values[ERROR], values[VALUE])
     else:
         _add_class(sums, flags, values)
 
@@ -223,6 +227,8 @@ def fold(kind: int, sums: Floats, flags: int, values: Floats, decay: float) -> N
     if decay != 1.0:
         if kind in (CLASS_SCORES, NUMBER_SCORES):
             _fade(sums, decay)
+        elif kind == RESIDUALS:
+            fade_residuals(sums, decay)
         else:
             for place in range(len(sums)):
                 sums[place] *= decay
@@ -238,6 +244,8 @@ def finish(kind: int, sums: Floats, decay: float) -> None:
         _fade(sums, decay)
         if kind == NUMBER_SCORES:
             sums[SPREAD] = _spread_of(sums) * decay
+    elif kind == RESIDUALS:
+        fade_residuals(sums, decay)
     else:
         for place in range(len(sums)):
             sums[place] *= decay
