@@ -33,7 +33,7 @@ PIECES = (
 
 FIELDS = (
     "stream", "model", "instance_id", "y_pred", "y_true", "ts", "version", "segments", "label_propensity",
-    "y_proba", "model_version", "value", "other", "", "strea", "streams",
+    "y_proba", "model_version", "value", "y_lower", "y_upper", "other", "", "strea", "streams",
 )  # fmt: skip
 
 SPACES = ("", "", "", "", " ", "\t", "\r", "\n", " \t ")
@@ -96,7 +96,9 @@ def assert_same(parser: Parser, kind: int, values: list[bytes | None]) -> bool:
     assert shown(found) == expected(decoded.records)
     assert found.records() == decoded.records
     for record in decoded.records:
-        for field in ("segments", "label_propensity", "y_proba", "model_version", "value"):
+        for field in (
+            "segments", "label_propensity", "y_proba", "model_version", "value", "y_lower", "y_upper",
+        ):  # fmt: skip
             assert getattr(record, field, None) is None
     return True
 

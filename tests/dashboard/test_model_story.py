@@ -126,7 +126,8 @@ class TestProbabilities:
 
 class TestResiduals:
     def test_deciles_by_memory_of_the_first_stage(self) -> None:
-        some = metrics(measures={"mae": 0.5}, residuals=RESIDUALS), metrics(estimator="all", residuals={"n": 1})
+        other = metrics(estimator="all", residuals={"n": 1})
+        some = metrics(measures={"mae": 0.5}, residuals=RESIDUALS), other
         found = told_of(*some)["residuals"]
         assert list(found) == ["window:1000"]
         assert found["window:1000"][9] == [100.0, 10.0, 14.5, -4.5, 5.0]
