@@ -16,6 +16,7 @@ from prequential.core.catalog.ended import Ended
 from prequential.core.catalog.plans import Plan
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, as_columns, grown, records
 from prequential.core.detectors.objectives import every_detector
+from prequential.core.estimators.histograms import SCORES
 from prequential.core.estimators.naming import CORRECTED_SUFFIX, RANDOM_SUFFIX
 from prequential.core.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
 from prequential.core.measures.positive import NO_COSTS, NONE_PRICED, PER_OUTCOME, PER_VALUE, Positives
@@ -294,7 +295,8 @@ class Catalog:
         s.regression[code] = numbers
         s.correction[code] = config.temporal_correction and not numbers
         s.probabilities[code] = not numbers and (
-            not measured.isdisjoint(OF_PROBABILITIES) or config.temporal_correction
+            not measured.isdisjoint(OF_PROBABILITIES) or SCORES in config.details
+            or config.temporal_correction
             or (config.compare != "off" and not {"log_loss", "brier"}.isdisjoint(config.compare_losses))
         )
         s.expects[code] = not numbers and config.period is not None and config.expected
