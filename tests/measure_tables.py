@@ -12,13 +12,17 @@ from pathlib import Path
 from prequential.core.measures.declaration import (
     CLASSES,
     COSTS,
+    INTERVALS,
     MATRIX,
     NUMBERS,
     POSITIVE,
     PROBABILITIES,
     PROPENSITIES,
+    QUANTILES,
     RANKS,
+    RELATIVES,
     SPREAD,
+    TOP,
     Input,
     Measure,
 )
@@ -32,9 +36,9 @@ SECTIONS: dict[str, tuple[Input, ...]] = {
     "Agreement": (MATRIX,),
     "Classes": (POSITIVE, CLASSES),
     "Costs": (COSTS,),
-    "Probabilities": (PROBABILITIES, RANKS),
+    "Probabilities": (PROBABILITIES, TOP, RANKS),
     "Labels that aren't a fair sample": (PROPENSITIES,),
-    "Numbers": (NUMBERS, SPREAD),
+    "Numbers": (NUMBERS, SPREAD, RELATIVES, QUANTILES, INTERVALS),
 }
 
 _HEAD = "| measure | formula | range | better | no value | source |\n| --- | --- | --- | --- | --- | --- |\n"

@@ -33,6 +33,7 @@ from oracle_records import (
     amount,
     class_name,
     identifier,
+    interval,
     merge,
     number,
     settings_of,
@@ -172,7 +173,12 @@ class Stream:
             proba = (obj.get("y_proba") or {}) if classes else {}
             y_pred = self.target(obj["y_pred"])
             version = None if version is None else str(version)
-            prediction = Prediction(ts, model, y_pred, proba, self.baselines(), version, self.amount(obj))
+            bounds = (
+                interval(obj.get("y_lower"), obj.get("y_upper")) if self.settings.intervals else None
+            )
+            prediction = Prediction(
+                ts, model, y_pred, proba, self.baselines(), version, self.amount(obj), bounds
+            )
             self.prediction(instance_id, memory, prediction)
         elif kind == "labels":
             self.label(instance_id, memory, ts, self.target(obj["y_true"]), self.amount(obj))
@@ -415,7 +421,7 @@ class Stream:
             prediction.outcome = Outcome(
                 instance_id, label.t1, label.y, prediction.y_pred,
                 *(baseline == label.y for baseline in own), prediction.proba, memory.propensity,
-                own[0] is not None,
+                own[0] is not None, interval=prediction.interval,
             )  # fmt: skip
             memory.met.append(prediction)
             self.predictions_without_instance += not memory.instance_ts
@@ -468,7 +474,7 @@ class Stream:
             instance_id, label.t1, label.y, chosen.y_pred,
             persistent == label.y, majority == label.y, chosen.proba, memory.propensity,
             persistent is not None, self.places[chosen.ts],
-            chosen.value if label.value is None else label.value,
+            chosen.value if label.value is None else label.value, chosen.interval,
         )  # fmt: skip
 
     def emit(self, model: Model, *, covered: bool = False) -> None:

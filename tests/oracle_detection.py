@@ -11,7 +11,7 @@ from oracle_detectors import TESTS, Harm, Test, seed_of
 from oracle_estimators import ALL_MEASURES, Estimator, Halving, Outcome, parse_estimator
 from oracle_ranks import RANKED
 from oracle_records import Settings
-from oracle_scores import WEIGHTED
+from oracle_scores import FURTHER_NUMERIC, OF_TOP, WEIGHTED
 
 DEFAULT_DELTA = 0.005  # the contract's default detector on the 0/1 loss
 DEFAULT_LAMBDA = 50.0  # ditto
@@ -89,7 +89,8 @@ class ScaledError:
 class MeasureSignal:
     """`ESTIMATOR:MEASURE`: what points to worse; revisions never reach it."""
 
-    LESS_IS_BETTER = ("error", "kappa_se", "log_loss", "brier", "ece", "mae", "mse", "rmse", "cost")
+    LESS_IS_BETTER = ("error", "kappa_se", "log_loss", "brier", "ece", "mae", "mse", "rmse", "cost", "mape",
+                      "pinball", "interval_width")  # fmt: skip
 
     def __init__(self, estimator: str, measure: str, settings: Settings) -> None:
         ranked = measure in RANKED
@@ -101,6 +102,8 @@ class MeasureSignal:
         value = self.estimator.measures(revised=False)[0].get(self.measure)
         if value is None or self.measure in self.LESS_IS_BETTER:
             return value
+        if self.measure == "bias":
+            return abs(value)
         return 1.0 - value
 
 
@@ -169,7 +172,7 @@ class Detector:
         self.signal: Signal | ScaledError | MeasureSignal
         if self.signal_name == "scaled_error":
             self.signal = ScaledError()
-        elif estimator and measure in (*ALL_MEASURES, *RANKED, *WEIGHTED, "cost"):
+        elif estimator and measure in (*ALL_MEASURES, *RANKED, *OF_TOP, *WEIGHTED, *FURTHER_NUMERIC, "cost"):
             self.signal = MeasureSignal(estimator, measure, settings)
         else:
             self.signal = Signal(self.signal_name, min_outcomes)

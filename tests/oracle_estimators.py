@@ -21,8 +21,11 @@ from oracle_measures import (
 )
 from oracle_ranks import RANKED, Score, histogram, own_positive, rank_measures
 from oracle_records import Settings, Target
+from oracle_residuals import residuals
 from oracle_scores import (
+    FURTHER_NUMERIC,
     NUMERIC,
+    OF_TOP,
     PROBABILISTIC,
     WEIGHTED,
     Number,
@@ -56,6 +59,7 @@ class Outcome:
     label_known: bool = True  # whether the baselines had seen any label
     place: Place = field(default_factory=Place)
     value: float | None = None  # what is at stake
+    interval: tuple[float, float] | None = None
     first_truth: Target = field(init=False)
     first_value: float | None = field(init=False)
 
@@ -82,7 +86,7 @@ class Outcome:
 
     def number(self) -> Number:
         """What the measures of numbers need; revisions never reach it."""
-        return Number(float(self.first_truth), float(self.y_pred))
+        return Number(float(self.first_truth), float(self.y_pred), self.interval)
 
     def loss(self, settings: Settings) -> float:
         """What `error` is for detectors; revisions never reach it."""
@@ -214,15 +218,17 @@ class Estimator:
     def measures(self, *, revised: bool) -> Measured:
         """All measures, with the labels as they are now or as they were at first."""
         if self.settings.task == "regression":
-            values, undefined = number_measures((w, o.number()) for w, o in self.weighted())
-            others = (*MEASURES, *FURTHER, *OF_COSTS, *PROBABILISTIC, *RANKED, *WEIGHTED)
+            memory = ((w, o.number()) for w, o in self.weighted())
+            values, undefined = number_measures(memory, self.settings.quantile)
+            others = (*MEASURES, *FURTHER, *OF_COSTS, *PROBABILISTIC, *OF_TOP, *RANKED, *WEIGHTED)
             undefined.update(dict.fromkeys(others, "not_classification"))
             return values, undefined
         values, undefined = measures(self.kinds(revised=revised), self.settings.positive_class)
-        of_probabilities: Measured = {}, dict.fromkeys(PROBABILISTIC, "empty")
+        of_probabilities: Measured = {}, dict.fromkeys((*PROBABILISTIC, *OF_TOP), "empty")
         if self.outcomes:
-            memory = self.weighted() if any(o.proba for o in self.last()) else []
-            of_probabilities = probability_measures((w, o.probable()) for w, o in memory)
+            weighted = self.weighted() if any(o.proba for o in self.last()) else []
+            probable = [(w, o.probable()) for w, o in weighted]
+            of_probabilities = probability_measures(probable, self.settings.top_k)
         of_weights: Measured = {}, dict.fromkeys(WEIGHTED, "empty")
         if self.outcomes:
             known = [(w, o) for w, o in self.weighted() if o.propensity is not None]
@@ -237,7 +243,7 @@ class Estimator:
         of_costs = self.costs(revised=revised)
         values |= of_costs[0]
         undefined |= {**of_probabilities[1], **of_weights[1], **of_ranks[1], **of_costs[1]}
-        undefined |= dict.fromkeys(NUMERIC, "not_regression")
+        undefined |= dict.fromkeys((*NUMERIC, *FURTHER_NUMERIC), "not_regression")
         return {**values, **of_probabilities[0], **of_weights[0], **of_ranks[0]}, undefined
 
     def costs(self, *, revised: bool) -> Measured:
@@ -260,7 +266,16 @@ class Estimator:
 
     def details(self) -> dict[str, Any]:
         """What messages say of it beyond its measures."""
-        if "scores" not in self.settings.details or self.settings.task == "regression":
+        if self.settings.task == "regression":
+            if "residuals" not in self.settings.details:
+                return {}
+            last = self.last()
+            factors = self.factors[-len(last) :] if self.forgets else [1.0] * len(last)
+            deciles = residuals(
+                (factor, float(o.first_truth), float(o.y_pred)) for factor, o in zip(factors, last)
+            )
+            return {} if deciles is None else {"residuals": deciles}
+        if "scores" not in self.settings.details:
             return {}
         found = histogram(self.scores(), whole=not self.forgets)
         return {} if found is None else {"scores": found}

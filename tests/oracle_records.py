@@ -79,7 +79,10 @@ class Settings:
     at_horizon: str | None = None  # the class of what has no label by then
     costs: Mapping[str, Mapping[str, float]] | None = None
     by_value: bool = False  # whether costs are times what is at stake
-    details: tuple[str, ...] = ()  # those that the oracle knows: scores
+    top_k: int = 5  # of how many most probable classes the label is to be one
+    quantile: float | None = None  # what predicted numbers are of what may come
+    intervals: bool = False  # whether predictions' intervals are read
+    details: tuple[str, ...] = ()  # those that the oracle knows: scores, residuals
     reference: int | None = None  # first outcomes of each sequence beside which later ones stand
     reference_time: int | None = None  # … or their label time
     main_stage: str = "final"  # of which messages stand beside it
@@ -97,6 +100,18 @@ def costs_of(costs: Mapping[Any, Mapping[Any, float]] | None) -> dict[str, dict[
         class_name(label): {class_name(prediction): float(cost) for prediction, cost in row.items()}
         for label, row in costs.items()
     }
+
+
+def asks_for_intervals(merged: Mapping[str, Any]) -> bool:
+    """Whether a measure, or a signal, is of intervals.
+
+    >>> asks_for_intervals({"measures": [], "detectors": [{"signal": "all:interval_width"}]})
+    True
+    """
+    signals = [str(one.get("signal", "")) for one in merged["detectors"] or ()]
+    return any(name.startswith("interval_") for name in merged["measures"]) or any(
+        signal.rpartition(":")[2].startswith("interval_") for signal in signals
+    )
 
 
 def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
@@ -134,6 +149,9 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         at_horizon=None if (given := merged.get("label_at_horizon")) is None else class_name(given),
         costs=costs_of(merged.get("costs")),
         by_value=bool(merged.get("cost_per_value", False)),
+        top_k=int(merged.get("top_k", 5)),
+        quantile=merged.get("quantile"),
+        intervals=merged["task"] == "regression" and asks_for_intervals(merged),
         details=tuple(merged.get("details", ())),
         reference=None if timed else reference,
         reference_time=duration(reference) if timed else None,
@@ -237,6 +255,20 @@ def amount(value: object) -> float | None:
     if number(value) < 0:
         raise ValueError(f"bad value {value!r}; expected at least 0")
     return number(value)
+
+
+def interval(lower: object, upper: object) -> tuple[float, float] | None:
+    """A predicted interval, if a record says both of its bounds.
+
+    >>> interval(1, 2.5), interval(None, None)
+    ((1.0, 2.5), None)
+    """
+    if lower is None and upper is None:
+        return None
+    found = number(lower), number(upper)
+    if found[0] > found[1]:
+        raise ValueError(f"bad interval {found!r}; expected lower <= upper")
+    return found
 
 
 def probabilities(value: object) -> dict[str, float]:

@@ -16,9 +16,14 @@ from oracle_measures import ZERO, Measured
 PROBABILISTIC = ("log_loss", "brier", "ece")
 WEIGHTED = ("ipw_accuracy", "ipw_n")
 NUMERIC = ("mae", "mse", "rmse", "r2")
+#: Measures of numbers that aren't among those of every message.
+FURTHER_NUMERIC = ("bias", "mape", "pinball", "interval_coverage", "interval_width")
+#: Of probabilities, those that ask how many are larger than the label's.
+OF_TOP = ("top_k_accuracy",)
 
 CLIP = 1e-15  # the contract's; keeps the logarithm of an impossible class finite
 ECE_BINS = 15  # ditto
+LEAST_LABEL = 1e-100  # labels nearer to 0 count as 0 where errors are divided by them
 
 
 class Probable(NamedTuple):
@@ -34,6 +39,7 @@ class Number(NamedTuple):
 
     y_true: float
     y_pred: float
+    interval: tuple[float, float] | None = None
 
 
 def log_loss(one: Probable) -> float:
@@ -65,16 +71,28 @@ def ece_bin(confidence: float) -> int:
     return next((b for b in range(ECE_BINS - 1) if confidence <= (b + 1) / ECE_BINS), ECE_BINS - 1)
 
 
-def probability_measures(memory: Iterable[tuple[float, Probable]]) -> Measured:
-    """Log loss, Brier score and expected calibration error of the outcomes that have probabilities.
+def is_in_top(one: Probable, k: int) -> bool:
+    """Whether the label is one of the k most probable classes, those named first coming first.
+
+    >>> is_in_top(Probable("b", "a", {"a": 0.5, "b": 0.5}), 1), is_in_top(Probable("c", "a", {"a": 1.0}), 9)
+    (False, False)
+    """
+    ranked = sorted(one.proba, key=lambda name: -one.proba[name])  # sorts are stable
+    return one.y_true in ranked[:k]
+
+
+def probability_measures(memory: Iterable[tuple[float, Probable]], k: int = 5) -> Measured:
+    """Log loss, Brier score, expected calibration error and share of labels among the `k` most probable.
+
+    Of the outcomes that have probabilities.
 
     >>> probability_measures([(1, Probable("a", "a", {"a": 1.0})), (1, Probable("b", "a", {"a": 1.0}))])
-    ({'log_loss': 17.269388197455342, 'brier': 1.0, 'ece': 0.5}, {})
+    ({'log_loss': 17.269388197455342, 'brier': 1.0, 'ece': 0.5, 'top_k_accuracy': 0.5}, {})
     """
     weighted = [(weight, one) for weight, one in memory if one.proba]
     n = math.fsum(weight for weight, _ in weighted)
     if not weighted:
-        return {}, dict.fromkeys(PROBABILISTIC, "no_probabilities")
+        return {}, dict.fromkeys((*PROBABILISTIC, *OF_TOP), "no_probabilities")
     apart = 0.0
     for b in range(ECE_BINS):
         terms = []
@@ -87,6 +105,7 @@ def probability_measures(memory: Iterable[tuple[float, Probable]]) -> Measured:
         "log_loss": math.fsum(weight * log_loss(one) for weight, one in weighted) / n,
         "brier": math.fsum(weight * brier(one) for weight, one in weighted) / n,
         "ece": apart / n,
+        "top_k_accuracy": math.fsum(weight * is_in_top(one, k) for weight, one in weighted) / n,
     }
     return values, {}
 
@@ -106,17 +125,19 @@ def weighted_measures(memory: Iterable[tuple[float, bool, float]]) -> Measured:
     return {"ipw_accuracy": float(good / total), "ipw_n": float(total**2 / squares)}, {}
 
 
-def number_measures(memory: Iterable[tuple[float, Number]]) -> Measured:
-    """MAE, MSE, RMSE and R², from exact fractions.
+def number_measures(memory: Iterable[tuple[float, Number]], quantile: float | None = None) -> Measured:
+    """Measures of numbers, from exact fractions; of predictions that are a `quantile` also their loss.
 
-    >>> number_measures([(1, Number(1.0, 1.0)), (1, Number(3.0, 5.0))])
-    ({'mae': 1.0, 'mse': 2.0, 'rmse': 1.4142135623730951, 'r2': -1.0}, {})
-    >>> number_measures([(1, Number(0.1, 0.1)), (1, Number(0.1, 0.0))])[1]
-    {'r2': 'zero_denominator'}
+    >>> number_measures([(1, Number(1.0, 1.0)), (1, Number(4.0, 8.0))])[0]
+    {'mae': 2.0, 'mse': 8.0, 'rmse': 2.8284271247461903, 'bias': 2.0, 'mape': 0.5, 'r2': -2.5555555555555554}
+    >>> values, undefined = number_measures([(1, Number(0.0, 2.0)), (1, Number(0.0, 0.0, (-1.0, 2.0)))], 0.75)
+    >>> [values[name] for name in ("pinball", "interval_coverage", "interval_width")], undefined["mape"]
+    ([0.25, 1.0, 3.0], 'zero_denominator')
     """
-    exact = [(Fraction(w), Fraction(one.y_true), Fraction(one.y_pred)) for w, one in memory]
+    found = list(memory)
+    exact = [(Fraction(w), Fraction(one.y_true), Fraction(one.y_pred)) for w, one in found]
     if not exact:
-        return {}, dict.fromkeys(NUMERIC, "empty")
+        return {}, dict.fromkeys((*NUMERIC, *FURTHER_NUMERIC), "empty")
     n = sum((w for w, _, _ in exact), ZERO)
     absolute = sum((w * abs(y - h) for w, y, h in exact), ZERO)
     squared = sum((w * (y - h) ** 2 for w, y, h in exact), ZERO)
@@ -124,6 +145,33 @@ def number_measures(memory: Iterable[tuple[float, Number]]) -> Measured:
     spread = sum((w * (y - mean) ** 2 for w, y, _ in exact), ZERO)
     mse = float(squared / n)
     values = {"mae": float(absolute / n), "mse": mse, "rmse": math.sqrt(mse)}
+    values["bias"] = float(sum((w * (h - y) for w, y, h in exact), ZERO) / n)
+    undefined = {}
+    relative = [(w, abs(y - h) / abs(y)) for w, y, h in exact if abs(y) >= Fraction(LEAST_LABEL)]
+    if relative:
+        total = sum((w * one for w, one in relative), ZERO)
+        values["mape"] = float(total / sum((w for w, _ in relative), ZERO))
+    else:
+        undefined["mape"] = "zero_denominator"
+    if quantile is None:
+        undefined["pinball"] = "no_quantile"
+    else:
+        q = Fraction(quantile)
+        losses = [w * max(q * (y - h), (q - 1) * (y - h)) for w, y, h in exact]
+        values["pinball"] = float(sum(losses, ZERO) / n)
+    bounded = [
+        (Fraction(w), Fraction(one.interval[0]), Fraction(one.y_true), Fraction(one.interval[1]))
+        for w, one in found if one.interval is not None
+    ]  # fmt: skip
+    if bounded:
+        n = sum((w for w, *_ in bounded), ZERO)
+        within = sum((w for w, low, y, high in bounded if low <= y <= high), ZERO)
+        values["interval_coverage"] = float(within / n)
+        values["interval_width"] = float(sum((w * (high - low) for w, low, _, high in bounded), ZERO) / n)
+    else:
+        undefined |= dict.fromkeys(("interval_coverage", "interval_width"), "no_intervals")
     if spread == 0:
-        return values, {"r2": "zero_denominator"}
-    return {**values, "r2": float(1 - squared / spread)}, {}
+        undefined["r2"] = "zero_denominator"
+    else:
+        values["r2"] = float(1 - squared / spread)
+    return values, undefined

@@ -30,6 +30,7 @@ class Prediction:
     baselines: Classes
     version: str | None = None  # of the model
     value: float | None = None  # what is at stake
+    interval: tuple[float, float] | None = None
     fate: str = "waiting"  # then met, late or expired
     t1: int | None = None  # of the label that it met
     outcome: Outcome | None = None  # its own, whatever the stage

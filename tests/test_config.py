@@ -135,7 +135,7 @@ class TestDefaults:
                     schema_registry: {url: "http://r", timeout: 5}}
             defaults: {task: regression, loss: squared, positive_class: true, estimators: ["fading:1"],
                        objective: {mae: 2, tolerance: 0.5, level: 0.05}, costs: {true: {0: 5}},
-                       cost_per_value: true, value_limit: 9,
+                       cost_per_value: true, top_k: 3, quantile: 0.9, value_limit: 9,
                        measures: [kappa, mae], details: [intervals], dependence_order: 9, coverage: false,
                        period: 3h, period_final_at: 0.5, expected: false,
                        period_alarms: {concept: 5, delays: null, inputs: 3.5, miss: 0.9},
@@ -167,7 +167,7 @@ class TestDefaults:
             measures=("kappa", "mae"), details=("intervals",), dependence_order=9, coverage=False,
             period=10_800_000, period_final_at=0.5, expected=False, costs={"true": {"0": 5.0}},
             period_alarms=PeriodAlarmConfig(5.0, None, 3.5, 0.9),
-            cost_per_value=True, value_limit=9.0,
+            top_k=3, quantile=0.9, cost_per_value=True, value_limit=9.0,
             temporal_correction=True, baselines=("majority",), segments=("arm",), segments_per_key=3,
             compare="champion", champion="nb", compare_losses=("squared", "error"), compare_level=0.1,
             mcnemar_level=0.05, compare_stages=("final/initial",), versions="separate",
@@ -313,6 +313,9 @@ WRONG = [
     ("defaults: {positive_class: 1.5}", 1, ["positive_class: 1.5", "a string, an integer"]),
     ("defaults: {costs: {a: 5}}", 1, ["costs: 5", "{fraud: {ok: 100}, ok: {fraud: 5}}"]),
     ("defaults: {costs: {a: {b: x}}}", 1, ["costs: 'x'", "what 'a' predicted as 'b' costs: a number"]),
+    ("defaults: {quantile: 90}", 1, ["quantile: 90", "a quantile above 0 and below 1, as 0.9"]),
+    ("defaults: {quantile: true}", 1, ["quantile: True", "a quantile above 0 and below 1"]),
+    ("defaults: {top_k: 0}", 1, ["top_k: 0", "an integer from 1 to 65535"]),
     ("defaults: {cost_per_value: true}", 1, ["cost_per_value is true", "expected costs, as"]),
     ("defaults: {costs: {a: {b: 1}}, cost_per_value: true}\nstreams: {s: {costs: null}}", 2,
      ["streams.s.cost_per_value: cost_per_value is true", "expected costs, as"]),
@@ -616,7 +619,10 @@ def test_a_detector_without_a_signal_watches_errors(file: Path) -> None:
 
 
 def test_all_of_the_contract_can_be_computed() -> None:
-    more = {"p_ran", "f2", "f0_5", "cost", "cost_total", "auc", "pr_auc", "bias", "ipw_accuracy", "ipw_n"}
+    more = {
+        "p_ran", "f2", "f0_5", "cost", "cost_total", "auc", "pr_auc", "bias", "mape", "pinball",
+        "interval_coverage", "interval_width", "top_k_accuracy", "ipw_accuracy", "ipw_n",
+    }  # fmt: skip
     assert set(MEASURES) == {*DEFAULT_MEASURES, *more}
 
 

@@ -411,7 +411,7 @@ def _content(table: Any, row: int) -> list[bytes]:
     if isinstance(table, WindowSums):
         flags, values = columns["flags"], columns["values"].copy()
         values[flags & (SCORED | WEIGHTED) == 0] = 0
-        if values.shape[1] > 2:  # of probabilities, and the label's weight
+        if values.shape[1] > 3:  # of probabilities, and the label's weight
             values[flags & SCORED == 0, :4] = 0
             values[flags & WEIGHTED == 0, 4] = 0
         columns["values"] = values

@@ -30,7 +30,7 @@ from prequential.core.estimators.naming import parse_signal
 from prequential.core.estimators.rows import unrevised
 from prequential.core.estimators.sums import losses
 from prequential.core.estimators.window import WindowCounts
-from prequential.core.input.encoder import class_name
+from prequential.core.input.fields import class_name
 from prequential.core.shard import Shard
 from prequential.core.tables import calendar, streams
 from prequential.core.tables.alarms import new_alarms

@@ -48,8 +48,10 @@ def test_signals_and_objectives(said: dict[str, Any]) -> None:
 
 
 def test_configuration(said: dict[str, Any]) -> None:
-    assert said["complaint"].endswith("weighted_f1, cost, cost_total, log_loss, brier, ece, auc, pr_auc, "
-        "mae, mse, rmse, r2, bias, ipw_accuracy, ipw_n, advantage, half_mse")  # fmt: skip
+    assert said["complaint"].endswith(
+        "weighted_f1, cost, cost_total, log_loss, brier, ece, top_k_accuracy, auc, pr_auc, mae, mse, rmse, "
+        "r2, bias, mape, pinball, interval_coverage, interval_width, ipw_accuracy, ipw_n, advantage, half_mse"
+    )
 
 
 def test_series_and_their_help(said: dict[str, Any]) -> None:

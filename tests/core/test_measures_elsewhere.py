@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import vector
+from prequential.core.measures.registry import OF_NUMBERS
 from prequential.core.tables.scores import CLIP
 from prequential.settings.model import DEFAULT_MEASURES, StreamConfig
 from river import metrics as river
@@ -361,7 +362,8 @@ def number_streams() -> dict[str, tuple[list[float], list[float]]]:
 
 
 def evaluated_numbers(y: list[float], h: list[float], estimator: str) -> tuple[Values, dict[str, str]]:
-    config = StreamConfig(task="regression", estimators=(estimator,), detectors=())
+    measures = (*DEFAULT_MEASURES, "mape")
+    config = StreamConfig(task="regression", estimators=(estimator,), measures=measures, detectors=())
     sequence = Outcomes(config)
     scores = {row: score_number(a, b) for row, (a, b) in enumerate(zip(y, h))}
     return fed(sequence, [(0, 0, NO_CLASS, NO_CLASS)] * len(y), estimator, scores)
@@ -380,6 +382,15 @@ def test_numbers(estimator: str, kind: str) -> None:
     assert values["rmse"] == pytest.approx(
         sklearn.root_mean_squared_error(a, b, sample_weight=weights), **about
     )
+    some = np.flatnonzero(a)  # it divides by a tiny number where the label is 0
+    if len(some):
+        of_some = None if weights is None else np.take(weights, some)
+        theirs = sklearn.mean_absolute_percentage_error(
+            np.take(a, some), np.take(b, some), sample_weight=of_some
+        )
+        assert values["mape"] == pytest.approx(theirs, **about)
+    else:
+        assert undefined["mape"] == "zero_denominator"
     theirs = sklearn.r2_score(a, b, sample_weight=weights)
     if len({*a}) > 1:
         assert values["r2"] == pytest.approx(theirs, **about)
@@ -388,7 +399,7 @@ def test_numbers(estimator: str, kind: str) -> None:
         # 0.1 isn't a sum of few powers of 2, so scikit-learn's mean of 300 of them is another number.
         assert math.isnan(theirs) if len(a) == 1 else theirs == 0.0 or theirs < -1e30
     assert undefined.keys() >= {"accuracy", "kappa", "brier"}
-    assert {undefined[name] for name in undefined if name != "r2"} == {"not_classification"}
+    assert {undefined[name] for name in undefined if name not in OF_NUMBERS} == {"not_classification"}
 
 
 # ---- River

@@ -16,7 +16,7 @@ from oracle_estimators import ALL_MEASURES, Estimator
 from oracle_measures import FURTHER, OF_COSTS
 from oracle_ranks import RANKED
 from oracle_records import settings_of
-from oracle_scores import WEIGHTED
+from oracle_scores import FURTHER_NUMERIC, OF_TOP, WEIGHTED
 from prequential.core.delay import periods as tables
 from prequential.core.tables.events import LATE, MET, REVISED, WAITS, new_events
 from prequential.settings.durations import duration
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 SEEDS = range(scaled(4, 12))
 
-EVERY_MEASURE = (*ALL_MEASURES, *FURTHER, *WEIGHTED, *OF_COSTS, *RANKED)
+EVERY_MEASURE = (*ALL_MEASURES, *FURTHER, *WEIGHTED, *OF_COSTS, *RANKED, *OF_TOP, *FURTHER_NUMERIC)
 
 
 def world_of(seed: int) -> World:

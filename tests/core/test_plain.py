@@ -33,7 +33,7 @@ PIECES = (
 
 FIELDS = (
     "stream", "model", "instance_id", "y_pred", "y_true", "ts", "version", "segments", "label_propensity",
-    "y_proba", "model_version", "value", "other", "", "strea", "streams",
+    "y_proba", "model_version", "value", "y_lower", "y_upper", "other", "", "strea", "streams",
 )  # fmt: skip
 
 SPACES = ("", "", "", "", " ", "\t", "\r", "\n", " \t ")
@@ -96,7 +96,9 @@ def assert_same(parser: Parser, kind: int, values: list[bytes | None]) -> bool:
     assert shown(found) == expected(decoded.records)
     assert found.records() == decoded.records
     for record in decoded.records:
-        for field in ("segments", "label_propensity", "y_proba", "model_version", "value"):
+        for field in (
+            "segments", "label_propensity", "y_proba", "model_version", "value", "y_lower", "y_upper",
+        ):  # fmt: skip
             assert getattr(record, field, None) is None
     return True
 
@@ -256,3 +258,17 @@ def test_a_stream_whose_rows_are_others_begins_a_round(changed: dict[str, Any]) 
     assert (found.stop, found.rows.stream.tolist()) == (2, [1, 0])
     assert found.rows.segments.shape == (2, "segments" in changed)
     assert found.rows.number.tolist() == [float("task" in changed), 0.0]
+
+
+@pytest.mark.parametrize("bounds", ['"y_lower":1', '"y_upper":null', '"y_upper":"x"', '"y_lower":{"a":[1]}'])
+def test_intervals_are_passed_over_where_they_mean_nothing(bounds: str) -> None:
+    record = f'{{"stream":"s","model":"m","instance_id":"1","y_pred":1,{bounds}}}'.encode()
+    assert isinstance(Parser(intervals=False).parse(PREDICTIONS, [record]), Plain)
+    found = Parser(values=False).parse(PREDICTIONS, [record])
+    if bounds.endswith("null"):
+        assert isinstance(found, Plain)
+    else:
+        assert not isinstance(found, Plain)
+        assert found == decode(PREDICTIONS, [record])
+    label = record.replace(b"y_pred", b"y_true")
+    assert isinstance(Parser().parse(LABELS, [label]), Plain)

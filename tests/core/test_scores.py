@@ -32,7 +32,10 @@ from prequential.core.tables.scores import (
     CLIP,
     CONFIDENCE,
     IN_BIN,
+    LEAST_LABEL,
     LOG_LOSS,
+    RELATIVE,
+    RELATIVE_ERRORS,
     RIGHT,
     SCORED,
     SIZE,
@@ -308,6 +311,8 @@ def test_score_of_a_number(y: float, prediction: float) -> None:
     sums = dict(enumerate(sums_of(one, numbers=True).tolist()))
     e = prediction - y
     expected = {SCORED: 1.0, ABSOLUTE_ERRORS: abs(e), SQUARED_ERRORS: e * e, BIAS: e}
+    if abs(y) >= LEAST_LABEL:
+        expected |= {RELATIVE: 1.0, RELATIVE_ERRORS: abs(e) / abs(y)}
     assert expected.items() <= sums.items()
     assert one.columns["value"] == y
     assert all(sums[place] == 0 for place in sums.keys() - expected.keys())
@@ -339,6 +344,8 @@ def additions(one: Scored) -> Iterator[tuple[int, float]]:
     else:
         e = score["error"]
         yield from ((ABSOLUTE_ERRORS, abs(e)), (SQUARED_ERRORS, e * e), (BIAS, e))
+        if abs(score["value"]) >= LEAST_LABEL:
+            yield from ((RELATIVE_ERRORS, abs(e) / abs(score["value"])), (RELATIVE, 1.0))
 
 
 def plain_sums(estimator: str, outcomes: Sequence_) -> list[float]:

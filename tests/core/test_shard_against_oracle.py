@@ -74,6 +74,7 @@ def assert_same_metrics(ours: Metrics, theirs: dict[str, Any], config: Config) -
     assert (ours.same or None) == theirs["same"], about
     assert_same_scores(ours.scores, theirs.get("scores"), about)
     assert_same_reference(ours.reference, theirs.get("reference"), about)
+    assert_same_residuals(ours.residuals, theirs.get("residuals"), about)
     version = None if ours.model_version is msgspec.UNSET else (ours.model_version, ours.version_since)
     assert version == theirs["version"], about
 
@@ -102,6 +103,17 @@ def assert_same_reference(ours: Any, theirs: Any, about: object) -> None:
             if own["interval"] is not None:
                 low, high = own["interval"]
                 assert -1 <= low <= own["difference"] <= high <= 1, (name, about)
+
+
+def assert_same_residuals(ours: Any, theirs: Any, about: object) -> None:
+    """Means as digits of the largest ones allow."""
+    assert (ours is msgspec.UNSET) == (theirs is None), about
+    if theirs is not None:
+        assert close(ours["n"], theirs["n"]), about
+        largest = max(map(abs, (*theirs["predicted"], *theirs["actual"])))
+        for name in ("predicted", "actual", "mae"):
+            expected = pytest.approx(theirs[name], rel=1e-9, abs=1e-9 * largest + 1e-12)
+            assert ours[name] == expected, (name, about)
 
 
 def assert_same_coverage(ours: Any, theirs: Any, about: object) -> None:
@@ -443,7 +455,7 @@ def test_the_random_worlds_have_what_can_go_wrong() -> None:
         "p_ran_one", "p_per_one", "p_maj_one", "no_positives", "no_predicted_positives",
         "no_negatives", "zero_denominator", "no_positive_class", "no_probabilities",
         "not_regression", "not_classification", "no_propensity", "no_label_known", "faded",
-        "no_values",
+        "no_values", "no_intervals", "no_quantile",
     }  # fmt: skip
     assert stages >= {"initial", "final", "intermediate", "bin:1", "bin:2", "bin:3"}
     assert weighted > 100

@@ -36,21 +36,26 @@ def alarms_at(task: str, measure: str, worse: bool) -> list[int]:
         about = {"stream": "s", "instance_id": i, "ts": i}
         good = (i < CHANGE) == worse
         y: Any = rng.choice([0, 1])
+        bounds = {}
         if task == "regression":
             y += rng.random()
             h: Any = y + (0.01 if good else 0.6) * (1 + rng.random())
             proba = None
+            # While the model is good the label is in its interval, and that is narrow.
+            low, high = (0.05, 0.05) if good else (0.5, 0.0)
+            bounds = {"y_lower": h - low, "y_upper": h + high}
         else:
             h = y if rng.random() < (0.95 if good else 0.5) else 1 - y
             sure = rng.uniform(0.9, 1) if good else rng.uniform(0.3, 1)
             proba = {str(h): sure, str(1 - h): 1 - sure}
         rows[0].append((i, {**about, "label_propensity": 0.5}))
-        rows[1].append((i, {**about, "model": "m", "y_pred": h, "y_proba": proba}))
+        rows[1].append((i, {**about, "model": "m", "y_pred": h, "y_proba": proba, **bounds}))
         rows[2].append((i, {**about, "y_true": y}))
     detector = DetectorConfig(signal=f"window:50:{measure}", params={"delta": 0.01, "lambda": 8.0})
     each = 0.02 if measure == "cost_total" else 1.0  # the total of 50 outcomes as large as a mean
     config = StreamConfig(
         task=task, detectors=(detector,), stages=("final",), measures=(measure,), emit_every=None,
+        top_k=1, quantile=0.1 if task == "regression" else None,
         costs={"0": {"1": each}, "1": {"0": each}} if measure.startswith("cost") else None,
     )
     return [alarm.outcome for alarm in alarms_of(outputs_of(config, rows))]

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from helpers import HOUR, SIGNALS, Topics, World
+from oracle_scores import FURTHER_NUMERIC, NUMERIC
 from prequential.core.measures.registry import NAMES as MEASURES
 from prequential.settings.durations import duration
 from prequential.settings.model import (
@@ -87,6 +88,7 @@ def random_world(
     models = ["m0", "m1", "m2"][: rng.choice([1, 2] if sort.binned else [1, 2, 3])]
     kinds = [0, 1, 1, 1, 1, 1, 1, 2] if sort.binned else [0, 1, 1, 1, 2, 2]
     stakes = _beside(rng)
+    intervals = _beside(rng)
     records_each = 8 if sort.binned else 4  # of an instance
     topics: Topics = ([], [], [])
     # Now and then all records are at multiples of `emit.every`.
@@ -135,6 +137,8 @@ def random_world(
             obj["value"] = stakes.choice([0, 1, 2.5, stakes.uniform(0, 1000), None])
             if unusable and stakes.random() < 0.05:
                 obj["value"] = stakes.choice(["x", -1, True, 1e101, []])
+        if sort.regression and kind == 1 and intervals.random() < 0.7:
+            obj |= _random_interval(intervals, classes, unusable=unusable)
         if unusable and kind > 0 and rng.random() < 0.03:
             bad = ["x", True, "1", 1e101] if sort.regression else [0.5]
             obj["y_pred" if kind == 1 else "y_true"] = rng.choice(bad)
@@ -292,6 +296,8 @@ def _random_settings(
         defaults |= _ranked(_beside(rng), defaults, sort)
         if (beside := _beside(rng)).random() < 0.5:
             defaults["objective"] = {"reference": beside.choice(["1ms", "100ms", "500ms", "3s", "1d"])}
+    else:
+        defaults |= _of_numbers(_beside(random.Random(repr(rng.getstate()))), defaults)
     return {
         "defaults": defaults,
         "streams": {
@@ -323,23 +329,61 @@ def _paid(
     }  # fmt: skip
 
 
+def _of_numbers(rng: random.Random, defaults: dict[str, Any]) -> dict[str, Any]:
+    """Measures of numbers that messages don't have by default, and a signal, in half of all worlds."""
+    if rng.random() < 0.5:
+        return {}
+    signal = f"{rng.choice(defaults['estimators'])}:{rng.choice(FURTHER_NUMERIC)}"
+    detector = {
+        "detector": "page-hinkley", "signal": signal, "delta": 0.1037193, "lambda": 0.5003719,
+        "min_outcomes": 5,
+    }  # fmt: skip
+    return {
+        "measures": [*defaults.get("measures", DEFAULT_MEASURES), *FURTHER_NUMERIC],
+        "detectors": [*defaults["detectors"], detector],
+        **rng.choice([{}, {"quantile": 0.9}, {"quantile": 0.5}]),
+        "details": rng.choice([[], ["residuals"], ["residuals"]]),
+    }
+
+
 def _ranked(rng: random.Random, defaults: dict[str, Any], sort: Sort) -> dict[str, Any]:
     """Measures of ranks, histograms of scores in messages, and signals of them, in half of all worlds."""
     if rng.random() < (0.3 if sort.probable else 0.8):
         return {}
-    of_ranks = rng.choice([["auc"], ["pr_auc"], ["pr_auc", "auc"], ["f2", "f0_5"], []])
+    of_ranks = rng.choice([["auc"], ["pr_auc"], ["pr_auc", "auc"], ["f2", "f0_5"], ["top_k_accuracy"], []])
     more: dict[str, Any] = {"details": rng.choice([[], ["scores"], ["scores", "per_class"]])}
     if of_ranks:
         more["measures"] = rng.choice([of_ranks, [*defaults.get("measures", DEFAULT_MEASURES), *of_ranks]])
+    more |= rng.choice([{}, {"top_k": 1}, {"top_k": 2}])
     estimator = rng.choice(defaults["estimators"])
     more["detectors"] = [
         *defaults["detectors"],
         {
-            "detector": "page-hinkley", "signal": f"{estimator}:{rng.choice(['auc', 'pr_auc'])}",
+            "detector": "page-hinkley",
+            "signal": f"{estimator}:{rng.choice(['auc', 'pr_auc', 'top_k_accuracy'])}",
             "delta": 0.1037193, "lambda": 0.5003719, "min_outcomes": 5,
         },
     ]  # fmt: skip
     return more
+
+
+#: Bounds that are none.
+_NO_INTERVALS: tuple[dict[str, Any], ...] = (
+    {"y_lower": 1}, {"y_upper": 2.5}, {"y_lower": 1, "y_upper": None}, {"y_lower": 2, "y_upper": 1},
+    {"y_lower": "1", "y_upper": 2}, {"y_lower": 1, "y_upper": True}, {"y_lower": -1e101, "y_upper": 0},
+    {"y_lower": [], "y_upper": {}},
+)  # fmt: skip
+
+
+def _random_interval(
+    rng: random.Random, numbers: Sequence[Sequence[Any]], *, unusable: bool
+) -> dict[str, Any]:
+    """Bounds around some number, now and then the number itself, or none."""
+    if unusable and rng.random() < 0.05:
+        return dict(rng.choice(_NO_INTERVALS))
+    middle = rng.choice(rng.choice(numbers))
+    below, above = (rng.choice([0, 0, 1, rng.uniform(0, 3)]) for _ in range(2))
+    return {"y_lower": middle - below, "y_upper": middle + above}
 
 
 def _random_classes(rng: random.Random, count: int) -> list[list[Any]]:
@@ -491,7 +535,7 @@ _CLASSES: tuple[Any, ...] = (
 _FADING = ("fading:0.05", "fading:0.5", "fading:0.9", "fading:0.999", "fading:1", "fading:1e-30")
 _ESTIMATORS = ("all", "window:1", "window:2", "window:30", "window:1000", *_FADING)
 _EXTREME_DECAY = ("decay:1ms", "decay:1h", "decay:36525d")
-_OF_NUMBERS = ("mae", "mse", "rmse", "r2", "bias")
+_OF_NUMBERS = (*NUMERIC, *FURTHER_NUMERIC)
 _SEGMENT_KEYS = ("arm", "x=arm", "=", "ü" * 128, "x" * 256, " ")
 
 
@@ -572,6 +616,8 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
         "dependence_order": rng.choice([1, 3, 30]),
         "stages": rng.sample(stages, len(stages)),
         "bins": rng.choice([1, 2, 3, 10]),
+        "top_k": _beside(rng).choice([1, 2, 5, 300]),
+        "quantile": _beside(rng).choice([None, 0.5, 1.5e-9, 1 - 2**-53]),
         "alpha": rng.choice([0.5, 1, 2.0, 10, 1.5e-6, 1e6]),
         "temporal_correction": rng.random() < 0.4,
         "baselines": _some(rng, BASELINES, 3),
@@ -741,7 +787,17 @@ class _Extremes:
             obj["y_proba"] = probabilities(rng, named)
             if rng.random() < self.odd / 3:
                 obj["y_proba"] = dict(zip(self.named, rng.choice(NO_PROBABILITIES)))
-        return obj | self._segments(0.5)
+        return obj | self._segments(0.5) | self._interval()
+
+    def _interval(self) -> dict[str, Any]:
+        """Bounds, of numbers; now and then such that are none."""
+        rng = _beside(self.rng)
+        if not self.regression or rng.random() < 0.3:
+            return {}
+        if rng.random() < self.odd / 3:
+            return dict(rng.choice(_NO_INTERVALS))
+        lower, upper = sorted(rng.sample(_NUMBERS, 2))
+        return {"y_lower": lower, "y_upper": upper}
 
     def _stake(self) -> dict[str, Any]:
         """What is at stake, where costs ask for it; now and then what is none."""

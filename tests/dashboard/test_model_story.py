@@ -27,6 +27,12 @@ SCORES = {
 }  # fmt: skip
 
 
+RESIDUALS = {
+    "n": 1000.0, "predicted": [float(i) for i in range(1, 11)],
+    "actual": [*(float(i) for i in range(1, 10)), 14.5], "mae": [*[0.5] * 9, 5.0],
+}  # fmt: skip
+
+
 def told_of(*records: Any, config: Config | None = None) -> dict[str, Any]:
     return model_page(history_of(*records, config=config), NB)
 
@@ -118,8 +124,31 @@ class TestProbabilities:
         assert told_of(metrics(scores=scores))["probabilities"] == {}
 
 
+class TestResiduals:
+    def test_deciles_by_memory_of_the_first_stage(self) -> None:
+        other = metrics(estimator="all", residuals={"n": 1})
+        some = metrics(measures={"mae": 0.5}, residuals=RESIDUALS), other
+        found = told_of(*some)["residuals"]
+        assert list(found) == ["window:1000"]
+        assert found["window:1000"][9] == [100.0, 10.0, 14.5, -4.5, 5.0]
+
+    def test_others_have_none(self) -> None:
+        assert told_of(metrics())["residuals"] == {}
+
+
 @pytest.mark.slow
 class TestInABrowser:
+    def test_predicted_against_actual(self, page: Page) -> None:
+        some = [metrics(measures={"mae": 0.5}, residuals=RESIDUALS)]
+        with served(some) as (address, _):
+            ready(page, address + MODEL)
+            plot = page.locator(".curve[data-title='predicted against actual']")
+            assert plot.locator("circle").count() == 10
+            assert "largest bias -4.5" in plot.inner_text().replace("−", "-")
+            rows = page.locator("table[aria-label='residuals by decile'] tbody tr").all_inner_texts()
+            assert len(rows) == 10
+            assert rows[0].split("\t") == ["1", "1.000", "1.000", "0.000", "0.500"]
+
     def test_bands_alarms_mistakes_and_curves(self, page: Page) -> None:
         details = {"confusion": CONFUSION, "scores": SCORES}
         some = [*a_drift(), alarm(5000), alarm(300), incident(), metrics(6100, 0.86, **details),

@@ -80,3 +80,9 @@ def test_what_there_is_is_said() -> None:
         result.scores("m", estimator="all")
     with pytest.raises(ValueError, match=r'there are no scores: expected details=\["scores"\]'):
         evaluate(table, table).scores()
+
+
+def test_no_measure_of_probabilities_is_needed() -> None:
+    table = {"y_pred": ["1", "0"], "y_proba": [{"1": 0.9}, {"1": 0.2}], "y_true": ["1", "0"]}
+    result = evaluate(table, table, estimators=["all"], measures=["accuracy"], details=["scores"])
+    assert sum(result.scores().histogram.positives) == 1

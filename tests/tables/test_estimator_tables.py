@@ -73,6 +73,8 @@ def additions(one: dict[str, float], *, numbers: bool) -> Iterator[tuple[int, fl
         error = one["error"]
         yield from ((scores.SCORED, 1.0), (scores.ABSOLUTE_ERRORS, abs(error)))
         yield from ((scores.SQUARED_ERRORS, error * error), (scores.BIAS, error))
+        if one["value"]:
+            yield from ((scores.RELATIVE_ERRORS, abs(error) / abs(one["value"])), (scores.RELATIVE, 1.0))
         return
     right = one["first"] == one["prediction"]
     if int(one["scored"]) & 1:

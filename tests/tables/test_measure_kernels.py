@@ -137,7 +137,7 @@ def test_measures_of_classes_are_those_of_fractions(cells: Floats, configured: s
 @pytest.mark.parametrize(
     ("outcomes", "undefined"),
     [([], []), ([(1.0, 1.0)], ["r2"]), ([(1.0, 1.0), (1.0, 2.0)], ["r2"]),
-     ([(0.0, 1e160), (1e-160, 1e160)], ["mse", "rmse", "r2"])],
+     ([(0.0, 0.0)], ["mape", "r2"]), ([(0.0, 1e160), (1e-160, 1e160)], ["mse", "rmse", "r2", "mape"])],
 )  # fmt: skip
 def test_measures_of_numbers_are_never_infinite(
     outcomes: list[tuple[float, float]], undefined: list[str]
@@ -148,15 +148,18 @@ def test_measures_of_numbers_are_never_infinite(
             error = np.float64(prediction - y)
             places = [scores.SCORED, scores.ABSOLUTE_ERRORS, scores.SQUARED_ERRORS, scores.BIAS]
             sums[places] += [1, abs(error), error**2, error]
+            if y:
+                sums[[scores.RELATIVE, scores.RELATIVE_ERRORS]] += [1, abs(error) / abs(y)]
     mean = sum(labels) / max(1, len(labels))
     spread = sum((y - mean) ** 2 for y in labels)
-    values, reasons = table(measure_numbers, sums, bool(outcomes), spread)
+    values, reasons = table(measure_numbers, sums, bool(outcomes), spread, 0.75)
     if not outcomes:
         assert set(reasons.values()) == {"empty"}
         return
-    of_numbers = {"mae", "mse", "rmse", "r2", "bias"}
+    of_numbers = {"mae", "mse", "rmse", "r2", "bias", "mape", "pinball"}
     assert values.keys() == of_numbers - set(undefined)
     assert {reasons[name] for name in undefined} <= {"zero_denominator"}
+    assert reasons["interval_width"] == reasons["interval_coverage"] == "no_intervals"
     errors = [prediction - y for y, prediction in outcomes]
     assert values["mae"] == pytest.approx(sum(map(abs, errors)) / len(errors), rel=1e-12)
     assert values["bias"] == pytest.approx(sum(errors) / len(errors), rel=1e-12)
@@ -284,7 +287,7 @@ def test_sequences_are_measured_each_by_itself(regression: bool) -> None:
     for row, q in enumerate(sequences.tolist()):
         value, reason = np.empty(len(NAMES)), np.empty(len(NAMES), dtype=np.int64)
         if regression:
-            measure_numbers(sums[q], bool(scored[q]), spreads[q], value, reason)
+            measure_numbers(sums[q], bool(scored[q]), spreads[q], 0.0, value, reason)
         else:
             memory = InMemory(cells[q], True, sums[q], bool(scored[q]))
             measure_cells(memory, new_classes(4), positives_of(4, codes[q]), 0, False, value, reason)
@@ -425,7 +428,7 @@ def fixed() -> str:
                 memory = InMemory(cells, row % 4 > 0, sums, row % 3 > 0)
                 measure_cells(memory, classes, positives, 0, chance, values, reasons)
                 bits += [values.tobytes().hex(), reasons.tobytes().hex()]
-            measure_numbers(sums, row % 3 > 0, float(row % 2), values, reasons)
+            measure_numbers(sums, row % 3 > 0, float(row % 2), 0.25 * (row % 4), values, reasons)
             bits += [values.tobytes().hex(), reasons.tobytes().hex()]
     for x in (10 ** (600 * generator.random(300) - 300)).tolist():
         small = math.remainder(x, 700)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from comparison import assert_published_once
 from conftest import fresh_cluster
-from prequential.core.measures.registry import NAMES
+from prequential.core.measures.registry import NAMES, OF_NUMBERS
 from prequential.settings.model import BASELINES, DETAILS
 from processes import HANGS, WorkerProcess, await_published, prequential, read_topic, write_config
 from workload import HORIZON, SETTLE, Record, Sender, records
@@ -73,7 +73,8 @@ def numbers(seed: int, count: int) -> Iterator[Record]:
         about = {"stream": "numbers", "instance_id": number}
         y = rng.gauss(10, 3)
         for later in (0, 30):
-            guess = {"model": "m", "y_pred": y + rng.gauss(0, 1), "ts": ts + later}
+            h = y + rng.gauss(0, 1)
+            guess = {"model": "m", "y_pred": h, "y_lower": h - 1, "y_upper": h + 1, "ts": ts + later}
             yield Record("predictions", b"numbers", json.dumps({**about, **guess}).encode())
         yield Record("labels", b"numbers", json.dumps({**about, "y_true": y, "ts": ts + 60}).encode())
 
@@ -84,7 +85,9 @@ def test_killed_workers_publish_what_a_replay_says(kafka: Broker, tmp_path: Path
     config = write_config(
         tmp_path, cluster, defaults=STREAM,
         streams={
-            "numbers": {"task": "regression", "loss": "squared", "measures": ["mae", "r2"]},
+            "numbers": {
+                "task": "regression", "loss": "squared", "measures": OF_NUMBERS, "quantile": 0.9,
+            },
             "s-1": {"label_at_horizon": "DOWN", "costs": {"UP": {"DOWN": 7}, "DOWN": {"UP": 2}}},
         },
         worker={"snapshot_every": "1s", "commit_every": "100ms", "session_timeout": "6s"},
@@ -153,6 +156,10 @@ def test_killed_workers_publish_what_a_replay_says(kafka: Broker, tmp_path: Path
     assert any(message["against"] == "@persistent" for message in compared)
     assert any("coverage" in message for message in found)
     assert any("ipw_accuracy" in message["measures"] for message in found)
+    assert any("top_k_accuracy" in message["measures"] for message in found)
+    of_numbers = [message for message in found if message["stream"] == "numbers"]
+    assert {"mape", "pinball", "interval_coverage"} <= of_numbers[-1]["measures"].keys()
+    assert any("residuals" in message for message in of_numbers)
     closed = {message["stream"] for message in found if message["counts"].get("at_horizon")}
     assert closed == {"s-1"}
 

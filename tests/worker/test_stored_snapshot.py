@@ -51,7 +51,11 @@ CONFIG: dict[str, Any] = {
         "settle": "2s",
         "segments": ["region"],
         "baselines": ["persistent", "majority"],
-        "measures": ["accuracy", "kappa", "kappa_per", "kappa_plus", "mcc", "log_loss", "auc", "cost"],
+        "measures": [
+            "accuracy", "kappa", "kappa_per", "kappa_plus", "mcc", "log_loss", "auc", "cost",
+            "top_k_accuracy",
+        ],
+        "top_k": 1,
         "costs": {"UP": {"DOWN": 2.0}, "DOWN": {"UP": 0.5}},
         "cost_per_value": True,
         "value_limit": 10,
@@ -67,8 +71,11 @@ CONFIG: dict[str, Any] = {
         "emit": {"outcomes": 100, "every": None},
     },
     "streams": {
-        "number": {"task": "regression", "measures": ["mae", "rmse"], "stages": ["final"], "segments": [],
-                   "compare_losses": ["error"]}
+        "number": {
+            "task": "regression", "measures": ["mae", "rmse", "mape", "pinball", "interval_coverage"],
+            "stages": ["final"], "segments": [], "compare_losses": ["error"], "quantile": 0.9,
+            "details": ["residuals"],
+        }
     },
 }
 
@@ -110,7 +117,7 @@ def written() -> Iterator[tuple[int, int, bytes]]:
                         said["y_proba"] = {"UP": guess, "DOWN": 1 - guess}
                         said["value"] = 10 * truth
                     else:
-                        said |= {"y_pred": guess}
+                        said |= {"y_pred": guess, "y_lower": guess - 0.1, "y_upper": guess + 0.1}
                     yield said["ts"], 1, msgspec.json.encode(said)
             late = at + 700 + rng.randrange(4_000)
             label: Any = truth if stream == "number" else "UP" if truth > 0.5 else "DOWN"

@@ -237,14 +237,19 @@ class Streams:
         numbers = LOSSES[past.config.loss] if past.numbers else WRONG
         capacity = max(2, len(past.classes))
         signal = Signal(
-            detector.signal, MIN_OUTCOMES, 1, capacity, numbers, past.config.cost_per_value
-        )
+            detector.signal, MIN_OUTCOMES, 1, capacity, numbers, past.config.cost_per_value,
+            past.config.reads_intervals,
+        )  # fmt: skip
         places, parts, since = self.places(length), [], 0
         for start in range(0, length, _CHUNK):
             log = log_of(past, Run(places[start : start + _CHUNK], None), since)
             since = int(log.t1[-1])
             rows = np.arange(len(log.number), dtype=np.int32)
-            values, fed = signal.update(WatchedRows(log, rows, capacity, numbers, past.positives))
+            values, fed = signal.update(
+                WatchedRows(
+                    log, rows, capacity, numbers, past.positives, intervals=past.config.reads_intervals
+                )
+            )
             parts.append(values[fed > 0])
         values = np.concatenate(parts)
         whole = values[: len(values) // STEP * STEP].reshape(-1, STEP).sum(axis=1)

@@ -37,6 +37,8 @@ OF_STREAM: Mapping[str, str] = {
     "label_at_horizon": "kept; what reaches its horizon from now on goes by it",
     "cost_per_value": "kept; costs by value of outcomes from now on",
     "value_limit": "kept; comparisons by cost begin anew",
+    "top_k": "kept; top_k_accuracy of outcomes from now on",
+    "quantile": "kept; pinball by it from now on, of what was counted as well",
     "costs": "kept; measures of it from now on, of what was counted as well",
     "settle": _ON,
     "detectors": "kept",

@@ -246,6 +246,13 @@ def _value_limit(value: Any) -> float:
     return float(value)
 
 
+def _quantile(value: Any) -> float:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 < value < 1:
+        raise _expected(value, "a quantile above 0 and below 1, as 0.9")
+    return float(value)
+
+
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise _expected(value, "true or false")
@@ -348,6 +355,7 @@ STREAM: dict[str, Parser] = {
     "task": _task, "loss": _loss, "positive_class": _optional(_class),
     "estimators": _list_of(parse_estimator, key=canonical), "measures": _list_of(_measure),
     "stages": _list_of(_stage, key=stage_key), "costs": _optional(_costs),
+    "top_k": _integer(1, MAX_CLASSES), "quantile": _optional(_quantile),
     "cost_per_value": _flag, "value_limit": _optional(_value_limit),
     "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
     "period_final_at": _positive_share, "expected": _flag,

@@ -103,7 +103,8 @@ class Stepper:
         state, encoder = self._state, self._shard.encoder
         self._open, self._spare = self._spare or OpenRows(encoder), None
         rows = self._open.rows
-        if (rows.segments.shape[1], rows.value.shape[1]) != (encoder.keys, encoder.values):
+        columns = rows.segments.shape[1], rows.value.shape[1], rows.interval.shape[1]
+        if columns != (encoder.keys, encoder.values, encoder.intervals):
             self._open = OpenRows(encoder)
         state.store = ensure_rows(state.store, state.catalog, RECORDS, TEXT, PROBABILITIES)
 

@@ -76,8 +76,9 @@ _NUMBERS = replace(
     task="regression",
     measures=OF_NUMBERS,
     positive_class=None,
-    details=(),
     objective=None,
+    quantile=0.9,
+    details=("residuals",),
     temporal_correction=False,
     baselines=("persistent",),
     compare_losses=("error", "squared"),
@@ -213,7 +214,8 @@ def _records(stream: str, number: int) -> Iterator[tuple[int, Record]]:
             when = ts + 50 * again
             guess = "ab"[number % 2] if not of_numbers else number % 5 + 0.5
             proba = None if of_numbers else {"a": 0.75, "b": 0.25}
-            yield when, Prediction(stream, model, name, guess, when, proba, segments, version, 1.0)
+            bounds = (number % 5, number % 5 + 1.0) if of_numbers else (None, None)
+            yield when, Prediction(stream, model, name, guess, when, proba, segments, version, 1.0, *bounds)
     labelled, missing = number - number % 3, 7
     if labelled % missing:
         truth = number % 4 + 0.25 if of_numbers else "abc"[number // 20]

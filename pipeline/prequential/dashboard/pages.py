@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
+from prequential.core.details.deciles import deciles_in
 from prequential.core.measures.registry import LESS_IS_BETTER, MEASURES, NAMES, NOT_QUALITY
 from prequential.dashboard.courses import COVERAGE, PERIODS, Absent, Courses
 from prequential.dashboard.events import events_of
 from prequential.dashboard.history import History, Past
 from prequential.dashboard.overview import silent_line
 from prequential.dashboard.pair import pair_lines
-from prequential.dashboard.probabilities import costs_of, curves_of, histogram
+from prequential.dashboard.probabilities import costs_of, curves_of, cut, histogram
 from prequential.dashboard.story import story
 from prequential.settings.stages import shown_order
 from prequential.watching.expected import expected_lines
@@ -107,6 +108,7 @@ def model_page(
         "incidents": events.incidents,
         "alarms": events.alarms,
         "probabilities": _probabilities(history, model, segment, stages),
+        "residuals": _residuals(history, model, segment, stages),
         "mistakes": _mistakes(history, model, segment, stages),
         "pairs": pair_lines(history, key.stream, key.partition, key.model),
         "segment_rows": _segment_rows(history, model, row.sequence),
@@ -214,6 +216,18 @@ def _probabilities(
                 "n": reading.n, **curves_of(one, costs), "values": values,
                 "cost": reading.measures.get("cost"),
             }  # fmt: skip
+    return found
+
+
+def _residuals(
+    history: History, model: Model, segment: str | None, stages: list[str]
+) -> dict[str, list[list[float | None]]]:
+    """By memory of the first stage that has some: deciles of predicted numbers (`deciles.Decile`)."""
+    found = {}
+    for name, reading in _memories(history, model, segment, stages):
+        deciles = deciles_in(reading.residuals)
+        if deciles:
+            found[name] = [[cut(value) for value in one] for one in deciles]
     return found
 
 

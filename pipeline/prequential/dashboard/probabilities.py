@@ -56,14 +56,14 @@ def curves_of(one: Histogram, costs: Costs | None = None) -> dict[str, Any]:
         "costs": None if costs is None else _costs_at([point.threshold for point in at], one, costs),
         "positives": _total(one, "positives"),
         "negatives": _total(one, "negatives"),
-        "ece": _cut(diagram.ece),
+        "ece": cut(diagram.ece),
         "reliability": [
-            [_cut(bin_.mean_score), _cut(bin_.share_positive), _cut(bin_.outcomes)] for bin_ in diagram.bins
+            [cut(bin_.mean_score), cut(bin_.share_positive), cut(bin_.outcomes)] for bin_ in diagram.bins
         ],
-        "thresholds": [_cut(point.threshold) for point in at],
-        "recall": [_cut(point.recall) for point in at],
-        "precision": [_cut(point.precision) for point in at],
-        "false_positive_rate": [_cut(point.false_positive_rate) for point in at],
+        "thresholds": [cut(point.threshold) for point in at],
+        "recall": [cut(point.recall) for point in at],
+        "precision": [cut(point.precision) for point in at],
+        "false_positive_rate": [cut(point.false_positive_rate) for point in at],
         # Thresholds of equal results are listed once, by the highest of them.
         "present": max(place for place, point in enumerate(at) if point.threshold >= PRESENT),
     }
@@ -73,15 +73,16 @@ def _costs_at(thresholds: list[float], one: Histogram, costs: Costs) -> dict[str
     """What outcomes cost at these thresholds, and which one is best."""
     places, best = np.searchsorted(THRESHOLDS, thresholds), best_threshold(one, costs, PRESENT)
     said = {
-        name: [_cut(end) for end in value] if isinstance(value, tuple) else _cut(value)
+        name: [cut(end) for end in value] if isinstance(value, tuple) else cut(value)
         for name, value in best._asdict().items()
     }
-    return {"mean": [_cut(value) for value in mean_costs(one, costs)[places].tolist()], **said}
+    return {"mean": [cut(value) for value in mean_costs(one, costs)[places].tolist()], **said}
 
 
 def _total(one: Histogram, of: str) -> float:
     return float(sum(getattr(one, of).tolist()))
 
 
-def _cut(value: float | None) -> float | None:
+def cut(value: float | None) -> float | None:
+    """A number in as many digits as are drawn."""
     return None if value is None else float(f"{value:.{_DIGITS}g}")

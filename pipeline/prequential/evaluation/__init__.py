@@ -13,9 +13,12 @@
 from prequential.evaluation.evaluating import evaluate
 from prequential.evaluation.evaluator import Evaluator
 from prequential.evaluation.looking_back import Backtest, Calibration
+from prequential.evaluation.residuals import Residuals
 from prequential.evaluation.result import Result
 from prequential.evaluation.scores import Scores
 from prequential.evaluation.settings import Settings
 from prequential.evaluation.svg import Plot
 
-__all__ = ["Backtest", "Calibration", "Evaluator", "Plot", "Result", "Scores", "Settings", "evaluate"]
+__all__ = [
+    "Backtest", "Calibration", "Evaluator", "Plot", "Residuals", "Result", "Scores", "Settings", "evaluate",
+]

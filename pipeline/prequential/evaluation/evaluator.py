@@ -106,6 +106,8 @@ class Evaluator:
         segments: Mapping[str, str] | None = None,
         model_version: values.Id | None = None,
         value: float | None = None,
+        y_lower: float | None = None,
+        y_upper: float | None = None,
     ) -> None:
         """Take a model's prediction; as often as it changes its mind before the label is known.
 
@@ -129,6 +131,8 @@ class Evaluator:
             The version of the model.
         value
             What is at stake, such as an amount, with `cost_per_value`: at least 0.
+        y_lower, y_upper
+            The bounds of an interval for a number, with a measure of intervals: both or neither.
 
         Raises
         ------
@@ -137,11 +141,14 @@ class Evaluator:
         """
         if y_pred is None:
             return
+        bounds: tuple[float | None, float | None] = None, None
+        if y_lower is not None or y_upper is not None:
+            bounds = values.interval(y_lower, y_upper)
         record = Prediction(
             self._stream, values.text("model", model), values.identifier("instance_id", instance_id),
             self._target("y_pred", y_pred), None, values.probabilities(y_proba), values.segments(segments),
             None if model_version is None else values.identifier("model_version", model_version),
-            values.amount(value),
+            values.amount(value), *bounds,
         )  # fmt: skip
         self._add(PREDICTIONS, record, values.milliseconds(ts), self._time + 1)
 

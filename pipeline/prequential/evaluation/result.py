@@ -15,9 +15,11 @@ from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.looking_back import Backtest, Calibration, Change, Looking
 from prequential.evaluation.messages import table_of, table_of_incidents
 from prequential.evaluation.plots import plot_of
-from prequential.evaluation.scores import Scores, Wanted, scores_of
+from prequential.evaluation.residuals import Residuals, residuals_of
+from prequential.evaluation.scores import Scores, scores_of
 from prequential.evaluation.shown import text_of
 from prequential.evaluation.svg import Plot
+from prequential.evaluation.wanted import Wanted
 from prequential.replay.summary import Summary
 from prequential.replay.text import IN_PYTHON, finding_in_words, show, shown_estimators
 from prequential.report import Report
@@ -309,6 +311,34 @@ severity 1.04 (large)'
         """
         metrics = [one for one in self.messages if isinstance(one, Metrics)]
         return scores_of(metrics, Wanted(model, stage, estimator, stream), self._config)
+
+    def residuals(
+        self, model: str | None = None, *, stage: str = "final", estimator: str | None = None,
+        stream: str | None = None,
+    ) -> Residuals:  # fmt: skip
+        """A model's predicted numbers against what came, at the end of the run, by decile.
+
+        Parameters
+        ----------
+        model, stream
+            Must be named if there are several.
+        stage
+            Which of an instance's predictions is evaluated.
+        estimator
+            By default `all`, or the first one where that isn't evaluated.
+
+        Returns
+        -------
+        Residuals
+            They need `details=["residuals"]` and ten outcomes.
+
+        Raises
+        ------
+        ValueError
+            For names that nothing has, and where there are no residuals: it says why.
+        """
+        metrics = [one for one in self.messages if isinstance(one, Metrics)]
+        return residuals_of(metrics, Wanted(model, stage, estimator, stream))
 
     def detectors(
         self, detectors: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (), *,

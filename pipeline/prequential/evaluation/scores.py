@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
 
 from prequential.core.details.curves import (
     BestThreshold,
@@ -17,6 +16,7 @@ from prequential.core.details.curves import (
     points,
     reliability,
 )
+from prequential.evaluation.wanted import Wanted, newest_of
 from prequential.settings.model import Config, StreamConfig
 from prequential.topics.outputs import Metrics
 
@@ -112,15 +112,6 @@ class Scores:
         raise ValueError(f"{why}: expected false_positive and false_negative")
 
 
-class Wanted(NamedTuple):
-    """Whose scores: None stands for any, and must then be one alone."""
-
-    model: str | None
-    stage: str
-    estimator: str | None
-    stream: str | None
-
-
 def scores_of(messages: list[Metrics], wanted: Wanted, config: Config) -> Scores:
     """The newest scores among messages, of a stream as a whole. Raises ValueError saying what there is."""
     some = [one for one in messages if isinstance(one.scores, dict) and one.segment is None]
@@ -129,20 +120,5 @@ def scores_of(messages: list[Metrics], wanted: Wanted, config: Config) -> Scores
             'there are no scores: expected details=["scores"], y_proba and labels that say which class is '
             "positive, or positive_class"
         )
-    for name, value in wanted._asdict().items():
-        known = dict.fromkeys(_of(one, name) for one in some)
-        if name == "stage":
-            some = [one for one in some if value in (one.stage, *(one.same or ()))]
-        elif value is not None:
-            some = [one for one in some if _of(one, name) == value]
-        elif name == "estimator":
-            some = [one for one in some if one.estimator == ("all" if "all" in known else next(iter(known)))]
-        elif len(known) > 1:
-            raise ValueError(f"there are several {name}s: expected {name} to be one of {', '.join(known)}")
-        if not some:
-            raise ValueError(f"no scores of {name} {value!r}: expected one of {', '.join(known)}")
-    return Scores(some[-1], config.stream(some[-1].stream))
-
-
-def _of(message: Metrics, name: str) -> str:
-    return str(getattr(message, name))
+    found = newest_of(some, wanted, "scores")
+    return Scores(found, config.stream(found.stream))

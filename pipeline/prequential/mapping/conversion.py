@@ -135,7 +135,7 @@ def propensity(path: str, value: Any) -> float | None:
 
 
 def amount(path: str, value: Any) -> Any:
-    """What is at stake: a number where it is one; else as it is, as streams without costs by it ignore it."""
+    """What is at stake, or a bound: a number where it is one; else as it is, as streams may ignore it."""
     if value != value:
         return None
     with suppress(ValueError):

@@ -36,7 +36,7 @@ REQUIRED = {
 }
 OPTIONAL = {
     INSTANCES: ("ts", "version", "label_propensity", "segments"),
-    PREDICTIONS: ("ts", "model_version", "y_proba", "segments", "value"),
+    PREDICTIONS: ("ts", "model_version", "y_proba", "segments", "value", "y_lower", "y_upper"),
     LABELS: ("ts", "value"),
 }
 

@@ -319,6 +319,7 @@ _CONVERTERS: dict[str, Converter] = {
     "y_pred": conversion.target, "y_true": conversion.target, "ts": conversion.time,
     "version": conversion.integer, "model_version": conversion.name, "segments": conversion.name,
     "label_propensity": conversion.propensity, "value": conversion.amount,
+    "y_lower": conversion.amount, "y_upper": conversion.amount,
 }  # fmt: skip
 
 

@@ -27,6 +27,13 @@ DEFAULT_MEASURES = (
     "mae", "mse", "rmse", "r2",
 )  # fmt: skip
 
+#: Measures of predicted intervals: with one of them, `y_lower` and `y_upper` of predictions are read.
+OF_INTERVALS = ("interval_coverage", "interval_width")
+
+#: Of how many classes with the largest probabilities the label is one, where nothing is said: as usual for
+#: many classes (Russakovsky et al. 2015).
+TOP_K = 5
+
 TASKS = ("classification", "regression")
 
 #: A number's loss: |error| or error².
@@ -39,7 +46,7 @@ BASELINES = ("persistent", "majority", "random")
 
 DETAILS = (
     "confusion", "per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline",
-    "scores",
+    "scores", "residuals",
 )  # fmt: skip
 
 #: Which models are compared, and losses: those of classes, and those of numbers.
@@ -132,6 +139,10 @@ class StreamConfig:
     positive_class: str | None = None
     estimators: tuple[str, ...] = ("all", "window:1000", "fading:0.999")
     measures: tuple[str, ...] = DEFAULT_MEASURES
+    #: Of how many classes with the largest probabilities the label is to be one, for `top_k_accuracy`.
+    top_k: int = TOP_K
+    #: Which quantile of what may come predicted numbers are, for `pinball`; None: it isn't said.
+    quantile: float | None = None
     #: What an outcome costs, by its label and then by its prediction; 0 where nothing is said.
     costs: Mapping[str, Mapping[str, float]] | None = field(default=None, hash=False)
     #: Whether that is the cost of a value of 1, and each outcome's is that times its record's `value`.
@@ -247,6 +258,17 @@ class StreamConfig:
         return next((one for one in self.estimators if one != "all"), self.estimators[0])
 
     @cached_property
+    def reads_intervals(self) -> bool:
+        """Whether a measure, a signal or a bound is of intervals: `y_lower` and `y_upper` mean something.
+
+        >>> StreamConfig(task="regression", measures=("interval_width",)).reads_intervals
+        True
+        """
+        signals = (one.signal.rpartition(":")[2] for one in self.detectors)
+        bounds = self.objective.bounds if self.objective is not None else ()
+        return self.task == "regression" and not {*self.measures, *signals, *bounds}.isdisjoint(OF_INTERVALS)
+
+    @cached_property
     def digest(self) -> str:
         """SHA-256, in hex digits, of all that says how outcomes are evaluated.
 
@@ -269,6 +291,10 @@ class StreamConfig:
             del settings["cost_per_value"]
         if self.value_limit is None:
             del settings["value_limit"]
+        if self.top_k == TOP_K:
+            del settings["top_k"]
+        if self.quantile is None:
+            del settings["quantile"]
         return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
 
 
@@ -428,6 +454,11 @@ class Config:
     def reads_values(self) -> bool:
         """Whether any stream has `cost_per_value`, so that `value` means something in records."""
         return any(one.cost_per_value for one in (self.defaults, *self.streams.values()))
+
+    @property
+    def reads_intervals(self) -> bool:
+        """Whether any stream has a measure of intervals, so that `y_lower` and `y_upper` mean something."""
+        return any(one.reads_intervals for one in (self.defaults, *self.streams.values()))
 
     @property
     def digest(self) -> str:

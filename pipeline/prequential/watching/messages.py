@@ -59,6 +59,8 @@ class Reading(msgspec.Struct, gc=False):
     scores: dict[str, Any] = {}
     #: First outcomes that it stands beside, likewise.
     reference: dict[str, Any] = {}
+    #: Deciles of predicted numbers.
+    residuals: dict[str, Any] = {}
     #: No record had a time: `ts` is none.
     untimed: bool = False
     #: Stages that are the same up to now, and have no messages.

@@ -26,9 +26,9 @@ MANY = 1_000
 class SharedParser:
     """The parser of one shard, which two threads may ask."""
 
-    def __init__(self, *, values: bool) -> None:
-        """`values`: see `Parser`."""
-        self._parser = Parser(values=values)
+    def __init__(self, *, values: bool, intervals: bool = True) -> None:
+        """`values`, `intervals`: see `Parser`."""
+        self._parser = Parser(values=values, intervals=intervals)
         self._parsing = Lock()
 
     def parse(self, kind: int, values: Sequence[bytes | None]) -> Content:

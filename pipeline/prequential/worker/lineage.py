@@ -107,7 +107,7 @@ class _Lineage:
     def _follow(self, shard: Shard, vectors: Sequence[OffsetVector]) -> None:
         """Process exactly what is below these offset vectors, in their order."""
         kafka, partition = self._config.kafka, shard.partition
-        parser = SharedParser(values=self._config.reads_values)
+        parser = SharedParser(values=self._config.reads_values, intervals=self._config.reads_intervals)
         readers: list[Iterator[Message]] = [
             read_partition(
                 kafka, kafka.topic(name), partition, offset or OFFSET_BEGINNING, self._stopped,

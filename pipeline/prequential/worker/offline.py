@@ -119,7 +119,7 @@ class _ShardReplay:
         self._progress = cluster.progress
         self._shard = shard
         self._originals = Originals()
-        self._parser = SharedParser(values=self._config.reads_values)
+        self._parser = SharedParser(values=self._config.reads_values, intervals=self._config.reads_intervals)
         self._vectors: deque[OffsetVector] = deque()
         #: What of the journal comes after these offset vectors.
         self._generations = deque(cluster.journals[shard.partition])

@@ -132,7 +132,7 @@ class ShardRunner:
         self._round_at = 0.0
         self._held = [False, False, False]
         self._originals = Originals()
-        self._parser = SharedParser(values=self._config.reads_values)
+        self._parser = SharedParser(values=self._config.reads_values, intervals=self._config.reads_intervals)
         self._journal: deque[OffsetVector] = deque()  # offset vectors yet to be followed
         self._unpublished = 0  # how many of them, the last ones, nobody may have published outputs of
         self._isolation: Isolation | None = None

@@ -121,6 +121,10 @@ class Prediction(msgspec.Struct, gc=False):
     value
         What is at stake, such as an amount: a number from 0 to 1e100 where the stream has `cost_per_value`;
         elsewhere anything, and ignored.
+    y_lower, y_upper
+        The bounds of an interval that the number is in, as the model sees it: both or neither, up to 1e100,
+        the lower one not above the upper one, where the stream has a measure of intervals; elsewhere
+        anything, and ignored.
 
     Examples
     --------
@@ -140,6 +144,8 @@ class Prediction(msgspec.Struct, gc=False):
     segments: dict[Name, Name] | None = None
     model_version: Union[Name, Whole, None] = None
     value: Any = None
+    y_lower: Any = None
+    y_upper: Any = None
 
 
 class Label(msgspec.Struct, gc=False):

@@ -98,6 +98,8 @@ class Metrics(msgspec.Struct, gc=False):
         With `objective.reference`, of `final`: how many first outcomes of the sequence there are, and by
         measure their value, the difference of this message's from it, and the 95 % interval of that
         (`docs/semantics.md`, "Beside a reference").
+    residuals
+        Detail: by decile of the predicted number its mean, the mean label, and the mean absolute error.
 
     Examples
     --------
@@ -140,6 +142,7 @@ class Metrics(msgspec.Struct, gc=False):
     worse_than_baseline: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     scores: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     reference: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    residuals: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Comparison(msgspec.Struct, gc=False):

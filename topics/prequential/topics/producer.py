@@ -294,6 +294,8 @@ class StreamProducer(RecordProducer):
         segments: Mapping[str, str] | None = None,
         model_version: Id | None = None,
         value: float | None = None,
+        y_lower: float | None = None,
+        y_upper: float | None = None,
     ) -> None:
         """Say what a model predicts; as often as it changes its mind before the label is known.
 
@@ -318,6 +320,9 @@ class StreamProducer(RecordProducer):
             The version of the model that made it.
         value
             What is at stake, such as an amount, where the stream has `cost_per_value`: at least 0.
+        y_lower, y_upper
+            The bounds of an interval for a number, where the stream has measures of intervals: both or
+            neither.
 
         Raises
         ------
@@ -346,6 +351,8 @@ class StreamProducer(RecordProducer):
             ),
             "value": values.amount(value),
         }
+        if y_lower is not None or y_upper is not None:
+            fields["y_lower"], fields["y_upper"] = values.interval(y_lower, y_upper)
         self._say("predictions", stream, fields)
 
     def label(

@@ -200,6 +200,32 @@ def amount(value: float | None) -> float | None:
     return float(number)
 
 
+def interval(lower: Any, upper: Any) -> tuple[float, float]:
+    """A prediction's interval: both bounds, numbers up to `MAX_AMOUNT`, in order; else ValueError.
+
+    >>> interval(1, 2.5)
+    (1.0, 2.5)
+    >>> interval(3, 2)
+    Traceback (most recent call last):
+    ...
+    ValueError: y_lower is 3 and y_upper 2: expected y_lower <= y_upper
+    """
+    bounds = []
+    for field, bound, other in (("y_lower", lower, upper), ("y_upper", upper, lower)):
+        if bound is None:
+            given = f"{'y_upper' if field == 'y_lower' else 'y_lower'} {quoted(other)}"
+            raise ValueError(f"{given} stands without {field}: expected both, or neither")
+        number = plain(bound)
+        if isinstance(number, bool) or not isinstance(number, (int, float)) or not abs(number) <= MAX_AMOUNT:
+            raise ValueError(f"{field} is {quoted(bound)}: expected a number up to {MAX_AMOUNT:g}")
+        bounds.append(float(number))
+    if bounds[0] > bounds[1]:
+        raise ValueError(
+            f"y_lower is {quoted(lower)} and y_upper {quoted(upper)}: expected y_lower <= y_upper"
+        )
+    return bounds[0], bounds[1]
+
+
 def probabilities(y_proba: Mapping[Any, float] | None) -> dict[str, float] | None:
     """Probabilities by class, whose names become strings.
 

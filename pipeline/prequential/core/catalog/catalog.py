@@ -16,10 +16,11 @@ from prequential.core.catalog.ended import Ended
 from prequential.core.catalog.plans import Plan
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, as_columns, grown, records
 from prequential.core.detectors.objectives import every_detector
+from prequential.core.estimators.histograms import SCORES
 from prequential.core.estimators.naming import CORRECTED_SUFFIX, RANDOM_SUFFIX
 from prequential.core.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
 from prequential.core.measures.positive import NO_COSTS, NONE_PRICED, PER_OUTCOME, PER_VALUE, Positives
-from prequential.core.measures.registry import OF_PROBABILITIES, OF_WEIGHTS
+from prequential.core.measures.registry import OF_PROBABILITIES, OF_TOP, OF_WEIGHTS
 from prequential.core.tables.errors import Unusable
 from prequential.core.tables.keys import Key, Table
 from prequential.core.tables.store import NO_CLASS
@@ -294,7 +295,8 @@ class Catalog:
         s.regression[code] = numbers
         s.correction[code] = config.temporal_correction and not numbers
         s.probabilities[code] = not numbers and (
-            not measured.isdisjoint(OF_PROBABILITIES) or config.temporal_correction
+            not measured.isdisjoint(OF_PROBABILITIES) or SCORES in config.details
+            or config.temporal_correction
             or (config.compare != "off" and not {"log_loss", "brier"}.isdisjoint(config.compare_losses))
         )
         s.expects[code] = not numbers and config.period is not None and config.expected
@@ -304,6 +306,8 @@ class Catalog:
         sampled = not numbers and config.label_at_horizon is None
         s.weights[code] = sampled and not measured.isdisjoint(OF_WEIGHTS)
         s.valued[code] = config.cost_per_value and not numbers
+        s.intervals[code], s.quantile[code] = config.reads_intervals, config.quantile or 0.0
+        s.top[code] = 0 if numbers or measured.isdisjoint(OF_TOP) else config.top_k
         s.initial[code], s.final[code], s.bins[code] = stream.initial, stream.final, stream.bins
         s.keys[code], s.slots[code] = len(config.segments), config.segments_per_key + 1
         s.emit_outcomes[code] = config.emit_outcomes or 0
@@ -679,10 +683,10 @@ class Catalog:
     def positives(self, plan: Plan) -> Positives:
         """What says which class is the positive one, by row of a plan; arrays that loops can take."""
         s = self.registry.streams
-        columns = s.positive_code, s.classes, s.class_count, self.registry.classes.meaning
+        columns = s.positive_code, s.classes, s.class_count, self.registry.classes.meaning, s.quantile
         # Copies: loops would be compiled for columns of records, and again for those of a single record.
-        code, classes, count, meaning = map(np.ascontiguousarray, columns)
-        return Positives(plan.owner, code, classes, count, meaning, *self.prices())
+        code, classes, count, meaning, quantile = map(np.ascontiguousarray, columns)
+        return Positives(plan.owner, code, classes, count, meaning, *self.prices(), quantile)
 
     def positives_of(self, stream: Stream) -> Positives:
         """As `positives` for one stream, of which every sequence is number 0."""
@@ -692,7 +696,7 @@ class Catalog:
         priced, costs = self.prices()
         return Positives(
             nothing, s.positive_code[[code]], nothing, s.class_count[[code]], meaning,
-            priced[code : code + 1], costs[first : first + count],
+            priced[code : code + 1], costs[first : first + count], s.quantile[[code]],
         )  # fmt: skip
 
     def prices(self) -> tuple[Bytes, Floats]:

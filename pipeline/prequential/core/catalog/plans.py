@@ -19,6 +19,7 @@ from prequential.core.estimators.histograms import keeps_histogram
 from prequential.core.estimators.naming import parse_estimator
 from prequential.core.estimators.pairs import CODES, codes_of, follow, new_error_pairs, new_last_signs
 from prequential.core.estimators.reference import Reference
+from prequential.core.estimators.residuals import DETAIL as RESIDUALS
 from prequential.core.estimators.rows import unrevised
 from prequential.core.measures.positive import Positives
 from prequential.core.tables.alarms import Alarms, new_alarms
@@ -71,8 +72,9 @@ class Plan:
         memory = parse_estimator(name).memory
         histogram = keeps_histogram(memory, self.config.measures, self.config.details)
         return Estimator(
-            name, 16, self.capacity, self.numbers, paired, histogram, self.config.cost_per_value
-        )
+            name, 16, self.capacity, self.numbers, paired, histogram, self.config.cost_per_value,
+            self.config.reads_intervals, RESIDUALS in self.config.details,
+        )  # fmt: skip
 
     # ---- rows
 
@@ -144,7 +146,8 @@ class Plan:
         return self._consume(log, rows, positives)
 
     def _consume(self, log: Log, rows: Ints32, positives: Positives, run: Run = run) -> Alarms:
-        taken = WatchedRows(log, rows, self.capacity, self.loss, positives, run)
+        intervals = self.config.reads_intervals
+        taken = WatchedRows(log, rows, self.capacity, self.loss, positives, run, intervals)
         if self.paired:
             codes = np.empty((len(CODES), len(rows)), dtype=np.int32)
             run(codes_of, self.last_signs, log, rows, positives, codes)
@@ -171,19 +174,22 @@ class Plan:
     def adopt(self, other: Plan, rows: Ints, new_rows: Ints) -> list[tuple[str, str]]:
         """Copy rows of another plan to `new_rows` of this one, as many; returns what starts empty here.
 
-        As kind (`estimator`, `scores` of an estimator, `reference`, `detector`) and name.
+        As kind (`estimator`, `scores` and `residuals` of an estimator, `reference`, `detector`) and name.
         """
         missing = []
         if other.scored:
             self.score()
         same_costs = self.config.costs == other.config.costs
+        same_top = self.config.top_k == other.config.top_k
         estimators = {estimator.name: estimator for estimator in other.estimators}
         for estimator in self.estimators:
             if estimator.name in estimators:
                 former = estimators[estimator.name]
-                estimator.adopt(former, rows, new_rows, same_costs=same_costs)
+                estimator.adopt(former, rows, new_rows, same_costs=same_costs, same_top=same_top)
                 if estimator.histogram is not None and former.histogram is None:
                     missing.append(("scores", estimator.name))
+                if estimator.residuals is not None and former.residuals is None:
+                    missing.append((RESIDUALS, estimator.name))
             else:
                 missing.append(("estimator", estimator.name))
         if self.reference is not None:

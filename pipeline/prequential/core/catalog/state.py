@@ -40,7 +40,7 @@ def new_store() -> Store:
         ),
         records(Predictions, 16, packed=True),
         Values(
-            np.zeros((16, 0)), np.zeros((16, 0)), np.zeros((16, 0), np.uint16),
+            np.zeros((16, 0)), np.zeros((16, 0)), np.zeros((16, 0)), np.zeros((16, 0), np.uint16),
             *(np.zeros((16, 0), np.int64) for _ in range(2)),
         ),
         records(Labels, 16, packed=True),
@@ -71,6 +71,7 @@ def ensure_rows(
     marks = Marks(_wider(store.marks.segments, keys), _wider(store.marks.propensity, streams.weights.max()))
     values = Values(
         _wider(store.values.number, streams.regression.max()), _wider(store.values.value, 2 * valued),
+        _wider(store.values.interval, 3 * int(streams.intervals.max())),
         _wider(store.values.segments, keys),
         _wider(store.values.segment_numbers, keys), _wider(store.values.after_numbers, ages),
     )  # fmt: skip

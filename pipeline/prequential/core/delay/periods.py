@@ -25,25 +25,27 @@ from prequential.core.compiled.pool import (
     remove_all,
     with_free_row,
 )
+from prequential.core.tables import outcomes
 from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events
 from prequential.core.tables.keys import Key, Table, of_pool
+from prequential.core.tables.outcomes import COVERED, INTERVAL, cell_of
 from prequential.core.tables.outcomes import SCORED as HAS_SCORE
 from prequential.core.tables.outcomes import WEIGHTED as HAS_WEIGHT
-from prequential.core.tables.outcomes import cell_of
 from prequential.core.tables.scores import (
-    ABSOLUTE_ERRORS,
-    BIAS,
     BRIER,
     CONFIDENCE,
     IN_BIN,
+    IN_TOP,
     LOG_LOSS,
+    RANKED,
     RIGHT,
     SCORED,
     SIZE,
-    SQUARED_ERRORS,
     WEIGHT,
     WEIGHT_RIGHT,
     WEIGHT_SQUARED,
+    add_interval,
+    add_number,
     bin_of,
 )  # fmt: skip
 
@@ -438,10 +440,17 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
             if events.scored[i] & HAS_SCORE:
                 if models.numbers[model]:
                     _add_number(sums.sums, sums.spread, sums_row, events.error[i], events.value[i])
+                    if events.scored[i] & INTERVAL:
+                        covers = events.scored[i] & COVERED != 0
+                        add_interval(sums.sums[sums_row], covers, events.width[i])
                 else:
                     _add_probabilities(
                         sums.sums, sums_row, events.log_loss[i], events.brier[i], events.confidence[i], right
                     )
+                    if events.scored[i] & outcomes.RANKED:
+                        sums.sums[sums_row, RANKED] += 1.0
+                        if events.scored[i] & outcomes.IN_TOP:
+                            sums.sums[sums_row, IN_TOP] += 1.0
             if events.scored[i] & HAS_WEIGHT:
                 weight = events.weight[i]
                 sums.sums[sums_row, WEIGHT] += weight
@@ -471,10 +480,7 @@ def _add_number(sums: Floats, spread: Floats, row: int, error: float, y: float) 
     The mean is two floats, the second what the first has no digits for: numbers may hardly differ and be far
     from 0.
     """
-    sums[row, SCORED] += 1.0
-    sums[row, ABSOLUTE_ERRORS] += abs(error)
-    sums[row, SQUARED_ERRORS] += error * error
-    sums[row, BIAS] += error
+    add_number(sums[row], error, y)
     spread[row, _N] += 1.0
     apart = y - spread[row, _MEAN] - spread[row, _REST]
     step = spread[row, _REST] + apart / spread[row, _N]

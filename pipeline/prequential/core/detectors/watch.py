@@ -51,9 +51,10 @@ class WatchedRows(Rows):
     """Rows of the log as signals are made of them: beside `Rows`, their losses."""
 
     def __init__(
-        self, log: Log, rows: Ints32, capacity: int, loss: int, positives: Positives, run: Run = run
-    ) -> None:
-        super().__init__(log, rows, capacity, loss != WRONG, run, positives)
+        self, log: Log, rows: Ints32, capacity: int, loss: int, positives: Positives, run: Run = run,
+        intervals: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(log, rows, capacity, loss != WRONG, run, positives, intervals)
         self.loss, self.positives = loss, positives
 
     @cached_property
@@ -90,12 +91,14 @@ def payload_of_errors(loss: int) -> Payload:
 class Signal:
     """The values that a detector is fed with (see `prequential.core.estimators.naming`).
 
-    `by_value`: whether outcomes cost by what is at stake in them (`cost_per_value`).
+    `by_value`: whether outcomes cost by what is at stake in them (`cost_per_value`); `intervals`: whether
+    predictions of numbers have intervals.
     """
 
     def __init__(
-        self, name: str, min_outcomes: int, rows: int, capacity: int, loss: int, by_value: bool = False
-    ) -> None:
+        self, name: str, min_outcomes: int, rows: int, capacity: int, loss: int, by_value: bool = False,
+        intervals: bool = False,
+    ) -> None:  # fmt: skip
         self.name = name
         self._min_outcomes = min_outcomes
         self._capacity, self._loss = capacity, loss
@@ -112,7 +115,7 @@ class Signal:
             histogram = keeps_histogram(memory, (says.measure,), ())
             paid = by_value and MEASURES[says.measure].inputs == COSTS
             self._estimator = Estimator(
-                says.estimator, rows, capacity, loss != WRONG, False, histogram, paid
+                says.estimator, rows, capacity, loss != WRONG, False, histogram, paid, intervals
             )
             if is_of_sums(says.measure):
                 self._estimator.score()
@@ -233,7 +236,7 @@ class Watch:
 
     def __init__(
         self, config: DetectorConfig, rows: int, capacity: int, loss: int, apart: float = 0.0,
-        by_value: bool = False,
+        by_value: bool = False, intervals: bool = False,
     ) -> None:  # fmt: skip
         self.config = config
         self._loss = loss
@@ -249,7 +252,7 @@ class Watch:
         self.params = detector.params(config.params)
         self._changed = detector.changed(config.params)
         min_outcomes = getattr(self._settings, "min_outcomes", MIN_OUTCOMES)
-        self.signal = Signal(config.signal, min_outcomes, rows, capacity, loss, by_value)
+        self.signal = Signal(config.signal, min_outcomes, rows, capacity, loss, by_value, intervals)
         self.table: Any = detector.new_table(rows, self._settings)
 
     def begin(self, row: int, stage: str, *names: str | None) -> None:
@@ -317,7 +320,7 @@ def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> lis
     if config.alarm_budget:
         apart = sum(budgeted) / parse_budget(config.alarm_budget).rate
     return [
-        Watch(one, rows, capacity, loss, apart * is_own, config.cost_per_value)
+        Watch(one, rows, capacity, loss, apart * is_own, config.cost_per_value, config.reads_intervals)
         for one, is_own in zip(detectors, budgeted)
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -67,10 +68,14 @@ class Accumulator:
         """
         run(self._loops.update, self.table, self.payload.kind, rows, self.parameter, into)
 
-    def summed(self, sequences: Ints, run: Run = run) -> Floats:
-        """Sums of these sequences, (n,) int64: (n, width) float64, row by row."""
-        into = np.empty((len(sequences), self.payload.width))
-        run(self._loops.read, self.table, self.payload.kind, sequences, self.parameter, into)
+    def summed(self, sequences: Ints, run: Run = run, payload: Payload | None = None) -> Floats:
+        """Sums of these sequences, (n,) int64: (n, width) float64, row by row.
+
+        Of a window that keeps what another `payload` is made of, that one's.
+        """
+        payload = payload or self.payload
+        into = np.empty((len(sequences), payload.width))
+        run(self._loops.read, self.table, payload.kind, sequences, self.parameter, into)
         return into
 
     # ---- rows
@@ -81,7 +86,19 @@ class Accumulator:
         For one with more counts see `adopt_recoded`.
         """
         for source, target in zip(other.table, self.table):
-            target[new_rows] = source[rows]
+            if source.shape[1:] == target.shape[1:]:
+                target[new_rows] = source[rows]
+            else:  # a window keeps more of each outcome, or less: what comes last
+                both = min(source.shape[2], target.shape[2])
+                target[new_rows] = 0
+                target[new_rows, :, :both] = source[rows, :, :both]
+
+    def leave_out(self, rows: Ints, places: Sequence[int], flags: int) -> None:
+        """Let sequences forget what these places of their sums have, of outcomes with these flags."""
+        if "flags" in self.table._fields:
+            self.table.flags[rows] &= 0xFF ^ flags
+        else:
+            self.table.sums[rows[:, None], np.array(places, dtype=np.int64)] = 0.0
 
     def adopt_recoded(self, other: Accumulator, rows: Ints, new_rows: Ints, places: Ints) -> None:
         """The same, of a payload with more counts: `places[i]` is where the other's i-th count is here."""

@@ -15,8 +15,8 @@ import numpy as np
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32
 
 #: Kinds of payloads: of counts, or of sums; these of losses of 0 and 1, of any losses, of scores of classes,
-#: and of numbers.
-COUNTS, RIGHT_OR_WRONG, LOSSES, CLASS_SCORES, NUMBER_SCORES = range(5)
+#: and of numbers, whose residuals are by bin of the prediction.
+COUNTS, RIGHT_OR_WRONG, LOSSES, CLASS_SCORES, NUMBER_SCORES, RESIDUALS = range(6)
 
 #: In `Codes`: the row adds nothing; its outcome is no former one.
 NO_CELL = -1
@@ -25,7 +25,8 @@ NO_CELL = -1
 NO_OUTCOME = -1
 
 
-#: Flag in `Additions`: the row is no new outcome; its values are what a former one, now revised, adds more.
+#: Flag in `Additions` of losses: the row is no new outcome; its values are what a former one, now revised,
+#: adds more.
 REVISED = 64
 
 

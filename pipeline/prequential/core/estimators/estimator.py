@@ -11,20 +11,23 @@ from prequential.core.estimators import pairs
 from prequential.core.estimators.accumulator import Accumulator
 from prequential.core.estimators.declaration import COUNTS, Payload
 from prequential.core.estimators.histograms import OF_SCORES
+from prequential.core.estimators.residuals import OF_RESIDUALS, bins_of
 from prequential.core.estimators.rows import Rows, payload_of_cells, payload_of_scores, places
 from prequential.core.estimators.sums import OF_COSTS
+from prequential.core.tables import scores
+from prequential.core.tables.outcomes import COVERED, IN_TOP, INTERVAL, RANKED
 
 
 class Estimator:
     """One estimator of all sequences of a plan.
 
     It has joint cells, sums of scores and, where they are asked for, pairs of neighbours, a histogram of
-    scores, and costs by value.
+    scores, costs by value, and residuals by prediction. `intervals`: predictions of numbers have intervals.
     """
 
     def __init__(
         self, name: str, rows: int, capacity: int, numbers: bool, paired: bool, histogram: bool = False,
-        paid: bool = False,
+        paid: bool = False, intervals: bool = False, residuals: bool = False,
     ) -> None:  # fmt: skip
         self.name = name
         self.capacity = capacity
@@ -32,11 +35,15 @@ class Estimator:
         self.summed = False
         self.cells = Accumulator(name, payload_of_cells(capacity), rows)
         # Without scores a table of no use, so that there is one.
-        self.sums = Accumulator(name, payload_of_scores(numbers), 1)
+        self.sums = Accumulator(name, payload_of_scores(numbers, intervals), 1)
         signs = pairs.CODES if paired else ()
         self.pairs = [Accumulator(name, Payload(COUNTS, codes), rows) for codes in signs]
         self.histogram = Accumulator(name, OF_SCORES, rows) if histogram and not numbers else None
         self.paid = Accumulator(name, OF_COSTS, rows) if paid and not numbers else None
+        #: Whether there are residuals; a window makes them of the outcomes that it keeps.
+        self.with_residuals = residuals and numbers
+        own = self.with_residuals and self.cells.memory.rank is None
+        self.residuals = Accumulator(name, OF_RESIDUALS, rows) if own else None
         self.memory, self.parameter = self.cells.memory, self.cells.parameter
 
     @property
@@ -52,6 +59,8 @@ class Estimator:
             yield self.histogram
         if self.paid is not None:
             yield self.paid
+        if self.residuals is not None:
+            yield self.residuals
         if self.summed:
             yield self.sums
 
@@ -78,16 +87,20 @@ class Estimator:
             self.histogram.count(rows.histogram, run=rows.run)
         if self.paid is not None:
             self.paid.add(rows.costs, run=rows.run)
+        if self.residuals is not None:
+            self.residuals.add(rows.scores, run=rows.run)
 
     def tables(self) -> Iterator[Any]:
         """The tables of all its payloads; each has a row for each sequence."""
         return (one.table for one in self.accumulators())
 
-    def adopt(self, other: Estimator, rows: Ints, new_rows: Ints, *, same_costs: bool = True) -> None:
+    def adopt(
+        self, other: Estimator, rows: Ints, new_rows: Ints, *, same_costs: bool = True, same_top: bool = True
+    ) -> None:
         """Copy rows of an estimator of the same name to `new_rows` of this one, as many.
 
         The other one may have capacity for fewer classes, none for more. With other costs what outcomes have
-        cost by value is left out.
+        cost by value is left out, and with another `top_k` which of them had the label among the first.
         """
         if other.capacity == self.capacity:
             self.cells.adopt(other.cells, rows, new_rows)
@@ -95,6 +108,10 @@ class Estimator:
             self.cells.adopt_recoded(other.cells, rows, new_rows, places(other.capacity, self.capacity))
         if other.summed:
             self.sums.adopt(other.sums, rows, new_rows)
+            if self.sums.payload.kept < other.sums.payload.kept:  # widths of intervals are gone
+                self.sums.leave_out(new_rows, (), INTERVAL | COVERED)
+            if not same_top:
+                self.sums.leave_out(new_rows, (scores.RANKED, scores.IN_TOP), RANKED | IN_TOP)
         elif self.summed:
             self.sums.follow(self.cells, new_rows)
         for old, new in zip(other.pairs, self.pairs):
@@ -106,6 +123,11 @@ class Estimator:
                 self.paid.adopt(other.paid, rows, new_rows)
             else:
                 self.paid.start(self.cells, new_rows)
+        if self.residuals is not None:
+            if other.residuals is not None:
+                self.residuals.adopt(other.residuals, rows, new_rows)
+            else:
+                self.residuals.follow(self.cells, new_rows)
 
     def begin(self, rows: Ints, outcomes: Ints) -> None:
         """Note that these sequences had so many outcomes before it: revisions of those don't reach it."""
@@ -128,6 +150,14 @@ class Estimator:
         if self.histogram is None:
             return None
         return self.histogram.counted(np.array([sequence])).cells[0]
+
+    def residuals_of(self, sequence: int) -> Floats | None:
+        """A sequence's bins of residuals by prediction, (bins, columns); None: it has none."""
+        if not self.with_residuals or not self.summed:
+            return None
+        if self.residuals is not None:
+            return bins_of(self.residuals.summed(np.array([sequence]))[0])
+        return bins_of(self.sums.summed(np.array([sequence]), payload=OF_RESIDUALS)[0])
 
     def knows_labels(self, sequence: int) -> bool:
         """Whether baselines had a label to predict by at any outcome in a sequence's memory."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from prequential.core.compiled.kernel import Floats, Ints, inner, kernel, named
-from prequential.core.estimators.declaration import REVISED, Additions, Codes, Counted
+from prequential.core.estimators.declaration import LOSSES, REVISED, Additions, Codes, Counted
 
 
 class CountSteps(NamedTuple):
@@ -92,7 +92,7 @@ def sum_loops(memory: str, steps: SumSteps) -> tuple[Callable[..., None], Callab
         for i in range(len(rows.sequence)):
             q = rows.sequence[i]
             if q >= 0:
-                if rows.flags[i] & REVISED:
+                if kind == LOSSES and rows.flags[i] & REVISED:
                     revise(table, q, rows.number[i], rows.values[i])
                     continue
                 add(table, kind, q, rows.t1[i], rows.flags[i], rows.values[i], parameter)

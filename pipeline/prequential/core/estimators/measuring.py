@@ -14,7 +14,7 @@ from prequential.core.estimators.sums import OF_CLASSES, SPREAD, additions, is_a
 from prequential.core.measures.costs import SUMS
 from prequential.core.measures.declaration import NO_POSITIVE
 from prequential.core.measures.per_class import new_classes
-from prequential.core.measures.positive import Positives, positive_of
+from prequential.core.measures.positive import Positives, positive_of, quantile_of
 from prequential.core.measures.registry import NAMES
 from prequential.core.measures.table import InMemory, measure_cells, measure_numbers
 from prequential.core.tables import scores
@@ -79,7 +79,8 @@ def measure(
             scored = is_any(sums)
         if asked.numbers:
             spread = sums[SPREAD] if len(summed) else 0.0
-            measure_numbers(sums, scored, spread, into.values[i], into.reasons[i])
+            quantile = quantile_of(asked.positives, sequences[i])
+            measure_numbers(sums, scored, spread, quantile, into.values[i], into.reasons[i])
             positive[i] = NO_POSITIVE
         else:
             q, positives = sequences[i], asked.positives

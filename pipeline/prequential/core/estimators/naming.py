@@ -106,7 +106,8 @@ def parse_signal(name: str) -> SignalName:
     Traceback (most recent call last):
     ...
     ValueError: signal 'kappa': expected error, scaled_error, precision, recall, specificity, \
-log_loss, brier, mae, mse, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
+log_loss, brier, top_k_accuracy, mae, mse, mape, pinball, interval_coverage, \
+interval_width, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
     """
     if name == "error":
         return SignalName()

@@ -17,11 +17,13 @@ from prequential.core.estimators.declaration import (
     LOSSES,
     NO_OUTCOME,
     NUMBER_SCORES,
+    RESIDUALS,
     REVISED,
     RIGHT_OR_WRONG,
     Additions,
     Payload,
 )
+from prequential.core.estimators.residuals import add_residual, fade_residuals
 from prequential.core.measures import costs
 from prequential.core.measures.positive import Positives
 from prequential.core.tables import outcomes, scores
@@ -33,8 +35,8 @@ RIGHT, IS_POSITIVE = 4, 8
 
 #: What is kept of an outcome with probabilities, or a weight …
 LOG_LOSS, BRIER, CONFIDENCE, POSITIVE, OF_LABEL = range(5)
-#: … and of a number.
-ERROR, VALUE = range(2)
+#: … and of a number, with the width of its interval where predictions have some.
+ERROR, VALUE, WIDTH = range(3)
 
 #: Behind the sums of numbers: the labels' weight, their mean in two floats, and their spread.
 _WEIGHT, _MEAN, _REST, SPREAD = range(scores.SIZE, scores.SIZE + 4)
@@ -46,6 +48,7 @@ _NOISE = 1e-30
 ONE_RIGHT_OR_WRONG = Payload(RIGHT_OR_WRONG, 2)
 OF_CLASSES = Payload(CLASS_SCORES, scores.SIZE, OF_LABEL + 1)
 OF_NUMBERS = Payload(NUMBER_SCORES, SPREAD + 1, VALUE + 1)
+OF_INTERVALS = Payload(NUMBER_SCORES, SPREAD + 1, WIDTH + 1)
 
 
 def losses(count: int) -> Payload:
@@ -73,6 +76,8 @@ def scores_of(log: Log, rows: Ints32, numbers: bool, into: Additions) -> None:
         flags = np.int64(log.scored[row])
         if flags and numbers:
             into.values[i, ERROR], into.values[i, VALUE] = log.error[row], log.value[row]
+            if flags & outcomes.INTERVAL:
+                into.values[i, WIDTH] = log.width[row]
         elif flags:
             into.values[i, LOG_LOSS], into.values[i, BRIER] = log.log_loss[row], log.brier[row]
             into.values[i, CONFIDENCE] = log.confidence[row]
@@ -130,21 +135,16 @@ def _add_class(sums: Floats, flags: int, values: Floats) -> None:
         sums[scores.CONFIDENCE + place] += confidence
         if right:
             sums[scores.RIGHT + place] += 1.0
+        if flags & outcomes.RANKED:
+            sums[scores.RANKED] += 1.0
+            if flags & outcomes.IN_TOP:
+                sums[scores.IN_TOP] += 1.0
     if flags & outcomes.WEIGHTED:
         weight = values[OF_LABEL]
         sums[scores.WEIGHT] += weight
         sums[scores.WEIGHT_SQUARED] += weight * weight
         if right:
             sums[scores.WEIGHT_RIGHT] += weight
-
-
-@inner
-def _add_number(sums: Floats, error: float) -> None:
-    """A predicted number."""
-    sums[scores.SCORED] += 1.0
-    sums[scores.ABSOLUTE_ERRORS] += abs(error)
-    sums[scores.SQUARED_ERRORS] += error * error
-    sums[scores.BIAS] += error
 
 
 @inner
@@ -212,7 +212,11 @@ def add(kind: int, sums: Floats, flags: int, values: Floats) -> None:
             sums[0] += 1.0
         sums[1] += 1.0
     elif kind == NUMBER_SCORES:
-        _add_number(sums, values[ERROR])
+        scores.add_number(sums, values[ERROR], values[VALUE])
+        if flags & outcomes.INTERVAL:
+            scores.add_interval(sums, flags & outcomes.COVERED != 0, values[WIDTH])
+    elif kind == RESIDUALS:
+        add_residual(sums, values[ERROR], values[VALUE])
     else:
         _add_class(sums, flags, values)
 
@@ -223,6 +227,8 @@ def fold(kind: int, sums: Floats, flags: int, values: Floats, decay: float) -> N
     if decay != 1.0:
         if kind in (CLASS_SCORES, NUMBER_SCORES):
             _fade(sums, decay)
+        elif kind == RESIDUALS:
+            fade_residuals(sums, decay)
         else:
             for place in range(len(sums)):
                 sums[place] *= decay
@@ -238,6 +244,8 @@ def finish(kind: int, sums: Floats, decay: float) -> None:
         _fade(sums, decay)
         if kind == NUMBER_SCORES:
             sums[SPREAD] = _spread_of(sums) * decay
+    elif kind == RESIDUALS:
+        fade_residuals(sums, decay)
     else:
         for place in range(len(sums)):
             sums[place] *= decay

@@ -18,6 +18,7 @@ import numpy as np
 from prequential.core.catalog.catalog import Catalog, Entity, Stream
 from prequential.core.compiled.kernel import Bytes, Ints
 from prequential.core.input.admission import Admission, reason_of
+from prequential.core.input.fields import amount_of, class_name, interval_of, number_of
 from prequential.core.input.plain import PlainRecords
 from prequential.core.input.plain_rows import PlainEncoder
 from prequential.core.input.versions import family_of
@@ -25,11 +26,7 @@ from prequential.core.join.join import TOO_MANY_INSTANCES
 from prequential.core.tables.errors import Unusable
 from prequential.core.tables.records import INSTANCE, LABEL, PREDICTION, Rows
 from prequential.core.tables.streams import OTHER_FORM, name_hash
-from prequential.topics import values
 from prequential.topics.messages import Instance
-
-#: Numbers beyond it would overflow when they are squared and added up.
-_LARGEST = 1e100
 
 #: Records that are looked at one by one from one with a new name on: other new ones follow, as a rule.
 _NEW_AT_ONCE = 1_000
@@ -69,42 +66,6 @@ class _News(NamedTuple):
     values: list[tuple[int, str]]  # of segments, by key
 
 
-def class_name(value: Any) -> str:
-    """A class as output shows it; raises Unusable for a fraction.
-
-    >>> class_name(True), class_name(3), class_name("3")
-    ('true', '3', '3')
-    """
-    if type(value) is str:
-        return value
-    if value is True or value is False:
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    raise Unusable(f"class {value!r} is a fraction: expected a string, an integer or a boolean")
-
-
-def number_of(value: Any, field: str) -> float:
-    """A number as it is evaluated; raises Unusable for anything else, and for what is too large."""
-    if type(value) in (int, float) and -_LARGEST <= value <= _LARGEST:
-        return float(value)
-    raise Unusable(f"{field} {str(value)[:24]!r}: expected a number up to {_LARGEST:g} (task: regression)")
-
-
-def amount_of(record: Any) -> float:
-    """What is at stake by a prediction or a label, -1 if it doesn't say; raises Unusable for what is none.
-
-    >>> from prequential.topics.messages import Label
-    >>> amount_of(Label("s", "1", "a", value=2)), amount_of(Label("s", "1", "a"))
-    (2.0, -1.0)
-    """
-    try:
-        amount = values.amount(record.value)
-    except ValueError as error:
-        raise Unusable(f"{error} (cost_per_value)") from None
-    return -1.0 if amount is None else amount
-
-
 class Encoder:
     """Makes rows of messages: names become the catalog's codes, and what can't be used is found."""
 
@@ -121,6 +82,8 @@ class Encoder:
         #: Most keys of segments that a stream has, and 1 if one may need `value`; and whether any has
         #: probabilities, propensities, numbers.
         self.keys, self.values = 0, int(catalog.config.reads_values)
+        #: Columns of intervals, if any stream may need them.
+        self.intervals = 3 * catalog.config.reads_intervals
         self._scores = self._weights = self._numbers = False
 
     def know(self, stream: Stream) -> None:
@@ -268,12 +231,16 @@ class Encoder:
         amount = np.full((count, self.values), -1.0)
         if self.values:
             self._fill_amounts(amount, records, kinds, streams)
+        interval = np.zeros((count, self.intervals))
+        if self.intervals:
+            wanted = self._catalog.columns.streams.intervals[streams[at]] > 0
+            self._fill_intervals(interval, at[wanted], records)
         segments = np.zeros((count, self.keys), dtype=np.uint16)
         if self.keys:
             self._fill_segments(segments, records, streams.tolist())
         return Rows(
             kinds, streams, event_times, times, np.frombuffer(text, dtype=np.uint8), starts, model, label,
-            number, version, propensity, amount, segments, starts_of_p, names, p,
+            number, version, propensity, amount, interval, segments, starts_of_p, names, p,
             self._catalog.columns.streams.class_count[streams],
             np.zeros(count, dtype=np.uint8), np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.uint8),
         )  # fmt: skip
@@ -295,6 +262,11 @@ class Encoder:
         """What is at stake, of predictions and labels of streams that need it."""
         for i in np.flatnonzero(self._catalog.columns.streams.valued[streams] & (kinds != INSTANCE)).tolist():
             amount[i, 0] = amount_of(records[i])
+
+    def _fill_intervals(self, interval: Any, at: Any, records: Sequence[Any]) -> None:
+        """The intervals of predictions, in the rows that are those of streams that need them."""
+        for i in at.tolist():
+            interval[i] = interval_of(records[i])
 
     def _fill_segments(self, segments: Any, records: Sequence[Any], streams: list[int]) -> None:
         by_code = self._catalog.streams
@@ -325,6 +297,8 @@ class Encoder:
             target = value if type(value) is str else class_name(value)
             rows.label[i], rows.number[i] = self._classes[name][target], 0.0
         amount = amount_of(record) if self.values and columns.streams.valued[code] else -1.0
+        wanted = kind == PREDICTION and self.intervals and columns.streams.intervals[code]
+        interval = interval_of(record) if wanted else 0.0
         model = version = 0
         if kind == PREDICTION:
             model = self._models[name][record.model]
@@ -338,6 +312,8 @@ class Encoder:
         rows.classes[i] = columns.streams.class_count[code]
         if self.values:
             rows.value[i, 0] = amount
+        if self.intervals:
+            rows.interval[i] = interval
         if self.keys:
             rows.segments[i] = 0
             self._fill_segments(rows.segments[i : i + 1], [record], [code])
@@ -445,6 +421,8 @@ class Encoder:
             if stream.config.cost_per_value and stream.config.task != "regression":
                 amount_of(record)
         if kind == PREDICTION:
+            if stream.config.reads_intervals:
+                interval_of(record)
             correction = bool(record.y_proba) and self._lacks_correction(stream, record.model)
             if record.model_version is not None:
                 version = _unknown_version(stream, str(record.model_version))

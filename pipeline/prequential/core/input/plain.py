@@ -45,7 +45,12 @@ _FIELDS: tuple[tuple[bytes, int, int, tuple[int, ...]], ...] = (  # name, what i
     (b"y_proba", _ABSENT, 0, (1,)),
     (b"model_version", _ABSENT, 0, (1,)),
     (b"value", _ABSENT, 0, (1, 2)),
+    (b"y_lower", _ABSENT, 0, (1,)),
+    (b"y_upper", _ABSENT, 0, (1,)),
 )
+
+#: Those that mean something to some configurations alone; else they are passed over.
+_VALUES, _INTERVALS = frozenset({b"value"}), frozenset({b"y_lower", b"y_upper"})
 
 #: By kind, which of the fields a record must have, a bit each.
 _NEEDED = tuple(
@@ -71,11 +76,11 @@ class Fields(NamedTuple):
     bit: Ints
 
 
-def _fields(kind: int, values: bool) -> Fields:
+def _fields(kind: int, passed_over: frozenset[bytes]) -> Fields:
     fields = [
         (i, *field)
         for i, field in enumerate(_FIELDS)
-        if kind in field[3] and (values or field[0] != b"value")
+        if kind in field[3] and field[0] not in passed_over
     ]
     bounds = np.cumsum([0] + [len(name) for _, name, *_ in fields])
     text = np.frombuffer(b"".join(name for _, name, *_ in fields), dtype=np.uint8)
@@ -84,8 +89,11 @@ def _fields(kind: int, values: bool) -> Fields:
     return Fields(text, bounds.astype(np.int64), what, column, bits)
 
 
-#: By kind, where `value` means nothing, and where it means something.
-_OF_KINDS = tuple(tuple(_fields(kind, values) for kind in range(3)) for values in (False, True))
+#: By what means nothing to any stream, fields by kind.
+_OF_KINDS = {
+    nothing: tuple(_fields(kind, nothing) for kind in range(3))
+    for nothing in (frozenset(), _VALUES, _INTERVALS, _VALUES | _INTERVALS)
+}
 
 
 class Names(NamedTuple):
@@ -208,11 +216,15 @@ def instance_ids(records: Sequence[Any], which: Ints) -> list[str]:
 class Parser:
     """Parses batches of one shard's records as plain ones where it can, and decodes the others.
 
-    `values`: whether `value` means something to any stream (`Config.reads_values`); else it is passed over.
+    `values`, `intervals`: whether `value`, and `y_lower` and `y_upper`, mean something to any stream
+    (`Config.reads_values`, `Config.reads_intervals`); else they are passed over.
     """
 
-    def __init__(self, *, values: bool = True) -> None:
-        self._fields = _OF_KINDS[values]
+    def __init__(self, *, values: bool = True, intervals: bool = True) -> None:
+        nothing: frozenset[bytes] = frozenset()
+        nothing |= nothing if values else _VALUES
+        nothing |= nothing if intervals else _INTERVALS
+        self._fields = _OF_KINDS[nothing]
         self._begin()
 
     def _begin(self) -> None:

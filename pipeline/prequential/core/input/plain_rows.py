@@ -135,7 +135,7 @@ class PlainEncoder:
         rows = Rows(
             kinds, small[0], large[0], times, np.empty(int(starts[-1]), np.uint8), starts, small[1], small[2],
             np.zeros(count), large[1], np.zeros(count), np.full((count, values), -1.0),
-            np.zeros((count, keys), np.uint16), *nothing,
+            np.zeros((count, 0)), np.zeros((count, keys), np.uint16), *nothing,
             np.zeros(0, np.int32), np.zeros(count, np.uint8), np.zeros(count, np.int64),
             np.zeros(count, np.uint8),
         )  # fmt: skip

@@ -352,6 +352,9 @@ def _add_prediction(
     predictions.extra[row] = 0
     if streams.regression[stream]:
         values.number[row, 0] = rows.number[i]
+        if streams.intervals[stream]:
+            for column in range(3):
+                values.interval[row, column] = rows.interval[i, column]
     elif streams.probabilities[stream]:
         predictions.extra[row] = _keep_probabilities(rows, i, store)
     if streams.expects[stream]:

@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from prequential.core.compiled.kernel import inner
-from prequential.core.tables.outcomes import NO_POSITIVE, POSITIVE_IS_ONE, SCORED, WEIGHTED
+from prequential.core.tables.outcomes import (
+    COVERED,
+    IN_TOP,
+    INTERVAL,
+    NO_POSITIVE,
+    POSITIVE_IS_ONE,
+    RANKED,
+    SCORED,
+    WEIGHTED,
+)
 from prequential.core.tables.scores import log_loss_of
-from prequential.core.tables.store import Store
+from prequential.core.tables.store import GIVEN, LOWER, UPPER, Probabilities, Store
 from prequential.core.tables.streams import ONE_HASH, Registry, positive_name
 
 
@@ -20,7 +29,8 @@ def score(
 
     Log loss is -ln p(label), Brier's score Σ_c (p(c) - [c = label])², where a class that isn't named has
     p = 0. Of numbers, the error is prediction - label. The weight is 1/π, π the probability of the instance's
-    getting a label.
+    getting a label. The label's probability is ranked where its stream's `top` says so; of a prediction's
+    interval there are the width and whether the label is in it, bounds included.
     """
     columns.scored[row] = 0
     streams, classes = registry.streams, registry.classes
@@ -30,6 +40,12 @@ def score(
         columns.scored[row] = SCORED
         columns.error[row] = store.values.number[prediction, 0] - y
         columns.value[row] = y
+        if streams.intervals[stream] and store.values.interval[prediction, GIVEN] > 0.0:
+            low, high = store.values.interval[prediction, LOWER], store.values.interval[prediction, UPPER]
+            columns.scored[row] |= INTERVAL
+            columns.width[row] = high - low
+            if low <= y <= high:
+                columns.scored[row] |= COVERED
     elif predictions.extra[prediction]:
         start = streams.classes[stream]
         truth, answer = classes.name[start + label], classes.name[start + predictions.label[prediction]]
@@ -59,12 +75,33 @@ def score(
             columns.scored[row] |= NO_POSITIVE
         elif positive == ONE_HASH and not streams.positive[stream]:
             columns.scored[row] |= POSITIVE_IS_ONE
+        if streams.top[stream]:
+            columns.scored[row] |= RANKED
+            first = predictions.extra[prediction]
+            if named and is_in_top(probabilities, first, truth, p_label, streams.top[stream]):
+                columns.scored[row] |= IN_TOP
         columns.log_loss[row] = log_loss_of(p_label)
         columns.brier[row] = brier
         columns.confidence[row] = p_prediction
         columns.positive[row] = p_positive
         columns.is_positive[row] = truth == positive
     weigh(columns, row, registry, store, stream, slot)
+
+
+@inner
+def is_in_top(probabilities: Probabilities, first: int, truth: int, p_label: float, k: int) -> bool:
+    """Whether a class is one of the k with the largest probabilities; of equal ones those named first count.
+
+    `truth` is the hash of its name, which is in the list from row `first` on, and `p_label` its probability.
+    """
+    larger, behind, one = 0, False, first
+    while one:
+        p = probabilities.p[one]
+        behind |= probabilities.name[one] == truth
+        if p > p_label or (p == p_label and not behind):
+            larger += 1
+        one = probabilities.next[one]
+    return larger < k
 
 
 @inner

@@ -23,14 +23,14 @@ REASONS: tuple[str, ...] = (
     "", "empty", "p_ran_one", "p_per_one", "p_maj_one", "no_positives", "no_predicted_positives",
     "no_negatives", "zero_denominator", "no_positive_class", "no_probabilities", "no_propensity",
     "no_ranks", "not_regression", "not_classification", "no_label_known",
-    "no_costs", "faded", "no_values",
+    "no_costs", "faded", "no_values", "no_intervals", "no_quantile",
 )  # fmt: skip
 
 (
     DEFINED, EMPTY, P_RAN_ONE, P_PER_ONE, P_MAJ_ONE, NO_POSITIVES, NO_PREDICTED_POSITIVES, NO_NEGATIVES,
     ZERO_DENOMINATOR, NO_POSITIVE_CLASS, NO_PROBABILITIES, NO_PROPENSITY, NO_RANKS,
     NOT_REGRESSION, NOT_CLASSIFICATION, NO_LABEL_KNOWN, NO_COSTS, FADED,
-    NO_VALUES,
+    NO_VALUES, NO_INTERVALS, NO_QUANTILE,
 ) = range(len(REASONS))  # fmt: skip
 
 #: Instead of the code of the positive class: no outcome has it; there is none.
@@ -66,10 +66,17 @@ COSTS = Input("costs", CLASSIFICATION, "k", (NO_COSTS, NO_VALUES))
 #: f(sums): sums of scores (`prequential.core.tables.scores`), of predicted probabilities or of weights.
 PROBABILITIES = Input("probabilities", CLASSIFICATION, "sums", (NO_PROBABILITIES,), of_sums=True)
 PROPENSITIES = Input("propensities", CLASSIFICATION, "sums", (NO_PROPENSITY,), of_sums=True)
+#: The same, of the rank of the label's probability among those of its prediction.
+TOP = Input("ranks of labels", CLASSIFICATION, "sums", (NO_PROBABILITIES,), of_sums=True)
 #: f(r): outcomes by their score, p(positive class) (`ranking.Ranks`).
 RANKS = Input("ranks", CLASSIFICATION, "r", (NO_POSITIVE_CLASS, NO_PROBABILITIES, NO_RANKS), of_sums=True)
 #: f(sums): sums of errors; f(sums, spread): and Σ(y - ȳ)² of the labels in memory.
 NUMBERS = Input("numbers", REGRESSION, "sums", of_sums=True)
+#: f(sums): of errors relative to labels; of predicted intervals.
+RELATIVES = Input("numbers by size", REGRESSION, "sums", of_sums=True)
+INTERVALS = Input("intervals", REGRESSION, "sums", (NO_INTERVALS,), of_sums=True)
+#: f(sums, quantile): and which quantile predictions are, above 0 and below 1.
+QUANTILES = Input("quantiles", REGRESSION, "sums, quantile", (NO_QUANTILE,), of_sums=True)
 SPREAD = Input("numbers and their spread", REGRESSION, "sums, spread", of_sums=True)
 
 #: Which values are better: larger ones, smaller ones, those nearer to 0.
@@ -89,7 +96,8 @@ class Loss(NamedTuple):
     one_less: bool = False
     root: bool = False
     #: Loss of one outcome, and whether it counts. Of the positive class: f(label, prediction), whether each
-    #: is of it. Else: f(log, row). None: the signal of this name is another's.
+    #: is of it. Of quantiles: f(log, row, quantile), 0: there is none. Else: f(log, row). None: the signal of
+    #: this name is another's.
     function: Callable[..., tuple[float, bool]] | None = None
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from prequential.core.compiled.generated import written
 from prequential.core.compiled.kernel import inner
-from prequential.core.measures.declaration import NO_POSITIVE, POSITIVE
-from prequential.core.measures.positive import Positives
+from prequential.core.measures.declaration import NO_POSITIVE, POSITIVE, QUANTILES
+from prequential.core.measures.positive import Positives, quantile_of
 from prequential.core.measures.registry import INDEX, LOSSES, MEASURES, OWN_LOSSES
 from prequential.core.tables.streams import ONE, TRUE
 
@@ -28,7 +28,8 @@ def _lines() -> Iterator[str]:
     for name in OWN_LOSSES:
         if name not in of_class:
             yield f"if measure == {INDEX[name]}:"
-            yield f"    return {name}(log, row)"
+            quantile = ", quantile_of(positives, log.sequence[row])"
+            yield f"    return {name}(log, row{quantile if MEASURES[name].inputs is QUANTILES else ''})"
     for what in ("label", "prediction"):
         yield f"{what} = is_positive(positives, log.sequence[row], log.{what}[row])"
     for name in of_class:
@@ -43,7 +44,7 @@ _GIVEN: dict[str, Any] = {name: LOSSES[name].function for name in OWN_LOSSES}
 #: of, and whether the outcome counts for it.
 own_loss: Callable[..., tuple[float, bool]] = inner(
     written(
-        "own_loss", "measure, log, row, positives", list(_lines()), {**_GIVEN, "is_positive": is_positive},
-        __name__, __file__,
+        "own_loss", "measure, log, row, positives", list(_lines()),
+        {**_GIVEN, "is_positive": is_positive, "quantile_of": quantile_of}, __name__, __file__,
     )
 )  # fmt: skip

@@ -13,6 +13,8 @@ from prequential.core.tables.streams import FALSE, ONE, OTHER, TRUE, ZERO
 NO_COSTS: Floats = np.zeros((0, 0))
 NONE_PRICED: Bytes = np.zeros(0, dtype=np.uint8)
 
+#: Where none says which quantile predictions are.
+NO_QUANTILES: Floats = np.zeros(0)
 
 #: What costs are of: an outcome, or each unit of what is at stake in it.
 PER_OUTCOME, PER_VALUE = 1, 2
@@ -21,7 +23,7 @@ PER_OUTCOME, PER_VALUE = 1, 2
 class Positives(NamedTuple):
     """What says it: of each sequence its stream, of each stream what is configured and its classes.
 
-    And what outcomes cost by their classes.
+    And what outcomes cost by their classes, or which quantile predicted numbers are.
     """
 
     owner: Ints32  # stream by sequence
@@ -31,6 +33,13 @@ class Positives(NamedTuple):
     sort: Bytes  # by class: what its name says
     priced: Bytes = NONE_PRICED  # by stream: 0, or what its costs are of; no rows where none has
     costs: Floats = NO_COSTS  # by class, then by code of the prediction; no rows where no stream has any
+    quantile: Floats = NO_QUANTILES  # by stream, of numbers; 0: none is configured
+
+
+@inner
+def quantile_of(positives: Positives, sequence: int) -> float:
+    """Which quantile a sequence's predictions are, above 0 and below 1; 0: it isn't said."""
+    return positives.quantile[positives.owner[sequence]] if len(positives.quantile) else 0.0
 
 
 @kernel

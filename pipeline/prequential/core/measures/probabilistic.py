@@ -8,10 +8,12 @@ from prequential.core.measures.declaration import (
     LESS,
     NO_PROBABILITIES,
     PROBABILITIES,
+    TOP,
     Loss,
     Result,
     measure,
 )
+from prequential.core.tables import outcomes
 from prequential.core.tables.outcomes import SCORED as HAS_SCORE
 from prequential.core.tables.outcomes import Log
 from prequential.core.tables.scores import (
@@ -19,9 +21,11 @@ from prequential.core.tables.scores import (
     BRIER,
     CONFIDENCE,
     IN_BIN,
+    IN_TOP,
     LARGEST_BRIER,
     LOG_LOSS,
     NO_WEIGHT,
+    RANKED,
     RIGHT,
     SCORED,
 )
@@ -97,3 +101,31 @@ def ece(sums: Floats) -> Result:
         if sums[IN_BIN + b] > 0.0:
             gaps += abs(sums[RIGHT + b] - sums[CONFIDENCE + b])
     return gaps / sums[SCORED], DEFINED
+
+
+@inner
+def own_miss(log: Log, row: int) -> tuple[float, bool]:
+    """Whether the label is none of the first few classes, and whether there are probabilities."""
+    ranked = log.scored[row] & outcomes.RANKED != 0
+    return 1.0 if ranked and log.scored[row] & outcomes.IN_TOP == 0 else 0.0, ranked
+
+
+@measure(
+    TOP, "share whose label is one of the `top_k` classes with the largest probabilities",
+    "Russakovsky et al. 2015", low=0, high=1,
+    loss=Loss("top_k_accuracy", 1.0, one_less=True, function=own_miss),
+    help="Share of outcomes whose label is one of the top_k most probable classes",
+)  # fmt: skip
+@inner
+def top_k_accuracy(sums: Floats) -> Result:
+    """Share of the outcomes with probabilities whose label is one of the k most probable classes.
+
+    Of equal probabilities those named first come first; a label that isn't named is none of them.
+
+    >>> from prequential.core.tables.scores import sums_of
+    >>> top_k_accuracy(sums_of({RANKED: 4, IN_TOP: 3}))
+    (0.75, 0)
+    """
+    if sums[RANKED] < NO_WEIGHT:
+        return 0.0, NO_PROBABILITIES
+    return sums[IN_TOP] / sums[RANKED], DEFINED

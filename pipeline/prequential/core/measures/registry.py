@@ -24,6 +24,7 @@ from prequential.core.measures.declaration import (
     PROPENSITIES,
     RANKS,
     REGRESSION,
+    TOP,
     Input,
     Loss,
     Measure,
@@ -61,10 +62,11 @@ def made_of(*inputs: Input) -> tuple[str, ...]:
 #: Measures of predicted numbers: those of task regression.
 OF_NUMBERS = tuple(one.name for one in MEASURES.values() if one.task == REGRESSION)
 
-#: Measures that need predicted probabilities; of these, those of ranks; those that need
-#: propensities of labels.
-OF_PROBABILITIES = made_of(PROBABILITIES, RANKS)
+#: Measures that need predicted probabilities; of these, those of ranks of outcomes, and of labels; those that
+#: need propensities of labels.
+OF_PROBABILITIES = made_of(PROBABILITIES, TOP, RANKS)
 OF_RANKS = made_of(RANKS)
+OF_TOP = made_of(TOP)
 OF_WEIGHTS = made_of(PROPENSITIES)
 
 #: Measures of which less is better; of some, of either sign, it is the size.

@@ -10,17 +10,30 @@ import math
 from prequential.core.compiled.kernel import Floats, inner
 from prequential.core.measures.declaration import (
     DEFINED,
+    INTERVALS,
     LESS,
     NEARER,
     NUMBERS,
+    QUANTILES,
+    RELATIVES,
     SPREAD,
     ZERO_DENOMINATOR,
     Loss,
     Result,
     measure,
 )
+from prequential.core.tables import outcomes, scores
 from prequential.core.tables.outcomes import Log
-from prequential.core.tables.scores import ABSOLUTE_ERRORS, BIAS, SCORED, SQUARED_ERRORS
+from prequential.core.tables.scores import (
+    ABSOLUTE_ERRORS,
+    BIAS,
+    LEAST_LABEL,
+    NO_WEIGHT,
+    RELATIVE,
+    RELATIVE_ERRORS,
+    SCORED,
+    SQUARED_ERRORS,
+)
 
 
 @inner
@@ -33,6 +46,15 @@ def own_absolute(log: Log, row: int) -> tuple[float, bool]:
 def own_square(log: Log, row: int) -> tuple[float, bool]:
     """e² of an outcome."""
     return log.error[row] * log.error[row], True
+
+
+@inner
+def own_relative(log: Log, row: int) -> tuple[float, bool]:
+    """|e|/|y| of an outcome; one whose label is 0 doesn't count."""
+    size = abs(log.value[row])
+    if size < LEAST_LABEL:
+        return 0.0, False
+    return abs(log.error[row]) / size, True
 
 
 @measure(
@@ -110,3 +132,93 @@ def bias(sums: Floats) -> Result:
     (-0.5, 0)
     """
     return sums[BIAS] / sums[SCORED], DEFINED
+
+
+@measure(
+    RELATIVES, "mean of abs(e)/abs(y) where y isn't 0", low=0, better=LESS, undefined=(ZERO_DENOMINATOR,),
+    loss=Loss("mape", function=own_relative),
+    help="Mean absolute error relative to the label, where that isn't 0",
+)  # fmt: skip
+@inner
+def mape(sums: Floats) -> Result:
+    """Mean absolute percentage error, a share: mean of |e|/|y| over the outcomes with a label y that isn't 0.
+
+    >>> from prequential.core.tables.scores import sums_of
+    >>> mape(sums_of({SCORED: 3, RELATIVE: 2, RELATIVE_ERRORS: 0.5})), mape(sums_of({SCORED: 3}))
+    ((0.25, 0), (0.0, 8))
+    """
+    if sums[RELATIVE] < NO_WEIGHT:
+        return 0.0, ZERO_DENOMINATOR
+    return sums[RELATIVE_ERRORS] / sums[RELATIVE], DEFINED
+
+
+@inner
+def own_pinball(log: Log, row: int, quantile: float) -> tuple[float, bool]:
+    """The pinball loss of an outcome; without a quantile it doesn't count."""
+    error = log.error[row]
+    return (1.0 - quantile) * error if error > 0.0 else -quantile * error, quantile > 0.0
+
+
+@measure(
+    QUANTILES, "mean of max(q·(y - prediction), (q - 1)·(y - prediction)), q = `quantile`",
+    "Koenker and Bassett 1978", low=0, better=LESS, loss=Loss("pinball", function=own_pinball),
+    help="Mean pinball loss of predictions of a quantile",
+)  # fmt: skip
+@inner
+def pinball(sums: Floats, quantile: float) -> Result:
+    """Mean of q·(y - h) where the label y is above the prediction h, else of (1 - q)·(h - y).
+
+    The sums of errors above and below 0 are (Σ|e| ± Σe)/2.
+
+    >>> from prequential.core.tables.scores import sums_of
+    >>> pinball(sums_of({SCORED: 2, ABSOLUTE_ERRORS: 5.0, BIAS: -3.0}), 0.75)  # errors 1 and -4
+    (1.625, 0)
+    """
+    over = max(0.0, sums[ABSOLUTE_ERRORS] + sums[BIAS])
+    under = max(0.0, sums[ABSOLUTE_ERRORS] - sums[BIAS])
+    return 0.5 * ((1.0 - quantile) * over + quantile * under) / sums[SCORED], DEFINED
+
+
+@inner
+def own_outside(log: Log, row: int) -> tuple[float, bool]:
+    """Whether the label is outside of the interval, and whether there is one."""
+    has_interval = log.scored[row] & outcomes.INTERVAL != 0
+    return 1.0 if has_interval and log.scored[row] & outcomes.COVERED == 0 else 0.0, has_interval
+
+
+@inner
+def own_width(log: Log, row: int) -> tuple[float, bool]:
+    """The width of an outcome's interval, and whether there is one."""
+    has_interval = log.scored[row] & outcomes.INTERVAL != 0
+    return log.width[row] if has_interval else 0.0, has_interval
+
+
+@measure(
+    INTERVALS, "share of intervals with `y_lower` <= y <= `y_upper`", low=0, high=1,
+    loss=Loss("interval_coverage", 1.0, one_less=True, function=own_outside),
+    help="Share of predicted intervals that the label is in",
+)  # fmt: skip
+@inner
+def interval_coverage(sums: Floats) -> Result:
+    """Share of the outcomes with an interval whose label is in it, bounds included.
+
+    >>> from prequential.core.tables.scores import sums_of
+    >>> interval_coverage(sums_of({scores.INTERVALS: 4, scores.COVERED: 3}))
+    (0.75, 0)
+    """
+    return sums[scores.COVERED] / sums[scores.INTERVALS], DEFINED
+
+
+@measure(
+    INTERVALS, "mean of `y_upper` - `y_lower`", low=0, better=LESS,
+    loss=Loss("interval_width", function=own_width), help="Mean width of predicted intervals",
+)  # fmt: skip
+@inner
+def interval_width(sums: Floats) -> Result:
+    """Mean width of the intervals of the outcomes that have one.
+
+    >>> from prequential.core.tables.scores import sums_of
+    >>> interval_width(sums_of({scores.INTERVALS: 4, scores.WIDTHS: 6}))
+    (1.5, 0)
+    """
+    return sums[scores.WIDTHS] / sums[scores.INTERVALS], DEFINED

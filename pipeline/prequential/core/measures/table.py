@@ -17,12 +17,15 @@ from prequential.core.measures.declaration import (
     COSTS,
     DEFINED,
     EMPTY,
+    INTERVALS,
     MATRIX,
+    NO_INTERVALS,
     NO_LABEL_KNOWN,
     NO_POSITIVE,
     NO_POSITIVE_CLASS,
     NO_PROBABILITIES,
     NO_PROPENSITY,
+    NO_QUANTILE,
     NO_RANKS,
     NOT_CLASSIFICATION,
     NOT_REGRESSION,
@@ -30,14 +33,18 @@ from prequential.core.measures.declaration import (
     POSITIVE,
     PROBABILITIES,
     PROPENSITIES,
+    QUANTILES,
     RANKS,
+    RELATIVES,
     SPREAD,
+    TOP,
     ZERO_DENOMINATOR,
     Input,
 )
 from prequential.core.measures.per_class import Classes, binary, new_classes
 from prequential.core.measures.positive import Positives, positive_of
 from prequential.core.measures.registry import INDEX, MEASURES, made_of
+from prequential.core.tables import scores
 from prequential.core.tables.outcomes import weight_of
 from prequential.core.tables.scores import NO_WEIGHT, SCORED
 
@@ -65,7 +72,9 @@ def _loop(name: str, parameters: str, *lines: str) -> Any:
         "DEFINED": DEFINED, "NO_LABEL_KNOWN": NO_LABEL_KNOWN,
         "NO_POSITIVE": NO_POSITIVE, "NO_POSITIVE_CLASS": NO_POSITIVE_CLASS,
         "NO_PROBABILITIES": NO_PROBABILITIES, "NO_PROPENSITY": NO_PROPENSITY, "NO_RANKS": NO_RANKS,
-        "NOTHING": NO_WEIGHT, "SCORED": SCORED, "binary": binary,
+        "NO_INTERVALS": NO_INTERVALS, "NO_QUANTILE": NO_QUANTILE,
+        "NOTHING": NO_WEIGHT, "SCORED": SCORED, "RANKED": scores.RANKED, "INTERVALS": scores.INTERVALS,
+        "binary": binary,
     }  # fmt: skip
     return inner(written(name, parameters, lines, given, __name__, __file__))
 
@@ -81,7 +90,7 @@ _put_matrix = _loop(
     "if positive == NO_POSITIVE:", *_within(*_refused("NO_POSITIVE_CLASS", POSITIVE, RANKS)),
     "else:",
     *_within("b = binary(t.n, c, positive)", *_computed(POSITIVE), *_refused("NO_PROBABILITIES", RANKS)),
-    *_refused("NO_PROBABILITIES", PROBABILITIES),
+    *_refused("NO_PROBABILITIES", PROBABILITIES, TOP),
     *_refused("NO_PROPENSITY", PROPENSITIES),
     "if k.reason == DEFINED:", *_within(*_computed(COSTS)),
     "else:", *_within(*_refused("k.reason", COSTS)),
@@ -90,7 +99,7 @@ _put_matrix = _loop(
 #: What is made of scores. There may be weights alone.
 _put_scores = _loop(
     "put_scores", "sums, positive, values, reasons",
-    *_computed(PROBABILITIES, PROPENSITIES),
+    *_computed(PROBABILITIES, TOP, PROPENSITIES),
     "if positive != NO_POSITIVE and sums[SCORED] >= NOTHING:", *_within(*_refused("NO_RANKS", RANKS)),
 )  # fmt: skip
 
@@ -104,7 +113,14 @@ _refuse_baselines = _loop(
     ),
 )  # fmt: skip
 
-_put_numbers = _loop("put_numbers", "sums, spread, values, reasons", *_computed(NUMBERS, SPREAD))
+_put_numbers = _loop(
+    "put_numbers", "sums, spread, quantile, values, reasons",
+    *_computed(NUMBERS, SPREAD, RELATIVES),
+    "if sums[INTERVALS] >= NOTHING:", *_within(*_computed(INTERVALS)),
+    "else:", *_within(*_refused("NO_INTERVALS", INTERVALS)),
+    "if quantile > 0.0:", *_within(*_computed(QUANTILES)),
+    "else:", *_within(*_refused("NO_QUANTILE", QUANTILES)),
+)  # fmt: skip
 
 #: What is made of the ranks of scores, and where there is no positive class that they are of.
 put_ranks = _loop("put_ranks", "r, values, reasons", *_computed(RANKS))
@@ -301,7 +317,9 @@ def measure_cells(
 
 
 @kernel
-def measure_numbers(sums: Floats, scored: bool, spread: float, values: Floats, reasons: Ints) -> None:
+def measure_numbers(
+    sums: Floats, scored: bool, spread: float, quantile: float, values: Floats, reasons: Ints
+) -> None:
     """All measures of numbers of one sequence (the task is regression).
 
     Parameters
@@ -310,6 +328,8 @@ def measure_numbers(sums: Floats, scored: bool, spread: float, values: Floats, r
         (`SIZE`,) sums of scores, and whether there are any.
     spread
         Σ(y - ȳ)² of the labels in memory.
+    quantile
+        Which one predictions are, above 0 and below 1; 0: it isn't said.
     values, reasons
         (measures,) float64 and int64, columns as `NAMES`: written. A value counts where its reason is
         `DEFINED`.
@@ -317,7 +337,7 @@ def measure_numbers(sums: Floats, scored: bool, spread: float, values: Floats, r
     some = scored and sums[SCORED] >= NO_WEIGHT
     _fill(values, reasons, NOT_CLASSIFICATION if some else EMPTY)
     if some:
-        _put_numbers(sums, spread, values, reasons)
+        _put_numbers(sums, spread, quantile, values, reasons)
         _refuse_infinite(values, reasons)
 
 

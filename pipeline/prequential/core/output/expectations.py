@@ -407,7 +407,7 @@ class Expectations:
                         sums[at] += coming[j, b] * (by_stratum[j, b, 1 + one] / n)
         values, reasons = np.zeros(len(NAMES)), np.zeros(len(NAMES), dtype=np.int64)
         if numbers:
-            measure_numbers(sums, True, 0.0, values, reasons)
+            measure_numbers(sums, True, 0.0, 0.0, values, reasons)
             return _by_name(_OF_LOSSES, values, reasons)
         if sums[SCORED] <= 0.0:
             return {}, dict.fromkeys(_LOSSES, "no_probabilities")

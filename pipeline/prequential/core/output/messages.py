@@ -9,15 +9,18 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 from prequential.core.catalog.catalog import Catalog, Entity, Stream
+from prequential.core.catalog.plans import Plan
 from prequential.core.delay import coverage as coverage_of
 from prequential.core.delay import latency, periods, records, selection
 from prequential.core.delay.accounts import Accounts
+from prequential.core.details.deciles import as_message as deciles_as_message
 from prequential.core.details.details import details_of
 from prequential.core.details.notes import Notes
 from prequential.core.details.references import beside, refers, side_of
 from prequential.core.detectors.period_alarms import PeriodAlarm
 from prequential.core.detectors.watch import Watch
 from prequential.core.estimators.histograms import SCORES, as_message
+from prequential.core.estimators.residuals import DETAIL as RESIDUALS
 from prequential.core.measures.declaration import REASONS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import positive_of
@@ -41,8 +44,8 @@ _ACCURACY = INDEX["accuracy"]
 _FIELDS = Metrics.__struct_fields__
 _DETAILS = _FIELDS[_FIELDS.index("coverage") + 1 :]
 
-#: What a new configuration may bring of an estimator: all of it, or its histogram of scores.
-_BEGUN = ("estimator", "scores")
+#: What a new configuration may bring of an estimator: all of it, its histogram of scores, or its residuals.
+_BEGUN = ("estimator", SCORES, RESIDUALS)
 
 
 class Estimate(NamedTuple):
@@ -226,8 +229,10 @@ class Reporter:
         names, entities = stream.config.details, self._catalog.columns.entities
         plan = self._catalog.plans[entities.plan[row]]
         referring = plan.reference is not None and line.stage == stream.config.main_stage
-        if plan.numbers or line.chance or not (names or referring):
+        if line.chance or not (names or referring):
             return {}
+        if plan.numbers:
+            return self._residuals(row, plan, line) if RESIDUALS in names else {}
         details: dict[str, Any] = {}
         if len(line.positions) == 1:
             estimator = plan.estimators[line.place]
@@ -261,6 +266,15 @@ class Reporter:
                 if (where, which) == (line.stage, line.estimator)
             }
         return details
+
+    def _residuals(self, row: int, plan: Plan, line: Line) -> dict[str, Any]:
+        """Deciles of predicted numbers, if the line is of one stage and there are enough outcomes."""
+        if len(line.positions) != 1:
+            return {}
+        sequence = int(self._catalog.columns.entities.first[row]) + line.positions[0]
+        bins = plan.estimators[line.place].residuals_of(sequence)
+        deciles = None if bins is None else deciles_as_message(bins)
+        return {} if deciles is None else {RESIDUALS: deciles}
 
     def _note_worse(self, row: int, about: Entity, stream: Stream, states: States) -> None:
         """Note at which estimates it is worse than a baseline, and since when; at an emission."""
@@ -466,7 +480,8 @@ class Reporter:
         values, reasons = np.zeros(len(NAMES)), np.zeros(len(NAMES), dtype=np.int64)
         given = np.zeros(SIZE) if sums is None else sums
         if plan.numbers:
-            measure_numbers(given, sums is not None, periods.spread_of(tables, period), values, reasons)
+            spread, quantile = periods.spread_of(tables, period), stream.config.quantile or 0.0
+            measure_numbers(given, sums is not None, spread, quantile, values, reasons)
         else:
             cells = periods.cells_of(tables, period, plan.capacity)
             memory = InMemory(cells, bool(tables.periods.known[period]), given, sums is not None)

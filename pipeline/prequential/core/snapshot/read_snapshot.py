@@ -183,4 +183,5 @@ def _estimator(estimator: Estimator, rows: Ints, with_sums: bool) -> Estimator:
         part.histogram = estimator.histogram.part(rows) if with_sums else None
     if estimator.paid is not None:
         part.paid = estimator.paid.part(rows)
+    part.with_residuals, part.residuals = False, None  # nobody asks for them
     return part

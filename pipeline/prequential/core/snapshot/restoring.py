@@ -311,7 +311,7 @@ class _Restoring:
         """A saved plan with its tables."""
         config = replace(
             StreamConfig(), task=saved["task"], loss=saved["loss"], estimators=tuple(saved["estimators"]),
-            costs=saved["costs"], cost_per_value=saved["costs"] is not None,
+            top_k=saved["top_k"], costs=saved["costs"], cost_per_value=saved["costs"] is not None,
             details=tuple(saved["details"]), measures=tuple(saved["measures"]),
             detectors=tuple(DetectorConfig(**detector) for detector in saved["detectors"]),
         )  # fmt: skip

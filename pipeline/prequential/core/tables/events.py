@@ -36,6 +36,7 @@ class Events(NamedTuple):
     is_positive: Bytes
     error: Floats
     value: Floats
+    width: Floats
     weight: Floats
 
 

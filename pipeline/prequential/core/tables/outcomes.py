@@ -21,6 +21,12 @@ SCORED, WEIGHTED = 1, 2
 #: What is known of what is at stake in an outcome (bits): its value, and of a revision the one before.
 VALUED, VALUED_BEFORE = 1, 2
 
+#: Beside SCORED, of numbers: the prediction has an interval; its label is in it.
+INTERVAL, COVERED = 4, 8
+
+#: Beside SCORED, of probabilities: the label has a rank among them; it is of the first few.
+RANKED, IN_TOP = 64, 128
+
 #: Beside SCORED: no positive class follows from its label; it is `1`, by a label of 0 and 1.
 NO_POSITIVE, POSITIVE_IS_ONE = 16, 32
 
@@ -55,8 +61,8 @@ class Log(NamedTuple):
     stake: Floats  # the label's `value`, or else the prediction's
     stake_before: Floats  # of a revision: before it
     # What is scored:
-    scored: Bytes  # SCORED, WEIGHTED or both, and what of the positive class is known; 0: nothing, and the
-    # columns below mean nothing
+    scored: Bytes  # SCORED, WEIGHTED or both, and what of the above is known; 0: nothing, and the columns
+    # below mean nothing
     log_loss: Floats  # -ln p(label), clipped
     brier: Floats
     confidence: Floats  # p(prediction)
@@ -64,6 +70,7 @@ class Log(NamedTuple):
     is_positive: Bytes  # whether the label is the positive class
     error: Floats  # of numbers: prediction - label
     value: Floats  # of numbers: the label
+    width: Floats  # of the interval, with INTERVAL
     weight: Floats  # 1/propensity of the label
 
 

@@ -1,7 +1,8 @@
 """What an outcome adds to sums beside its joint cell: where each sum stands, and what is put there.
 
 Of probabilities: loss, Brier score, and by bin of the confidence how many there were, their confidence and
-how many were right. Of labels with a known propensity: weights. Of numbers: errors.
+how many were right. Of labels with a known propensity: weights. Of numbers: errors, in places where classes
+have something else.
 """
 
 from __future__ import annotations
@@ -32,11 +33,19 @@ SCORED, LOG_LOSS, BRIER = range(3)
 IN_BIN, CONFIDENCE, RIGHT = (3 + part * BINS for part in range(3))
 #: Weights 1/π of labels with propensity π, those of right predictions, and their squares.
 WEIGHT, WEIGHT_RIGHT, WEIGHT_SQUARED = (3 + 3 * BINS + part for part in range(3))
-#: With numbers: |e|, e², e for the error e = prediction - label.
-ABSOLUTE_ERRORS, SQUARED_ERRORS, BIAS = (6 + 3 * BINS + part for part in range(3))
+#: Outcomes whose label's probability has a rank among those of its prediction, and those of the first few.
+RANKED, IN_TOP = (6 + 3 * BINS + part for part in range(2))
 
 #: Places in a vector of sums.
-SIZE = 9 + 3 * BINS
+SIZE = 8 + 3 * BINS
+
+#: With numbers, instead of all but SCORED: |e|, e², e for the error e = prediction - label; and |e|/|y| with
+#: the number of labels y that errors are divided by; how many had an interval, labels in it, and widths.
+ABSOLUTE_ERRORS, SQUARED_ERRORS, BIAS, RELATIVE_ERRORS, RELATIVE, INTERVALS, COVERED, WIDTHS = range(1, 9)
+
+#: A label nearer to 0 than this is 0 for relative errors, so that those of numbers up to 1e100 are finite, as
+#: are their sums.
+LEAST_LABEL = 1e-100
 
 
 @inner
@@ -81,6 +90,27 @@ def log_loss_of(p: float) -> float:
     (0.6931471805599453, 34.54)
     """
     return -log(min(max(p, CLIP), 1.0 - CLIP))
+
+
+@inner
+def add_number(sums: Floats, error: float, y: float) -> None:
+    """Add the error of a number, whose label is y, to a vector of sums."""
+    sums[SCORED] += 1.0
+    sums[ABSOLUTE_ERRORS] += abs(error)
+    sums[SQUARED_ERRORS] += error * error
+    sums[BIAS] += error
+    if abs(y) >= LEAST_LABEL:
+        sums[RELATIVE_ERRORS] += abs(error) / abs(y)
+        sums[RELATIVE] += 1.0
+
+
+@inner
+def add_interval(sums: Floats, covers: bool, width: float) -> None:
+    """Add a predicted interval of this width to a vector of sums; `covers`: whether its label is in it."""
+    sums[INTERVALS] += 1.0
+    sums[WIDTHS] += width
+    if covers:
+        sums[COVERED] += 1.0
 
 
 def sums_of(given: dict[int, float]) -> Floats:

@@ -32,6 +32,10 @@ NO_CLASS = 0xFFFF
 MAX_CLASSES = NO_CLASS
 
 
+#: Columns of predicted intervals.
+LOWER, UPPER, GIVEN = range(3)
+
+
 class Instances(NamedTuple):
     """By slot. Deadlines are in `prequential.core.tables.calendar.Links`."""
 
@@ -71,6 +75,7 @@ class Values(NamedTuple):
 
     number: Floats  # (predictions, 0 or 1)
     value: Floats  # (predictions, 0 or 2): what is at stake, and 1 where that is given
+    interval: Floats  # (predictions, 0 or 3): LOWER, UPPER, and 1 where they are GIVEN
     segments: Codes  # (predictions, keys)
     segment_numbers: Ints  # (predictions, keys): numbers of the outcomes in the segments
     after_numbers: Ints  # (predictions, stages at an age): numbers of the outcomes

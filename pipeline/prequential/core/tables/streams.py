@@ -6,7 +6,7 @@ import hashlib
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.compiled.kernel import Bytes, Ints, Ints32, Words, inner
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, Words, inner
 from prequential.core.tables.store import NO_CLASS
 
 
@@ -22,6 +22,9 @@ class Streams(NamedTuple):
     expects: Bytes  # whether periods are estimated, by the confidence of predictions
     weights: Bytes  # whether propensities are
     valued: Bytes  # whether outcomes cost by what is at stake in them, `value`
+    intervals: Bytes  # whether predictions of numbers have intervals that are scored
+    top: Ints32  # of how many largest probabilities the label's may be one; 0: that isn't scored
+    quantile: Floats  # what predictions of numbers are of what may come; 0: it isn't said
     correction: Bytes  # whether predictions are corrected by the labels before
     initial: Bytes  # whether the stage is evaluated
     final: Bytes

@@ -6,6 +6,7 @@ import { createChart } from "./chart.js";
 import { mistakes } from "./mistakes.js";
 import { incidentLine } from "./overview.js";
 import { probabilities } from "./probabilities.js";
+import { residuals } from "./residuals.js";
 
 // Incidents that are listed; the others are behind a line.
 const LISTED = 5;
@@ -21,12 +22,13 @@ export function modelPage(root, params, context) {
   const charts = h("div", { class: "charts" });
   const wrong = h("div");
   const probable = h("div");
+  const numeric = h("div");
   const scores = { memory: null, costs: null };
   const labels = h("div");
   const labelCharts = h("div", { class: "charts" });
   const below = h("div");
   const note = h("p");
-  root.append(head, controls, note, charts, wrong, probable, labels, labelCharts, below);
+  root.append(head, controls, note, charts, wrong, probable, numeric, labels, labelCharts, below);
   const view = { note, axis: null, zoom: null, span: null, chosen: null, memory: null, charts: new Map(), data: null };
   const redraw = () => view.data && draw(view, { charts, labelCharts }, redraw);
   const fillMistakes = () => replace(wrong, mistakes(view.data, view.memory, (memory) => {
@@ -38,6 +40,11 @@ export function modelPage(root, params, context) {
     redraw();
   };
   const fillProbabilities = () => replace(probable, probabilities(view.data, scores, fillProbabilities));
+  let ofResiduals = null;
+  const fillResiduals = () => replace(numeric, residuals(view.data, ofResiduals, (memory) => {
+    ofResiduals = memory;
+    fillResiduals();
+  }));
   let made = "";
   return {
     title: `${params.stream} / ${params.model}`,
@@ -59,6 +66,7 @@ export function modelPage(root, params, context) {
       redraw();
       fillMistakes();
       fillProbabilities();
+      fillResiduals();
       replace(labels, coverage(data));
       replace(below, pairs(data), now(data), besideReference(data), segments(data), alarms(data), counts(data));
     },

@@ -38,7 +38,7 @@ function share(one) {
   return one.positives / (one.positives + one.negatives || 1);
 }
 
-function plot(title, across, upwards, [left, right], [low, high], inside, said) {
+export function plot(title, across, upwards, [left, right], [low, high], inside, said) {
   const x = (value) => LEFT + ((value - left) / (right - left)) * (SIZE - LEFT - EDGE);
   const y = (value) => EDGE + (1 - (value - low) / (high - low)) * (SIZE - EDGE - BOTTOM);
   return h("figure", { class: "curve", "data-title": title }, h("figcaption", {}, title),
