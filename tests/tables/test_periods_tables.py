@@ -14,6 +14,7 @@ from prequential.core.delay import periods as engine
 from prequential.core.delay.periods import PeriodState, PeriodTables, new_periods, with_model
 from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events, new_events
 from prequential.core.tables.outcomes import SCORED, VALUED, VALUED_BEFORE, WEIGHTED
+from prequential.core.tables.scores import BIAS
 from test_coverage import assert_same, digest_of, without_compiler
 
 CAPACITY = 4
@@ -220,7 +221,7 @@ def test_it_says_what_dicts_of_periods_say(seed: int) -> None:
                 sums = engine.sums_of(tables, state.row)
                 assert (sums is not None) == (number in plain.sums)
                 if sums is not None and own.numbers:
-                    assert sums[53] == plain.sums[number][0]
+                    assert sums[BIAS] == plain.sums[number][0]
                     values = plain.values[number]
                     mean = math.fsum(values) / len(values)
                     spread = math.fsum((y - mean) ** 2 for y in values)

@@ -17,7 +17,7 @@ class Wanted(NamedTuple):
 
 
 def course_of(some: list[Metrics], wanted: Wanted, what: str) -> list[Metrics]:
-    """Of messages that say `what`, at least one, those that are asked for, in their order, the newest one last.
+    """Of messages that say `what`, at least one, those that are asked for, the newest one last.
 
     Raises ValueError saying what there is.
     """

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.core.compiled.kernel import Floats, Ints, Ints32, inner, kernel
+from prequential.core.compiled.pool import Pool
 from prequential.core.tables.outcomes import cell_of
 
 #: Columns of what is at stake in a cell: the sum of its outcomes' values, and how many have one.
@@ -39,8 +40,23 @@ def take_stake(stakes: Floats, cell: int, value: float) -> None:
         stakes[cell, STAKE] = stakes[cell, VALUED] = 0.0
 
 
+def counts_of(pool: Pool, cells: Cells, first: int, count: int, capacity: int) -> Floats:
+    """Joint counts of so many cells from row `first` on: (4·k²,) float64 with capacity for k classes."""
+    counts = np.zeros(4 * capacity * capacity)
+    _put_counts(pool.key, pool.next, cells.counts, first, count, capacity, counts)
+    return counts
+
+
+def stakes_of(pool: Pool, cells: Cells, first: int, count: int, capacity: int) -> Floats:
+    """What was at stake in them, by label·k + prediction: (k², 2) float64, columns as `Cells.stakes`."""
+    stakes = np.zeros((capacity * capacity, 2))
+    if cells.stakes.shape[1]:
+        _put_stakes(pool.key, pool.next, cells.stakes, first, count, capacity, stakes)
+    return stakes
+
+
 @kernel
-def put_counts(
+def _put_counts(
     key: Ints, following: Ints32, count: Ints, row: int, cells: int, capacity: int, counts: Floats
 ) -> None:
     """Put so many cells from a row on into `counts`. Behind them may stand others, which are free."""
@@ -51,7 +67,7 @@ def put_counts(
 
 
 @kernel
-def put_stakes(
+def _put_stakes(
     key: Ints, following: Ints32, stakes: Floats, row: int, cells: int, capacity: int, into: Floats
 ) -> None:
     """Likewise what is at stake, of any bits, into `into`: (k², 2)."""

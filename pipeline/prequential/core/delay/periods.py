@@ -25,7 +25,8 @@ from prequential.core.compiled.pool import (
     remove_all,
     with_free_row,
 )
-from prequential.core.delay.period_cells import Cells, add_stake, put_counts, put_stakes, take_stake
+from prequential.core.delay import period_cells
+from prequential.core.delay.period_cells import Cells, add_stake, counts_of, take_stake
 from prequential.core.tables import outcomes
 from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events
 from prequential.core.tables.keys import Key, Table, of_pool
@@ -321,21 +322,14 @@ def _state_of(tables: PeriodTables, row: int, width: int, expected: float | None
 
 def cells_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
     """Joint counts of a period (row) with capacity for k classes: (4·k²,) float64, see `cell_of`."""
-    counts = np.zeros(4 * capacity * capacity)
-    pool, periods = tables.cell_pool, tables.periods
-    first, cells = int(periods.first_cell[period]), int(periods.cells[period])
-    put_counts(pool.key, pool.next, tables.cells.counts, first, cells, capacity, counts)
-    return counts
+    first, cells = int(tables.periods.first_cell[period]), int(tables.periods.cells[period])
+    return counts_of(tables.cell_pool, tables.cells, first, cells, capacity)
 
 
 def stakes_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
-    """What was at stake in a period (row) by label·k + prediction: (k², 2) float64, see `Cells.stakes`."""
-    stakes = np.zeros((capacity * capacity, 2))
-    pool, periods = tables.cell_pool, tables.periods
-    first, cells = int(periods.first_cell[period]), int(periods.cells[period])
-    if tables.cells.stakes.shape[1]:
-        put_stakes(pool.key, pool.next, tables.cells.stakes, first, cells, capacity, stakes)
-    return stakes
+    """What was at stake in a period (row), by label·k + prediction: (k², 2) float64, as `Cells.stakes`."""
+    first, cells = int(tables.periods.first_cell[period]), int(tables.periods.cells[period])
+    return period_cells.stakes_of(tables.cell_pool, tables.cells, first, cells, capacity)
 
 
 def sums_of(tables: PeriodTables, period: int) -> Floats | None:
@@ -416,7 +410,7 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
             periods.state[row, _CORRECTIONS] += final
             continue
         label = np.int64(events.label[i])
-        # What comes with label and prediction: see `period_cells.put_counts`.
+        # What comes with label and prediction: see `period_cells`.
         pair = np.int64(events.prediction[i]) << 2 | np.int64(events.bits[i])
         cell = find(cell_pool, row, label << 18 | pair)
         if kind == REVISED:
