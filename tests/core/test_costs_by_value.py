@@ -194,6 +194,16 @@ def test_periods_go_on_by_the_costs_of_now(stop: int) -> None:
     assert going_on(PERIODS, plain, PERIODS)[0].measures["cost_total"] == 2 * 7 * (stop < 4) + 0.5 * 3
 
 
+def test_a_prediction_without_a_value_has_not_that_of_a_former_one() -> None:
+    """The former one's row in the state store is taken while costs aren't by value, which they are later."""
+    config = replace(STREAM, stages=("final",), label_horizon=100, settle=100)
+    former: Rows = [pred(1, 1, "a", value=7), lab(3, 2, "b", value=5)]
+    rows: Rows = [pred(9, 10_000, "b"), pred(2, 20_000, "a"), lab(4, 20_001, "b")]
+    shard = after(shard_of(*former, config=config), former, rows, replace(config, cost_per_value=False))
+    shard = after(shard, former + rows, [lab(2, 20_010, "b"), pred(4, 20_001, "a")], config)
+    assert said_of(shard)["all"].undefined == {"cost": "no_values", "cost_total": "no_values"}
+
+
 def after(shard: Shard, former: Rows, rows: Rows, config: StreamConfig) -> Shard:
     """Another shard that goes on where this one was, with these rows."""
     shard.flush()
