@@ -390,6 +390,8 @@ class Stream:
         for prediction in memory.met:
             assert prediction.outcome is not None
             prediction.outcome.truth = y
+            if value is not None:
+                prediction.outcome.value = value
 
     def evaluate(
         self,
@@ -422,6 +424,7 @@ class Stream:
                 instance_id, label.t1, label.y, prediction.y_pred,
                 *(baseline == label.y for baseline in own), prediction.proba, memory.propensity,
                 own[0] is not None, interval=prediction.interval,
+                value=prediction.value if label.value is None else label.value,
             )  # fmt: skip
             memory.met.append(prediction)
             self.predictions_without_instance += not memory.instance_ts

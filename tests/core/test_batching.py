@@ -541,6 +541,16 @@ def world_with(seed: int, **defaults: Any) -> World:
     return World({"defaults": defaults}, world.topics)
 
 
+def by_value(world: World) -> World:
+    """The same with something at stake in each label and prediction whose record can be used."""
+    costs = {"costs": {"a": {"b": 1.5}}, "cost_per_value": True}
+    topics = [
+        [(time, row | {"value": time % 7} if kind and isinstance(row, dict) else row) for time, row in rows]
+        for kind, rows in enumerate(world.topics)
+    ]
+    return World({"defaults": world.settings["defaults"] | costs}, (topics[0], topics[1], topics[2]))
+
+
 DETECTORS = [
     {"signal": signal, "detector": "page-hinkley", "delta": 0.01, "lambda": 0.3, "min_outcomes": 5}
     for signal in (*SIGNALS, "all:kappa", "window:20:kappa_per", "fading:0.9:accuracy")
@@ -564,6 +574,7 @@ WORLDS = {
     "periods": world_with(
         2, period="100ms", label_horizon="1s", settle="200ms", emit={"every": "50ms"}, detectors=DETECTORS[:2]
     ),
+    "periods by value": by_value(world_with(2, period="100ms", label_horizon="1s", emit={"every": "50ms"})),
     "periods that are forgotten": world_with(
         12, period="20ms", label_horizon="50ms", settle="10ms", emit={"every": "50ms"}, detectors=[]
     ),

@@ -12,7 +12,10 @@ from prequential.core.details.curves import (
     THRESHOLDS,
     Costs,
     Histogram,
+    Said,
+    Since,
     best_threshold,
+    better_since,
     histogram_of,
     mean_costs,
     points,
@@ -122,3 +125,48 @@ def test_faded_outcomes_say_less() -> None:
     whole, faded = (best_threshold(one, Costs(1, 5), worth=worth) for worth in (None, 200.0))
     assert faded.interval[0] < whole.interval[0]
     assert faded.gain_interval[0] < whole.gain_interval[0]
+
+
+def gains(y: Floats, p: Floats, at: float, costs: Costs) -> tuple[float, float]:
+    """The mean of what each outcome costs less with threshold `at` than with 0.5, and its standard error."""
+    each = [
+        cost(y[i : i + 1], p[i : i + 1], 0.5, costs) - cost(y[i : i + 1], p[i : i + 1], at, costs)
+        for i in range(len(y))
+    ]  # fmt: skip
+    return float(np.mean(each)), float(np.std(each) / np.sqrt(len(each)))
+
+
+def test_since_when_the_best_threshold_has_been_better() -> None:
+    """Windows of 300 outcomes; in some blocks labels are what 0.5 says: against each outcome's cost."""
+    costs, found = Costs(1, 5), set()
+    for seed in range(12):
+        y, p = scored(6_000, seed)
+        rng = np.random.default_rng(seed)
+        for block in range(10):
+            if rng.random() < 0.3:
+                some = slice(600 * block, 600 * (block + 1))
+                y[some] = p[some] >= 0.5
+        ends = list(range(300, 6_001, 100))
+        course = [
+            Said(Since(end, 1_000 * end), of_scores(y[end - 300 : end], p[end - 300 : end])) for end in ends
+        ]
+        best = best_threshold(course[-1].histogram, costs)
+        wanted = None
+        for end in reversed(ends):
+            gain, error = gains(y[end - 300 : end], p[end - 300 : end], best.threshold, costs)
+            if gain - 1.959963984540054 * error <= 0:
+                break
+            wanted = Since(end, 1_000 * end)
+        assert better_since(course, costs, best) == wanted
+        assert (wanted is None) == (best.gain_interval[0] <= 0)
+        found.add("never" if wanted is None else "always" if wanted.outcome == 300 else "since")
+    assert {"never", "since"} <= found
+
+
+def test_nothing_is_better_without_outcomes_before() -> None:
+    costs, one = Costs(1, 5), of_scores(*scored(2000))
+    best = best_threshold(one, costs)
+    nothing = Histogram(np.zeros(BINS), np.zeros(BINS))
+    course = [Said(Since(1, None), nothing), Said(Since(2, None), one)]
+    assert better_since(course, costs, best) == Since(2, None)
+    assert better_since([], costs, best) is None

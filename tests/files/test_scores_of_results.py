@@ -86,3 +86,28 @@ def test_no_measure_of_probabilities_is_needed() -> None:
     table = {"y_pred": ["1", "0"], "y_proba": [{"1": 0.9}, {"1": 0.2}], "y_true": ["1", "0"]}
     result = evaluate(table, table, estimators=["all"], measures=["accuracy"], details=["scores"])
     assert sum(result.scores().histogram.positives) == 1
+
+
+def test_since_when_the_best_threshold_has_been_better() -> None:
+    """Until row 3,000 labels are what 0.5 says; then they are as probable as the scores say."""
+    table = [{**one, "ts": 1_000 * i} for i, one in enumerate(rows(6_000))]
+    for one in table[:3_000]:
+        one["y_true"] = one["y_pred"]
+    emit = {"outcomes": 100, "every": None}
+    asked = {"estimators": ["window:500", "all"], "details": ["scores"], "emit": emit}
+    result = evaluate(table, table, costs={1: {0: 4}, 0: {1: 1}}, **asked)
+    since = result.scores(estimator="window:500").best_threshold().better_since
+    assert since is not None
+    assert 3_000 < since.outcome < 4_000
+    assert since.outcome % 100 == 0
+    assert since.ts == 1_000 * (since.outcome - 1)
+    later = result.scores(estimator="all").best_threshold().better_since
+    assert later is None or later.outcome > since.outcome
+    # The newest one of one's own costs; and where it is the present one.
+    scores = result.scores(estimator="window:500")
+    best = scores.best_threshold()
+    assert scores.best_threshold(false_positive=1, false_negative=4).better_since == since
+    assert scores.best_threshold(present=best.threshold).better_since is None
+    untimed = [{name: one[name] for name in one if name != "ts"} for one in table]
+    some = evaluate(untimed, untimed, costs={1: {0: 4}, 0: {1: 1}}, **asked)
+    assert some.scores(estimator="window:500").best_threshold().better_since == (since.outcome, None)

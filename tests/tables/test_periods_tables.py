@@ -13,7 +13,8 @@ import pytest
 from prequential.core.delay import periods as engine
 from prequential.core.delay.periods import PeriodState, PeriodTables, new_periods, with_model
 from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events, new_events
-from prequential.core.tables.outcomes import SCORED, WEIGHTED
+from prequential.core.tables.outcomes import SCORED, VALUED, VALUED_BEFORE, WEIGHTED
+from prequential.core.tables.scores import BIAS
 from test_coverage import assert_same, digest_of, without_compiler
 
 CAPACITY = 4
@@ -25,6 +26,7 @@ class Settings(NamedTuple):
     horizon: int
     settle: int
     numbers: bool
+    valued: bool = False
 
 
 class Case(NamedTuple):
@@ -37,10 +39,14 @@ def case_of(seed: int, rows: int, *, jumps: bool = False) -> Case:
     """Predictions of a few models that meet labels, which may be revised, turn out to be late or expire."""
     rng = random.Random(seed)
     settings: list[Settings | None] = [
-        Settings(rng.choice((50, 1_000, 60_000)), rng.choice((0.5, 0.95, 1.0)), 1_000, seed % 2 * 500, number)
-        for number in (False, False, True)
+        Settings(
+            rng.choice((50, 1_000, 60_000)), rng.choice((0.5, 0.95, 1.0)), 1_000, seed % 2 * 500, number,
+            valued,
+        )
+        for number, valued in ((False, False), (False, True), (True, False))
     ]
     settings.insert(1, None)
+    stakes = random.Random(seed)
     events, clocks, clock = new_events(rows), [], rng.randrange(-2_000, 1 << 40)
     pending: list[list[int]] = [[] for _ in settings]
     met: list[list[int]] = [[] for _ in settings]
@@ -58,6 +64,7 @@ def case_of(seed: int, rows: int, *, jumps: bool = False) -> Case:
             events.kind[i] = REVISED
             events.label[i] = events.revised[former] if rng.random() < 0.9 else rng.randrange(3)
             events.revised[i] = events.revised[former] = rng.randrange(3)
+            stake(stakes, events, i, former)
         elif pending[model] and rng.random() < 0.6:
             ts = pending[model].pop(rng.randrange(len(pending[model])))
             events.kind[i] = rng.choice((MET, MET, MET, MET, LATE, EXPIRED))
@@ -73,6 +80,7 @@ def case_of(seed: int, rows: int, *, jumps: bool = False) -> Case:
                 events.error[i], events.value[i] = rng.gauss(0, 1), rng.choice((1e6, rng.gauss(1e6, 1)))
                 events.weight[i] = 1 / (0.01 + rng.random())
                 events.revised[i] = events.label[i]
+                stake(stakes, events, i, i)
                 met[model].append(i)
         else:
             ts = clock - rng.choice((0, 0, rng.randrange(3_000)))
@@ -84,6 +92,18 @@ def case_of(seed: int, rows: int, *, jumps: bool = False) -> Case:
     return Case(events, clocks, settings)
 
 
+def stake(rng: random.Random, events: Events, i: int, former: int) -> None:
+    """What is at stake in row i, whose prediction met its label in row `former`, which has the newest."""
+    if i != former:
+        events.stake_before[i] = events.stake[former]
+        events.valued[i] = VALUED_BEFORE * (events.valued[former] & VALUED)
+    if events.valued[former] & VALUED == 0 or rng.random() < 0.5:
+        events.stake[former] = rng.choice((0.0, 1.0, 2.5, 1e3, 2.0**-20))
+        events.valued[former] |= VALUED * (rng.random() < 0.7)
+    events.stake[i] = events.stake[former]
+    events.valued[i] |= events.valued[former] & VALUED
+
+
 def begun(case: Case) -> PeriodTables:
     """Tables that know the models of a case."""
     tables = engine.with_models(new_periods(), len(case.settings))
@@ -91,7 +111,7 @@ def begun(case: Case) -> PeriodTables:
         if own is not None:
             tables, _ = with_model(
                 tables, model, own.width, own.final_at, horizon=own.horizon, settle=own.settle,
-                numbers=own.numbers,
+                numbers=own.numbers, valued=own.valued,
             )  # fmt: skip
     return tables
 
@@ -117,6 +137,8 @@ class Plain:
         self.predictions: Counter[int] = Counter()
         self.labelled: Counter[int] = Counter()
         self.cells: defaultdict[int, Counter[tuple[int, int, int]]] = defaultdict(Counter)
+        self.stakes: defaultdict[int, dict[tuple[int, int, int], float]] = defaultdict(dict)
+        self.valued: defaultdict[int, Counter[tuple[int, int, int]]] = defaultdict(Counter)
         self.newest: dict[int, int] = {}
         self.values: defaultdict[int, list[float]] = defaultdict(list)
         self.sums: defaultdict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0, 0.0])
@@ -129,6 +151,7 @@ class Plain:
         elif kind == MET:
             self.labelled[number] += 1
             self.cells[number][cell] += 1
+            self.at_stake(number, cell, events.valued[i] & VALUED, events.stake[i])
             self.newest[number] = max(self.newest.get(number, -(1 << 62)), int(events.t1[i]))
             if events.scored[i] & SCORED:
                 self.values[number].append(float(events.value[i]))
@@ -141,6 +164,19 @@ class Plain:
         elif kind == REVISED and self.cells[number][cell]:
             self.cells[number][cell] -= 1
             self.cells[number][int(events.revised[i]), cell[1], cell[2]] += 1
+            self.at_stake(
+                number, cell, -1 if events.valued[i] & VALUED_BEFORE else 0, events.stake_before[i]
+            )
+            now = int(events.revised[i]), cell[1], cell[2]
+            self.at_stake(number, now, events.valued[i] & VALUED, events.stake[i])
+
+    def at_stake(self, number: int, cell: tuple[int, int, int], count: int, value: float) -> None:
+        if count < 0 and self.valued[number][cell] <= 1:  # of revisions of labels that weren't there, too
+            self.stakes[number][cell], self.valued[number][cell] = 0.0, 0
+        elif self.own.valued:
+            stakes = self.stakes[number]
+            stakes[cell] = stakes.get(cell, 0.0) + int(count) * float(value)
+            self.valued[number][cell] += int(count)
 
 
 def joint(cells: Counter[tuple[int, int, int]]) -> list[float]:
@@ -158,10 +194,10 @@ def test_it_says_what_dicts_of_periods_say(seed: int) -> None:
         settings=[own and own._replace(settle=1 << 50) for own in case.settings]
     )
     plains = {model: Plain(own) for model, own in enumerate(case.settings) if own is not None}
-    seen = 0
+    seen = staked = 0
 
     def ask(tables: PeriodTables, vector: int) -> None:
-        nonlocal seen
+        nonlocal seen, staked
         for i in range(seen, vector):
             if (plain := plains.get(int(case.events.model[i]))) is not None:
                 plain.see(case.events, i)
@@ -175,10 +211,17 @@ def test_it_says_what_dicts_of_periods_say(seed: int) -> None:
                 assert state.labelled == plain.labelled[number]
                 assert state.newest_ts == plain.newest.get(number, state.end)
                 assert engine.cells_of(tables, state.row, CAPACITY).tolist() == joint(plain.cells[number])
+                at_stake = engine.stakes_of(tables, state.row, CAPACITY).reshape(CAPACITY, CAPACITY, 2)
+                wanted = np.zeros((2, CAPACITY, CAPACITY))
+                for row, by_cell in zip(wanted, (plain.stakes[number], plain.valued[number])):
+                    for (y, h, _), value in by_cell.items():
+                        row[y, h] += value
+                assert at_stake.tolist() == np.moveaxis(wanted, 0, 2).tolist()
+                staked += int((at_stake[..., 1] > 1).sum())
                 sums = engine.sums_of(tables, state.row)
                 assert (sums is not None) == (number in plain.sums)
                 if sums is not None and own.numbers:
-                    assert sums[53] == plain.sums[number][0]
+                    assert sums[BIAS] == plain.sums[number][0]
                     values = plain.values[number]
                     mean = math.fsum(values) / len(values)
                     spread = math.fsum((y - mean) ** 2 for y in values)
@@ -188,6 +231,7 @@ def test_it_says_what_dicts_of_periods_say(seed: int) -> None:
                     assert sums[0] == sums[3:18].sum() == len(plain.values[number])
 
     run(case, sorted(random.Random(seed).sample(range(1, 1_500), 25)), ask)
+    assert staked > 3
 
 
 def test_cuts_change_no_bit() -> None:

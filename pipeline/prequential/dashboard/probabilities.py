@@ -75,6 +75,7 @@ def _costs_at(thresholds: list[float], one: Histogram, costs: Costs) -> dict[str
     said = {
         name: [cut(end) for end in value] if isinstance(value, tuple) else cut(value)
         for name, value in best._asdict().items()
+        if name != "better_since"  # histograms of the past aren't kept here
     }
     return {"mean": [cut(value) for value in mean_costs(one, costs)[places].tolist()], **said}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from prequential.core.details.deciles import Decile, deciles_of
-from prequential.evaluation.wanted import Wanted, newest_of
+from prequential.evaluation.wanted import Wanted, course_of
 from prequential.topics.outputs import Metrics
 
 
@@ -47,4 +47,4 @@ def residuals_of(messages: list[Metrics], wanted: Wanted) -> Residuals:
             'there are no residuals: expected details=["residuals"], task="regression" and at least ten '
             "outcomes"
         )
-    return Residuals(newest_of(some, wanted, "residuals"))
+    return Residuals(course_of(some, wanted, "residuals")[-1])

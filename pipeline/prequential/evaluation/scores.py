@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 from prequential.core.details.curves import (
@@ -10,13 +11,16 @@ from prequential.core.details.curves import (
     Histogram,
     Point,
     Reliability,
+    Said,
+    Since,
     best_threshold,
+    better_since,
     configured_costs,
     histogram_of,
     points,
     reliability,
 )
-from prequential.evaluation.wanted import Wanted, newest_of
+from prequential.evaluation.wanted import Wanted, course_of
 from prequential.settings.model import Config, StreamConfig
 from prequential.topics.outputs import Metrics
 
@@ -46,9 +50,13 @@ class Scores:
     0.25
     """
 
-    def __init__(self, message: Metrics, settings: StreamConfig | None = None) -> None:
+    def __init__(
+        self, message: Metrics, settings: StreamConfig | None = None, course: Sequence[Metrics] = ()
+    ) -> None:
         self.message = message
         self._settings = settings or StreamConfig()
+        #: Messages of the same sequence and memory, this one the last.
+        self._course = course or (message,)
 
     @cached_property
     def histogram(self) -> Histogram:
@@ -82,7 +90,10 @@ class Scores:
         Returns
         -------
         BestThreshold
-            Nothing is moved by it.
+            Nothing is moved by it. `better_since` says from when on this threshold has been better than the
+            present one up to now: `outcome` and `ts` of the first message from which on, in every one, the
+            interval of the gain is above 0, each by itself, whatever was between the messages; None where it
+            isn't better now.
 
         Raises
         ------
@@ -95,7 +106,18 @@ class Scores:
             costs = self._configured()
         else:
             raise ValueError("expected both false_positive and false_negative, or neither of them")
-        return best_threshold(self.histogram, costs, present)
+        best = best_threshold(self.histogram, costs, present)
+        return best._replace(better_since=better_since(self._said, costs, best))
+
+    @cached_property
+    def _said(self) -> list[Said]:
+        """What the messages had up to this one."""
+        found = []
+        for one in self._course:
+            assert isinstance(one.scores, dict)
+            ts = None if one.untimed is True else one.ts
+            found.append(Said(Since(one.outcomes, ts), histogram_of(one.scores)))
+        return found
 
     def _configured(self) -> Costs:
         """What the stream's settings say; raises ValueError saying why they don't."""
@@ -120,5 +142,5 @@ def scores_of(messages: list[Metrics], wanted: Wanted, config: Config) -> Scores
             'there are no scores: expected details=["scores"], y_proba and labels that say which class is '
             "positive, or positive_class"
         )
-    found = newest_of(some, wanted, "scores")
-    return Scores(found, config.stream(found.stream))
+    course = course_of(some, wanted, "scores")
+    return Scores(course[-1], config.stream(course[-1].stream), course)

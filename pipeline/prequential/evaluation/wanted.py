@@ -16,8 +16,11 @@ class Wanted(NamedTuple):
     stream: str | None
 
 
-def newest_of(some: list[Metrics], wanted: Wanted, what: str) -> Metrics:
-    """The newest of messages, at least one, that say `what`. Raises ValueError saying what there is."""
+def course_of(some: list[Metrics], wanted: Wanted, what: str) -> list[Metrics]:
+    """Of messages that say `what`, at least one, those that are asked for, the newest one last.
+
+    Raises ValueError saying what there is.
+    """
     for name, value in wanted._asdict().items():
         known = dict.fromkeys(_of(one, name) for one in some)
         if name == "stage":
@@ -30,7 +33,7 @@ def newest_of(some: list[Metrics], wanted: Wanted, what: str) -> Metrics:
             raise ValueError(f"there are several {name}s: expected {name} to be one of {', '.join(known)}")
         if not some:
             raise ValueError(f"no {what} of {name} {value!r}: expected one of {', '.join(known)}")
-    return some[-1]
+    return [one for one in some if one.partition == some[-1].partition]
 
 
 def _of(message: Metrics, name: str) -> str:

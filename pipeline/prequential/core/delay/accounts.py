@@ -60,6 +60,7 @@ class Accounts:
             self.periods, _ = periods.with_model(
                 self.periods, row, config.period, final_at,
                 horizon=config.label_horizon, settle=config.settle, numbers=config.task == "regression",
+                valued=config.cost_per_value,
             )  # fmt: skip
             if config.expected:
                 self.expected, _ = expected.with_model(

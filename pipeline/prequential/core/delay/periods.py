@@ -25,10 +25,12 @@ from prequential.core.compiled.pool import (
     remove_all,
     with_free_row,
 )
+from prequential.core.delay import period_cells
+from prequential.core.delay.period_cells import Cells, add_stake, counts_of, take_stake
 from prequential.core.tables import outcomes
 from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events
 from prequential.core.tables.keys import Key, Table, of_pool
-from prequential.core.tables.outcomes import COVERED, INTERVAL, cell_of
+from prequential.core.tables.outcomes import COVERED, INTERVAL, VALUED, VALUED_BEFORE
 from prequential.core.tables.outcomes import SCORED as HAS_SCORE
 from prequential.core.tables.outcomes import WEIGHTED as HAS_WEIGHT
 from prequential.core.tables.scores import (
@@ -77,6 +79,7 @@ class Models(NamedTuple):
     horizon: Ints  # of labels, ms
     settle: Ints  # how long revisions are recognised, ms
     numbers: Bytes  # whether it predicts numbers
+    valued: Bytes  # whether costs are by what is at stake
     first: Ints32  # row of its newest period, 0: none
     periods: Ints  # how many there are, without those that are dropped
     begin: Ints  # number of the first one that isn't forgotten
@@ -98,12 +101,6 @@ class Periods(NamedTuple):
     cells: Ints32  # how many
     sums: Ints32  # row in `Sums`, 0: none
     known: Bytes  # whether baselines had a label to predict by at any of its outcomes
-
-
-class Cells(NamedTuple):
-    """By joint cell: rows of a pool, whose owners are periods and whose keys are cells, packed."""
-
-    counts: Ints
 
 
 class Sums(NamedTuple):
@@ -169,7 +166,7 @@ def new_periods() -> PeriodTables:
     pool, cell_pool = new_pool(), new_pool()
     rows = len(pool.owner)
     types: dict[str, Any] = dict.fromkeys(("final_at", "expected"), np.float64)
-    types |= dict.fromkeys(("numbers", "changed", "dropped", "is_reported", "known"), np.uint8)
+    types |= dict.fromkeys(("numbers", "valued", "changed", "dropped", "is_reported", "known"), np.uint8)
     types |= dict.fromkeys(("first", "first_cell", "cells", "sums"), np.int32)
     models = Models(**{name: np.zeros(0, dtype=types.get(name, np.int64)) for name in Models._fields})
     shapes: dict[str, Any] = dict.fromkeys(("state", "reported"), (rows, _COLUMNS))
@@ -180,7 +177,7 @@ def new_periods() -> PeriodTables:
         }
     )
     sums = Sums(np.zeros((2, SIZE)), np.zeros((2, 4)), np.zeros(2, dtype=np.int32))
-    cells = Cells(np.zeros(rows, dtype=np.int64))
+    cells = Cells(np.zeros(rows, dtype=np.int64), np.zeros((rows, 0)))
     return PeriodTables(models, pool, periods, cell_pool, cells, sums, np.array([1, 0], dtype=np.int64))
 
 
@@ -197,14 +194,23 @@ def tables(periods: PeriodTables) -> Iterator[Table]:
 
 
 def with_model(
-    tables: PeriodTables, model: int, width: int, final_at: float, *, horizon: int, settle: int, numbers: bool
-) -> tuple[PeriodTables, bool]:
+    tables: PeriodTables, model: int, width: int, final_at: float, *, horizon: int, settle: int,
+    numbers: bool, valued: bool = False,
+) -> tuple[PeriodTables, bool]:  # fmt: skip
     """The tables with a model (row) that has periods of `width` ms; and whether its former ones were kept.
 
-    They are unless they had another width.
+    They are unless they had another width. What was at stake in them counts if it did before: what comes
+    from now on, else.
     """
     tables = tables._replace(models=grown(tables.models, model + 1))
-    models = tables.models
+    models, stakes = tables.models, tables.cells.stakes
+    valued = valued and not numbers
+    if valued and not stakes.shape[1]:
+        tables = tables._replace(cells=tables.cells._replace(stakes=np.zeros((len(stakes), 2))))
+    if models.valued[model] != valued:
+        models.valued[model] = valued
+        own = tables.pool.owner[tables.cell_pool.owner] == model
+        tables.cells.stakes[own] = 0.0
     kept = int(models.width[model]) == width
     if not kept:
         _forget_all(tables, model)
@@ -316,11 +322,14 @@ def _state_of(tables: PeriodTables, row: int, width: int, expected: float | None
 
 def cells_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
     """Joint counts of a period (row) with capacity for k classes: (4·k²,) float64, see `cell_of`."""
-    counts = np.zeros(4 * capacity * capacity)
-    pool, periods = tables.cell_pool, tables.periods
-    first, cells = int(periods.first_cell[period]), int(periods.cells[period])
-    _cells_of(pool.key, pool.next, tables.cells.counts, first, cells, capacity, counts)
-    return counts
+    first, cells = int(tables.periods.first_cell[period]), int(tables.periods.cells[period])
+    return counts_of(tables.cell_pool, tables.cells, first, cells, capacity)
+
+
+def stakes_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
+    """What was at stake in a period (row), by label·k + prediction: (k², 2) float64, as `Cells.stakes`."""
+    first, cells = int(tables.periods.first_cell[period]), int(tables.periods.cells[period])
+    return period_cells.stakes_of(tables.cell_pool, tables.cells, first, cells, capacity)
 
 
 def sums_of(tables: PeriodTables, period: int) -> Floats | None:
@@ -401,13 +410,15 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
             periods.state[row, _CORRECTIONS] += final
             continue
         label = np.int64(events.label[i])
-        # What comes with label and prediction: see `_cells_of`.
+        # What comes with label and prediction: see `period_cells`.
         pair = np.int64(events.prediction[i]) << 2 | np.int64(events.bits[i])
         cell = find(cell_pool, row, label << 18 | pair)
         if kind == REVISED:
             if cell == 0 or cells.counts[cell] == 0:  # it met its label when there were no periods yet
                 continue
             cells.counts[cell] -= 1
+            if models.valued[model] and events.valued[i] & VALUED_BEFORE:
+                take_stake(cells.stakes, cell, events.stake_before[i])
             label = np.int64(events.revised[i])
             cell = find(cell_pool, row, label << 18 | pair)
             periods.state[row, _REVISIONS] += 1
@@ -421,7 +432,11 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
             cell = insert(cell_pool, periods.first_cell, row, label << 18 | pair)
             periods.cells[row] += 1
             cells.counts[cell] = 0
+            if models.valued[model]:
+                cells.stakes[cell, 0] = cells.stakes[cell, 1] = 0.0
         cells.counts[cell] += 1
+        if models.valued[model] and events.valued[i] & VALUED:
+            add_stake(cells.stakes, cell, events.stake[i])
         if kind == MET and events.scored[i]:
             sums_row = np.int64(periods.sums[row])
             if sums_row == 0:
@@ -578,14 +593,3 @@ def _sort(keys: Ints, rows: Ints32, count: int) -> None:
                 j -= gap
             rows[j] = row
         gap //= 3
-
-
-@kernel
-def _cells_of(
-    key: Ints, following: Ints32, count: Ints, row: int, cells: int, capacity: int, counts: Floats
-) -> None:
-    """Put so many cells from a row on into `counts`. Behind them may stand others, which are free."""
-    for _ in range(cells):
-        cell = key[row]
-        counts[cell_of(cell >> 18, (cell >> 2) & 0xFFFF, cell & 3, capacity)] += count[row]
-        row = np.int64(following[row])

@@ -8,7 +8,7 @@ Counts may be weights, as faded ones are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,6 +72,20 @@ class Costs(NamedTuple):
     true_negative: float = 0.0
 
 
+class Since(NamedTuple):
+    """From when on something has been so."""
+
+    outcome: int  # how many the sequence had
+    ts: int | None  # the latest label time then, epoch ms; None where no record had a time
+
+
+class Said(NamedTuple):
+    """A histogram that a message had, with the outcomes of its sequence and the label time then."""
+
+    since: Since
+    histogram: Histogram
+
+
 class BestThreshold(NamedTuple):
     """The threshold with the least mean cost, and how much it is to be preferred.
 
@@ -86,6 +100,7 @@ class BestThreshold(NamedTuple):
     present_interval: tuple[float, float]  # 95 % of that cost, as the threshold was there before
     gain: float  # of mean cost against the present threshold, at least 0
     gain_interval: tuple[float, float]  # 95 %
+    better_since: Since | None = None  # from when on it has been better, see `better_since`
 
 
 def configured_costs(
@@ -248,17 +263,76 @@ def best_threshold(
     n = added([*one.negatives.tolist(), *one.positives.tolist()])
     away = np.abs(THRESHOLDS - present)
     at = min(range(BINS + 1), key=lambda place: (mean[place], away[place]))
-    now = int(np.argmin(away))
+    now = _place_of(present)
     error = _errors(one, costs, at, n, worth)
     near = np.flatnonzero(mean - mean[at] <= _ONE_SIDED * error)
-    gain = float(mean[now] - mean[at])
-    around = _TWO_SIDED * float(error[now])
+    gain, gain_interval = _gain_of(mean, error, at, now)
     apart = _TWO_SIDED * _error_of(one, costs, now, n, worth)
     return BestThreshold(
         float(THRESHOLDS[at]), float(mean[at]), (float(THRESHOLDS[near[0]]), float(THRESHOLDS[near[-1]])),
         float(THRESHOLDS[now]), float(mean[now]), (float(mean[now]) - apart, float(mean[now]) + apart), gain,
-        (gain - around, gain + around),
+        gain_interval,
     )  # fmt: skip
+
+
+def better_since(course: Sequence[Said], costs: Costs, best: BestThreshold) -> Since | None:
+    """From when on the best threshold of now has cost less than the present one, without a break.
+
+    That is the first of the newest messages in a row in whose histograms the interval of the gain, as
+    `best_threshold` has it, is above 0. Between messages nothing is known. Each interval is by itself: that
+    all of a run are above 0 has no level of significance, and the outcomes that chose the threshold are among
+    those of the messages before.
+
+    Parameters
+    ----------
+    course
+        What messages of one sequence and memory had, in their order; the last one is that of `best`.
+    costs, best
+        What outcomes cost, and the best threshold of now by that.
+
+    Returns
+    -------
+    Since or None
+        None where it isn't better now.
+
+    Examples
+    --------
+    >>> said = {"bins": [20, 180], "negatives": [90, 0], "positives": [0, 90]}
+    >>> worse = {"bins": [20, 80, 180], "negatives": [90, 0, 0], "positives": [0, 20, 90]}
+    >>> course = [
+    ...     Said(Since(100 * number, None), histogram_of(one))
+    ...     for number, one in enumerate((said, worse, worse))
+    ... ]
+    >>> costs = Costs(false_positive=1, false_negative=5)
+    >>> better_since(course, costs, best_threshold(course[-1].histogram, costs))
+    Since(outcome=100, ts=None)
+    """
+    at, now = _place_of(best.threshold), _place_of(best.present)
+    since = None
+    for one in reversed(course):
+        n = added([*one.histogram.negatives.tolist(), *one.histogram.positives.tolist()])
+        if n <= 0.0:
+            break
+        error = _errors(one.histogram, costs, at, n, None)
+        _, (low, _) = _gain_of(mean_costs(one.histogram, costs), error, at, now)
+        if low <= 0.0:
+            break
+        since = one.since
+    return since
+
+
+def _place_of(threshold: float) -> int:
+    """The place of the threshold that is the nearest to this one."""
+    return int(np.argmin(np.abs(THRESHOLDS - threshold)))
+
+
+def _gain_of(mean: Floats, error: Floats, at: int, now: int) -> tuple[float, tuple[float, float]]:
+    """What the threshold at a place gains against the one in use, by mean costs; and its interval, 95 %.
+
+    `error`: standard errors of the differences from the former one.
+    """
+    gain, around = float(mean[now] - mean[at]), _TWO_SIDED * float(error[now])
+    return gain, (gain - around, gain + around)
 
 
 def _error_of(one: Histogram, costs: Costs, at: int, n: float, worth: float | None) -> float:

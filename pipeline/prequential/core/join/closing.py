@@ -74,7 +74,7 @@ def close(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, 
     labels.t1[label], labels.t0[label] = t1, t1 - streams.horizon[stream]
     labels.label[label] = labels.first[label] = y
     labels.number[label] = 0.0
-    if streams.valued[stream]:
+    if store.label_values.value.shape[1]:
         note_value(store.label_values.value, label, -1.0)
     labels.persistent[label], labels.majority[label] = streams.persistent[stream], streams.majority[stream]
     labels.at_horizon[label] = 1

@@ -198,7 +198,8 @@ def _put(
     log.scored[row] = log.valued[row] = 0
     log.gap[row] = 0.0
     if registry.streams.valued[stream]:
-        note_stake(log, row, store.values.value, prediction, store.label_values.value, label)
+        stakes = store.label_values.value
+        note_stake(log, row, kind == REVISION, store.values.value, prediction, stakes, label)
     if kind == OUTCOME:
         streams = registry.streams
         if streams.sequence_outcomes[stream] == 0:
@@ -465,6 +466,10 @@ def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, p
     logs.events.at_horizon[row] = labels.at_horizon[label]
     if labels.at_horizon[label]:
         registry.entities.at_horizon[predictions.model[prediction]] += 1
+    if registry.streams.valued[stream]:
+        note_stake(
+            logs.events, row, False, store.values.value, prediction, store.label_values.value, label
+        )
     score(logs.events, row, registry, store, stream, slot, prediction, y)
 
 

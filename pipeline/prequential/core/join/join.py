@@ -361,8 +361,8 @@ def _add_prediction(
         predictions.bin[row] = _bin_of(rows, i, registry, stream)
     if streams.correction[stream]:
         predictions.corrected[row] = 1 + _corrected(rows, i, registry, stream)
-    if streams.valued[stream]:
-        note_value(values.value, row, rows.value[i, 0])
+    if values.value.shape[1]:  # also where none is needed yet: the row may have a former prediction's
+        note_value(values.value, row, rows.value[i, 0] if streams.valued[stream] else -1.0)
     for key in range(streams.keys[stream]):
         values.segments[row, key] = rows.segments[i, key]
     last = store.instances.first[slot]
@@ -553,8 +553,9 @@ def _first_label(
     labels.t1[label], labels.t0[label] = t1, t0
     labels.label[label] = labels.first[label] = rows.label[i]
     labels.number[label] = rows.number[i]
-    if streams.valued[stream]:
-        note_value(store.label_values.value, label, rows.value[i, 0])
+    if store.label_values.value.shape[1]:
+        value = rows.value[i, 0] if streams.valued[stream] else -1.0
+        note_value(store.label_values.value, label, value)
     labels.persistent[label], labels.majority[label] = streams.persistent[stream], streams.majority[stream]
     if not streams.regression[stream]:
         count_label(streams, registry.classes, registry.pairs, stream, rows.label[i])

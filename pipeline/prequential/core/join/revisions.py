@@ -25,6 +25,7 @@ from prequential.core.join.completing import (
     write_outcomes,
 )
 from prequential.core.join.scoring import weigh
+from prequential.core.join.stakes import note_stake
 from prequential.core.tables.events import REVISED
 from prequential.core.tables.logs import Logs, add_event
 from prequential.core.tables.outcomes import REVISION
@@ -71,6 +72,9 @@ def revise(
             logs.events.label[event] = old
             logs.events.revised[event] = store.labels.label[label]
             logs.events.bits[event] = bits_of(predictions, row, judged)
+            if streams.valued[stream]:
+                stakes = store.label_values.value
+                note_stake(logs.events, event, True, store.values.value, row, stakes, label)
             weigh(logs.events, event, registry, store, stream, place.slot)
         row = predictions.next[row]
     row = first

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from prequential.core.compiled.kernel import Floats, inner
-from prequential.core.tables.outcomes import REVISION, VALUED, VALUED_BEFORE, Log
+from prequential.core.tables.outcomes import VALUED, VALUED_BEFORE
 
 #: Columns of values in the state store: the value, and 1 where it is given; of labels once more as they were
 #: before the last revision.
@@ -37,16 +39,17 @@ def _stake(of_predictions: Floats, prediction: int, of_labels: Floats, label: in
 
 @inner
 def note_stake(
-    log: Log, row: int, of_predictions: Floats, prediction: int, of_labels: Floats, label: int
-) -> None:
-    """Fill in a row of the log what is at stake and, for a revision, what was before it."""
+    columns: Any, row: int, revised: bool, of_predictions: Floats, prediction: int, of_labels: Floats,
+    label: int,
+) -> None:  # fmt: skip
+    """Fill in what is at stake in a row of the outcome log, or of events; if it is revised, also before."""
     valued, stake = 0, _stake(of_predictions, prediction, of_labels, label, _VALUE)
     if stake >= 0.0:
         valued |= VALUED
-        log.stake[row] = stake
-    if log.kind[row] == REVISION:
+        columns.stake[row] = stake
+    if revised:
         stake = _stake(of_predictions, prediction, of_labels, label, _FORMER)
         if stake >= 0.0:
             valued |= VALUED_BEFORE
-            log.stake_before[row] = stake
-    log.valued[row] = valued
+            columns.stake_before[row] = stake
+    columns.valued[row] = valued

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.compiled.kernel import Floats, inner
+from prequential.core.compiled.kernel import Floats, inner, kernel
 from prequential.core.measures.declaration import (
     COSTS,
     DEFINED,
@@ -92,6 +92,21 @@ def paid_of(
             if cell > 0.0:
                 total += cell * positives.costs[first + label, prediction]
     return Paid(DEFINED, n, total, whole)
+
+
+@kernel
+def sum_up_stakes(positives: Positives, sequence: int, stakes: Floats, k: int, sums: Floats) -> None:
+    """Write sums of costs by value, (`SUMS`,), of what was at stake by label·k + prediction, (k², 2).
+
+    `stakes` has the outcomes' values, and how many of them have one.
+    """
+    first = positives.first[positives.owner[sequence]]
+    for label in range(k):
+        for prediction in range(k):
+            stake, valued = stakes[label * k + prediction]
+            if valued > 0.0:
+                sums[COST] += positives.costs[first + label, prediction] * stake
+                sums[VALUED] += valued
 
 
 @inner

@@ -21,6 +21,7 @@ from prequential.core.detectors.period_alarms import PeriodAlarm
 from prequential.core.detectors.watch import Watch
 from prequential.core.estimators.histograms import SCORES, as_message
 from prequential.core.estimators.residuals import DETAIL as RESIDUALS
+from prequential.core.measures.costs import SUMS, sum_up_stakes
 from prequential.core.measures.declaration import REASONS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import positive_of
@@ -484,10 +485,13 @@ class Reporter:
             measure_numbers(given, sums is not None, spread, quantile, values, reasons)
         else:
             cells = periods.cells_of(tables, period, plan.capacity)
-            memory = InMemory(cells, bool(tables.periods.known[period]), given, sums is not None)
-            measure_cells(
-                memory, new_classes(plan.capacity), catalog.positives_of(stream), 0, False, values, reasons
-            )
+            positives, paid = catalog.positives_of(stream), np.zeros(SUMS)
+            if stream.config.cost_per_value:
+                stakes = periods.stakes_of(tables, period, plan.capacity)
+                sum_up_stakes(positives, 0, stakes, plan.capacity, paid)
+            known, scored = bool(tables.periods.known[period]), sums is not None
+            memory = InMemory(cells, known, given, scored, True, paid)
+            measure_cells(memory, new_classes(plan.capacity), positives, 0, False, values, reasons)
         columns = [(name, values[INDEX[name]], reasons[INDEX[name]]) for name in stream.config.measures]
         return (
             {name: float(value) for name, value, reason in columns if not reason},

@@ -38,6 +38,10 @@ class Events(NamedTuple):
     value: Floats
     width: Floats
     weight: Floats
+    # Where costs are by what is at stake, as in the outcome log, of one that met its label or was revised:
+    valued: Bytes
+    stake: Floats
+    stake_before: Floats
 
 
 def new_events(rows: int) -> Events:

@@ -1,0 +1,79 @@
+"""Joint cells of periods: how many outcomes are in each and, where costs are by value, what was at stake.
+
+A revision moves both. What is at stake is kept by cell, and not what it cost: other costs count for all.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from prequential.core.compiled.kernel import Floats, Ints, Ints32, inner, kernel
+from prequential.core.compiled.pool import Pool
+from prequential.core.tables.outcomes import cell_of
+
+#: Columns of what is at stake in a cell: the sum of its outcomes' values, and how many have one.
+STAKE, VALUED = range(2)
+
+
+class Cells(NamedTuple):
+    """By joint cell: rows of a pool, whose owners are periods and whose keys are cells, packed."""
+
+    counts: Ints
+    stakes: Floats  # (cells, 2), see `STAKE`; (cells, 0) until costs of a model are by value
+
+
+@inner
+def add_stake(stakes: Floats, cell: int, value: float) -> None:
+    """An outcome with a value has come into a cell."""
+    stakes[cell, STAKE] += value
+    stakes[cell, VALUED] += 1.0
+
+
+@inner
+def take_stake(stakes: Floats, cell: int, value: float) -> None:
+    """An outcome with a value has left a cell; where none is left, nor is what rounding would leave."""
+    if stakes[cell, VALUED] > 1.0:
+        stakes[cell, STAKE] -= value
+        stakes[cell, VALUED] -= 1.0
+    else:
+        stakes[cell, STAKE] = stakes[cell, VALUED] = 0.0
+
+
+def counts_of(pool: Pool, cells: Cells, first: int, count: int, capacity: int) -> Floats:
+    """Joint counts of so many cells from row `first` on: (4·k²,) float64 with capacity for k classes."""
+    counts = np.zeros(4 * capacity * capacity)
+    _put_counts(pool.key, pool.next, cells.counts, first, count, capacity, counts)
+    return counts
+
+
+def stakes_of(pool: Pool, cells: Cells, first: int, count: int, capacity: int) -> Floats:
+    """What was at stake in them, by label·k + prediction: (k², 2) float64, columns as `Cells.stakes`."""
+    stakes = np.zeros((capacity * capacity, 2))
+    if cells.stakes.shape[1]:
+        _put_stakes(pool.key, pool.next, cells.stakes, first, count, capacity, stakes)
+    return stakes
+
+
+@kernel
+def _put_counts(
+    key: Ints, following: Ints32, count: Ints, row: int, cells: int, capacity: int, counts: Floats
+) -> None:
+    """Put so many cells from a row on into `counts`. Behind them may stand others, which are free."""
+    for _ in range(cells):
+        cell = key[row]
+        counts[cell_of(cell >> 18, (cell >> 2) & 0xFFFF, cell & 3, capacity)] += count[row]
+        row = np.int64(following[row])
+
+
+@kernel
+def _put_stakes(
+    key: Ints, following: Ints32, stakes: Floats, row: int, cells: int, capacity: int, into: Floats
+) -> None:
+    """Likewise what is at stake, of any bits, into `into`: (k², 2)."""
+    for _ in range(cells):
+        cell = key[row]
+        place = (cell >> 18) * capacity + ((cell >> 2) & 0xFFFF)
+        into[place, STAKE] += stakes[row, STAKE]
+        into[place, VALUED] += stakes[row, VALUED]
+        row = np.int64(following[row])
