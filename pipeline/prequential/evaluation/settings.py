@@ -31,6 +31,10 @@ class Settings(TypedDict, total=False):
     alpha: float
     costs: Mapping[str, Any] | None
     cost_per_value: bool
+    #: Labels among so many of the most probable classes count for `top_k_accuracy`.
+    top_k: int
+    #: Which quantile predicted numbers are, for `pinball`.
+    quantile: float | None
     value_limit: float | None
     coverage: bool
     temporal_correction: bool
