@@ -15,7 +15,7 @@ from prequential.core.incidents import attribution, blocks, change_point, histor
 from prequential.core.incidents.change_point import Now
 from prequential.core.incidents.history import Blocks
 from prequential.core.shard import Shard
-from prequential.settings.model import Config
+from prequential.settings.model import Config, DetectorConfig
 
 
 class Entry(NamedTuple):
@@ -93,7 +93,8 @@ def a_stream(seed: int, n: int) -> Stream:
 
 
 def lived(stream: Stream) -> Shard:
-    shard = Shard(Config(defaults=replace(QUIET, segments=("region",), detectors=())))
+    silent = (DetectorConfig(params={"lambda": 1e12}),)  # without any there is no history
+    shard = Shard(Config(defaults=replace(QUIET, segments=("region",), detectors=silent)))
     for batch in batches(stream.records()):
         shard.add(batch)
     while shard.advance([ENDED] * 3, 777):
