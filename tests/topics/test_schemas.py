@@ -35,6 +35,9 @@ defaults:
   compare_losses: [error, brier]
   detectors: [{detector: page-hinkley, signal: error, lambda: 10}]
   emit: {outcomes: 500, every: 2h}
+streams:
+  numbers: {task: regression, details: [residuals], positive_class: null, objective: null, baselines: [],
+    temporal_correction: false, compare_losses: [squared]}
 """
 
 
@@ -53,8 +56,11 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
                 version = {"model_version": "1" if i < 200 else "2"}
                 said = {**about, "model": model, "y_pred": guess, "ts": START + i * STEP, **more, **version}
                 predictions.write(json.dumps(said) + "\n")
-            late = r.randrange(5 * STEP)
-            labels.write(json.dumps({**about, "y_true": label, "ts": START + i * STEP + late}) + "\n")
+            late = START + i * STEP + r.randrange(5 * STEP)
+            labels.write(json.dumps({**about, "y_true": label, "ts": late}) + "\n")
+            number = {"stream": "numbers", "instance_id": i, "ts": START + i * STEP}
+            predictions.write(json.dumps({**number, "model": "m", "y_pred": r.random()}) + "\n")
+            labels.write(json.dumps({**number, "y_true": r.random(), "ts": late}) + "\n")
         labels.write('{"stream": "s", "instance_id": 1.5, "y_true": "a"}\n')
     config = Path(folder, "config.yaml")
     config.write_text(SETTINGS)
