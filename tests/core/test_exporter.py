@@ -24,6 +24,7 @@ from prequential.core.compiled.kernel import columns_of
 from prequential.core.measures.registry import NAMES
 from prequential.core.shard import Shard
 from prequential.core.snapshot import read_snapshot
+from prequential.demo.endpoint import parse
 from prequential.http.endpoint import TEXT, Endpoint
 from prequential.settings.model import ALL_SERIES, SERIES, Config, HttpConfig
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics, Output
@@ -680,6 +681,21 @@ def test_what_is_copied_of_pairs_at_once_is_bounded() -> None:
     assert max(copied) < 2 * read_snapshot._BYTES
     # A pair's windows, and some kilobytes of its verdicts.
     assert 60 * 16 * 5000 < sum(copied) < 60 * (16 * 5000 + 40_000)
+
+
+def test_the_demo_reads_what_a_worker_says_by_default() -> None:
+    config = Config()
+    shard = Shard(config)
+    for kind, later in enumerate((0, 0, 2_500)):
+        about = ({}, {"model": "m", "y_pred": "a"}, {"y_true": "a"})[kind]
+        count = (200, 201, 200)[kind]  # of one prediction there is no label
+        rows = [(n + later, {"stream": "s", "instance_id": n, "ts": n + later, **about}) for n in range(count)]
+        shard.add(batch_of(kind, rows, 0, count))
+    while shard.advance([ENDED] * 3, 1 << 30):
+        pass
+    readings = parse(exporter(config, shard).text(at_once))
+    assert readings.latency == pytest.approx(2.5, rel=0.04)
+    assert readings.waiting == 1
 
 
 class TestCompression:

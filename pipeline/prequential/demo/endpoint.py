@@ -13,7 +13,7 @@ _ANSWER_SECONDS = 2.0
 
 
 class Readings(NamedTuple):
-    """Counts of the worker's, and the mean label latency in seconds."""
+    """Counts of the worker's, and the median label latency of late in seconds, of the slowest stream."""
 
     records: int
     #: Predictions without a label yet, of all models.
@@ -46,17 +46,22 @@ def parse(text: str) -> Readings:
 
     >>> parse('prequential_records_total{topic="labels"} 2\nprequential_records_total{topic="x"} 3')
     Readings(records=5, waiting=0, repeated=0, latency=None)
+    >>> parse('prequential_label_latency_recent_quantile_seconds{stream="s",percentile="p50"} 2.5').latency
+    2.5
     """
     sums: dict[str, float] = defaultdict(float)
+    medians = []
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             sums[sample.name] += sample.value
             if sample.labels.get("topic", "").endswith("labels"):
                 sums[f"{sample.name} labels"] += sample.value
-    labels = sums["prequential_label_latency_seconds_count"]
+            of_latency = sample.name == "prequential_label_latency_recent_quantile_seconds"
+            if of_latency and sample.labels["percentile"] == "p50":
+                medians.append(sample.value)
     return Readings(
         records=round(sums["prequential_records_total"]),
         waiting=round(sums["prequential_waiting_predictions"]),
         repeated=round(sums["prequential_duplicates_total labels"]),
-        latency=sums["prequential_label_latency_seconds_sum"] / labels if labels else None,
+        latency=max(medians, default=None),
     )

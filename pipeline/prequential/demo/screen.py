@@ -101,7 +101,7 @@ def progress(board: Board, feed: Feed) -> str:
         f"{board.rate:,.0f} records/s",
     ]
     if readings is not None and readings.latency is not None:
-        parts.append(f"labels take {readings.latency:.1f} s")
+        parts.append(f"labels take {readings.latency:.1f} s (median)")
         parts.append(f"{readings.waiting:,} predictions wait")
     return ", ".join(parts)
 
