@@ -689,7 +689,8 @@ def test_the_demo_reads_what_a_worker_says_by_default() -> None:
     for kind, later in enumerate((0, 0, 2_500)):
         about = ({}, {"model": "m", "y_pred": "a"}, {"y_true": "a"})[kind]
         count = (200, 201, 200)[kind]  # of one prediction there is no label
-        rows = [(n + later, {"stream": "s", "instance_id": n, "ts": n + later, **about}) for n in range(count)]
+        about |= {"stream": "s"}
+        rows = [(n + later, {**about, "instance_id": n, "ts": n + later}) for n in range(count)]
         shard.add(batch_of(kind, rows, 0, count))
     while shard.advance([ENDED] * 3, 1 << 30):
         pass
