@@ -2,8 +2,9 @@
 
 `python -m tests.evidence.soak --minutes 60 --out FOLDER [--overload]`
 
-2,000 streams of two models in three segments (`--regions`), with comparisons, two Page-Hinkley tests and
-ADWIN, incidents and snapshots; each stream drifts from time to time. First each stream gets 2,400 outcomes,
+2,000 streams of two models with probabilities, in three segments (`--regions`), with comparisons, two
+Page-Hinkley tests and ADWIN, incidents, periods with what is expected of them, and snapshots; each stream
+drifts from time to time. First each stream gets 2,400 outcomes,
 so that windows and histories are full soon, and the worker is replaced by one that begins with what is
 there. Then the capacity is measured: how many records a second the worker takes while more come than that,
 with everything else on the same machine. Half of that comes for the given time. With `--overload`, twice
@@ -85,6 +86,7 @@ _STREAMS: Final[dict[str, Any]] = {
     "segments": ["region"],
     "label_horizon": "2m",
     "settle": "30s",
+    "period": "5m",
     "detectors": [
         {"detector": "page-hinkley", "signal": "error"},
         {"detector": "page-hinkley", "signal": "fading:0.997/fading:0.9994", "delta": 0.1, "lambda": 100},
@@ -262,7 +264,7 @@ def soak(args: argparse.Namespace, kafka: KafkaConfig, broker: int) -> list[Verd
     create(kafka, topic_specs(kafka))
     keep_outputs_short(kafka)
     load = Load(
-        args.streams, regions=args.regions,
+        args.streams, regions=args.regions, probabilities=True,
         drift_every=_WARM_UP * args.minutes * 60, drift_for=args.minutes * 3,
     )  # fmt: skip
     observed = {name_of(stream) for stream in range(0, args.streams, max(1, args.streams // _OBSERVED))}
