@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prequential.core.catalog.catalog import Stream
 from prequential.core.measures.registry import NAMES
-from prequential.core.output.estimates import State, _intermediate
+from prequential.core.output.estimates import State, intermediate
 from prequential.core.shard import Shard
 from prequential.settings.model import Config, StreamConfig
 
@@ -105,7 +105,7 @@ def psi(values: Sequence[float], alpha: float) -> float:
     """Ψ_α of the values of one measure in all bins, as it is reported."""
     width = len(NAMES)
     states = [State(1.0, np.full(width, value), np.zeros(width, dtype=np.int64)) for value in values]
-    return float(_intermediate(states, alpha).values[0])
+    return float(intermediate(states, alpha).values[0])
 
 
 def plain_view(made: Sequence[tuple[int, Any]], t0: int, t1: int, bins: int) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
 from ingesting import IngestProcess, create_sources, produce, write_config, written
 from prequential.config.reader import load_config
 from prequential.ingest.reading import Assignment, SourceFetcher, generation_of
-from prequential.ingest.writer import Writer
+from prequential.kafka.group_transactions import GroupTransactions
 from prequential.kafka.transactions import Expelled, Outgoing
 from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig, connect
@@ -53,7 +53,9 @@ def test_a_replaced_member_writes_nothing(cluster: KafkaConfig, tmp_path: Path) 
     then = former.await_assignment()
     assert then.places == ((topic, 0),)
     assert generation_of(then.metadata) > 0
-    writer = Writer(config)
+    writer = GroupTransactions(
+        config.kafka, config.ingest_group, who="ingest", topic=cluster.topic("labels")
+    )
     writer.take_over()
     writer.write([message], {(topic, 0): 5}, then.metadata)
     # Offsets are unstable, and not told, until the transaction's marker is there.

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import IO, Any
 
 import msgspec
-from prequential.cli.common import add_kafka_options, kafka_from, open_input
+from prequential.cli.common import add_kafka_options, load, open_input
 from prequential.replay.sources import lines_of
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.topics.messages import MAX_VALUE_BYTES
+from prequential.topics.partitioning import key_of
 from prequential.topics.producer import RecordProducer
 from prequential.topics.specs import INPUTS
 from rich.console import Console
@@ -34,6 +35,7 @@ class _Keyed(msgspec.Struct):
     """All that matters here of a line; the rest is checked to be JSON."""
 
     stream: str
+    instance_id: str | int = ""
 
 
 _decode = msgspec.json.Decoder(_Keyed).decode
@@ -44,7 +46,8 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "produce",
         help="send JSON lines to a topic",
-        description="Send every line of a file to a topic, byte for byte, keyed by its stream "
+        description="Send every line of a file to a topic, byte for byte, keyed by its stream, or by its "
+        "instance where the stream has key: instance "
         "(without a byte order mark at the beginning of the file).",
     )
     parser.add_argument("topic", choices=INPUTS, metavar="TOPIC", help=", ".join(INPUTS))
@@ -60,15 +63,18 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Send the file; print how many records went where."""
-    kafka = kafka_from(args)
+    config = load(args)
+    kafka = config.kafka
     with open_input(args.file) as (lines, below):
         partition_counts(kafka, [kafka.topic(args.topic)])  # or a broker might make the topic up
-        sent = _send(kafka, args, _shown(args.file, lines_of(lines), below))
+        sent = _send(kafka, args, frozenset(config.wide), _shown(args.file, lines_of(lines), below))
     print(f"{sent} records sent to {kafka.topic(args.topic)}")
     return 0
 
 
-def _send(kafka: KafkaConfig, args: argparse.Namespace, lines: Iterator[bytes]) -> int:
+def _send(
+    kafka: KafkaConfig, args: argparse.Namespace, wide: frozenset[str], lines: Iterator[bytes]
+) -> int:
     """Send the lines; the number of records delivered."""
     settings: dict[str, Any] = {"log_level": 0}  # what fails is said once, by the error
     if args.raw:
@@ -81,7 +87,7 @@ def _send(kafka: KafkaConfig, args: argparse.Namespace, lines: Iterator[bytes]) 
                 value = line.rstrip(b"\r\n")
                 if not args.raw and not value.strip():
                     continue  # often the last line
-                producer.send(args.topic, _key(value, args.raw), value)
+                producer.send(args.topic, _key(value, args.raw, wide), value)
                 sent += 1
         except (OSError, EOFError, zlib.error) as error:
             raise WorkError(f"can't read {args.file!r} after line {number}: {error}") from error
@@ -92,13 +98,14 @@ def _send(kafka: KafkaConfig, args: argparse.Namespace, lines: Iterator[bytes]) 
     return sent
 
 
-def _key(value: bytes, raw: bool) -> bytes | None:
-    """The record's key; None, with `raw`, where the line has no stream.
+def _key(value: bytes, raw: bool, wide: frozenset[str]) -> bytes | None:
+    """The record's key; None, with `raw`, where the line has no stream. `wide`: as of `key_of`.
 
     Raises ValueError for a line that can't be used.
     """
     try:
-        key = _decode(value).stream.encode()
+        found = _decode(value)
+        key = key_of(found.stream, str(found.instance_id), wide)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         if raw:
             return None

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--partitions goes with `topics grow`: others take kafka.partitions")
     kafka = config.kafka
     horizon = config.longest_horizon
-    specs = topic_specs(kafka, horizon)
+    specs = topic_specs(kafka, horizon, wide=bool(config.wide))
     if args.action == "create":
         report = create(kafka, specs, horizon)
         misfits = report.misfits

@@ -133,7 +133,7 @@ def _show(state: State, choice: Choice, console: Console, live: bool) -> None:
 
 
 def _follow_plainly(tail: Tail, state: State) -> None:
-    warned = len(state.split)
+    warned = len(state.misplaced)
     while True:
         for topic, value, when in tail.take():
             if not state.update(topic, value, when) or value is None:
@@ -142,9 +142,9 @@ def _follow_plainly(tail: Tail, state: State) -> None:
                 print(line(topic, value, state.split), flush=True)
             except msgspec.MsgspecError:
                 state.unreadable += 1
-        if len(state.split) > warned:
-            warned = len(state.split)
-            print(f"prequential: {split_warning(state.split)}", file=sys.stderr, flush=True)
+        if len(misplaced := state.misplaced) > warned:
+            warned = len(misplaced)
+            print(f"prequential: {split_warning(misplaced)}", file=sys.stderr, flush=True)
 
 
 def _follow_live(tail: Tail, screen: Screen, state: State, console: Console) -> None:

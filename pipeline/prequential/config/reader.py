@@ -27,6 +27,7 @@ from prequential.core.estimators.naming import canonical
 from prequential.mapping import model as mapping
 from prequential.mapping.model import FORMATS, RecordMapping
 from prequential.settings.model import (
+    BY_INSTANCE,
     COMPARE_LOSSES,
     DEFAULT_DETECTORS,
     OF_TASK,
@@ -299,6 +300,8 @@ class _Reader:
         if "compare_losses" not in children:
             kept = tuple(loss for loss in config.compare_losses if loss in of_task)
             config = replace(config, compare_losses=kept or of_task[:1])
+        if config.key == BY_INSTANCE:
+            self._check_key(children, config, where)
         if config.period is not None and node is not None:
             self._check_period(children.get("period", node), config, where)
         self._check_names(children, config, where)
@@ -345,6 +348,27 @@ class _Reader:
             name, problem = missing
             [node] = (key for key, _ in children["objective"].value if key.value == name)
             self._fail(node, f"{where}.objective.{name}: {problem}")
+
+    def _check_key(self, children: Mapping[str, yaml.Node], config: StreamConfig, where: str) -> None:
+        """Each partition has to know which streams lie in all of them; what is merged goes by time."""
+        if where == "defaults":
+            self._fail(
+                children["key"], "defaults.key: instance belongs to a stream: expected it in streams.NAME"
+            )
+        if config.emit_every is None:
+            self._fail(
+                children.get("emit") or children["key"],
+                f"{where}.emit.every is null: expected a duration where key is instance, as what partitions "
+                "know is merged at its multiples",
+            )
+        if "emit" in children:
+            outcomes = self._mapping(children["emit"], f"{where}.emit", None).get("outcomes")
+            if outcomes is not None and self._plain(outcomes, where) is not None:
+                self._fail(
+                    outcomes,
+                    f"{where}.emit.outcomes: outcomes of several partitions have no order: expected null, as "
+                    "messages go by emit.every where key is instance",
+                )
 
     def _check_period(self, node: yaml.Node, config: StreamConfig, where: str) -> None:
         assert config.period is not None

@@ -11,10 +11,16 @@ from prequential.core.catalog.catalog import Stream
 from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.compiled.kernel import Ints32
 from prequential.core.incidents.incidents import ALARM, Raised
+from prequential.core.merging.parting import part_of
 from prequential.core.output.messages import Reporter
 from prequential.core.state import State
 from prequential.core.tables.logs import Logs
 from prequential.topics.outputs import Encoded, Output
+from prequential.topics.parts import encode as encode_part
+from prequential.topics.specs import PARTS
+
+#: A time that never comes, epoch ms: what is so at the end of a replay goes on.
+_NEVER = 1 << 52
 
 
 class Emission:
@@ -53,20 +59,32 @@ class Emission:
     def tick(self, time: int, *, replaying: bool) -> list[Output]:
         """Messages that are due since record time passed multiples of durations in `emit` before `time`."""
         state, passed = self._state, set()
+        parts: list[Encoded] = []
         for every, due in state.ticks.items():
             if due is None or time >= due:
+                parts += [] if replaying else self._parts(every, due or 0, time // every * every)
                 if due is not None:
                     passed.add(every)
                 state.ticks[every] = (time // every + 1) * every
         state.next_tick = min(due for due in state.ticks.values() if due is not None)
         messages = self._changed(passed, replaying=replaying)
-        return [*messages, *self.comparisons.passed(passed, replaying=replaying)]
+        return [*parts, *messages, *self.comparisons.passed(passed, replaying=replaying)]
+
+    def _parts(self, every: int, since: int, until: int) -> list[Encoded]:
+        """What is known here of streams in all partitions, from one multiple of `every` to another."""
+        wide = sorted(self._state.catalog.wide)
+        return [
+            Encoded(PARTS, name, encode_part(part_of(self._state, self.comparisons, name, since, until)))
+            for name in wide if self._state.config.streams[name].emit_every == every
+        ]  # fmt: skip
 
     def last_set(self, *, replaying: bool) -> list[Output]:
         """Messages about every sequence, at the end of a replay."""
         catalog = self._state.catalog
         outcomes = catalog.columns.entities.outcomes
         outputs: list[Output] = []
+        for every, due in self._state.ticks.items():
+            outputs += [] if replaying else self._parts(every, due or 0, _NEVER // every * every)
         for stream in catalog.streams:
             rows = [one.row for one in catalog.entities_of(stream) if outcomes[one.row]]
             outputs += self.reporter.metrics(rows, covered=True, replaying=replaying)

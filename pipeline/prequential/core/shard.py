@@ -70,7 +70,7 @@ class Shard:
         self.config = config
         self.partition, self._partitions = partition, partitions
         self.replaying = False
-        self.state = State(config, partition)
+        self.state = State(config, partition, partitions)
         self.merge, self.catalog = self.state.merge, self.state.catalog
         #: The order taken since the last flush, as offset vectors; see `prequential.core.input.merge`.
         self.vectors: list[OffsetVector] = []
@@ -290,7 +290,8 @@ class Shard:
         assert self._partitions is not None
         streams = self.catalog.streams
         for stream in streams[len(self._misplaced) :]:
-            away = partition_of(stream.name, self._partitions) != self.partition
+            home = partition_of(stream.name, self._partitions)
+            away = stream.name not in self.catalog.wide and home != self.partition
             self._misplaced = np.append(self._misplaced, away)
         if not self._misplaced.any():
             return

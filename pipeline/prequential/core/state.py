@@ -53,7 +53,7 @@ class JointSequence(NamedTuple):
 class State:
     """All that a shard knows of the records up to now, and where it stands in them."""
 
-    def __init__(self, config: Config, partition: int = 0) -> None:
+    def __init__(self, config: Config, partition: int = 0, partitions: int | None = None) -> None:
         self.config = config
         self.merge = Merge()
         self.dead_letters = [0, 0, 0]  # by kind, and of them those that were to be passed over
@@ -65,7 +65,7 @@ class State:
         #: Next multiple of each duration (ms) in `emit` that record time hasn't passed; None: no record yet.
         self.ticks: dict[int, int | None] = dict.fromkeys(sorted(filter(None, every)))
         self.next_tick = -_NO_TICK if self.ticks else _NO_TICK
-        self.catalog = Catalog(config, partition)
+        self.catalog = Catalog(config, partition, partitions)
         self.store = new_store()
         #: What the join writes: empty between micro-batches but for the number of instances that are
         #: remembered.

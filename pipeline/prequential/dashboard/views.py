@@ -103,7 +103,7 @@ class Board:
             "messages": history.messages,
             "untimed": history.untimed,
             "trouble": self.trouble,
-            "split": sorted(history.split)[:5],
+            "split": sorted(history.misplaced)[:5],
         }
 
     def _answer(self, view: str, params: Params, courses: Courses | None) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from prequential.http.endpoint import INGEST_PORT, TEXT, Answer, Endpoint
 from prequential.http.exposition import CONTENT_TYPE
 from prequential.ingest.checking import check_topics
 from prequential.ingest.counting import Counts, exposition
-from prequential.ingest.reading import Assignment, Fetched, Place, SourceFetcher
+from prequential.ingest.reading import Assignment, Fetched, SourceFetcher
 from prequential.ingest.records import SourceTranslator
 from prequential.ingest.sources import translators
-from prequential.ingest.writer import Writer
+from prequential.kafka.group_transactions import GroupTransactions, Place
 from prequential.kafka.process import (
     NO_ANSWER,
     BatchSchema,
@@ -75,7 +75,7 @@ class Ingest(Served):
         self._translators = translators
         self._topics = list(translators)
         self._fetcher = SourceFetcher(config, self._topics, self._on_assignment)
-        self._writer = Writer(config)
+        self._writer = self._new_writer()
         self._pending = Pending()
         self._assignment: Assignment | None = None
         self._opened: Assignment | None = None  # what is read
@@ -190,11 +190,17 @@ class Ingest(Served):
             else:
                 self.counts.add(pending.counts)
 
+    def _new_writer(self) -> GroupTransactions:
+        kafka = self.config.kafka
+        return GroupTransactions(
+            kafka, self.config.ingest_group, who="ingest", topic=kafka.topic(INPUTS[0])
+        )
+
     async def _renew_writer(self) -> None:
         """A new producer in place of one that can't write any more, and all that it didn't write again."""
         assignment = self._assignment
         self._drop()
-        self._writer = Writer(self.config)
+        self._writer = self._new_writer()
         await asyncio.to_thread(self._writer.take_over)
         if assignment is not None and self._assignment is assignment:
             self._take(assignment)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.kafka.complaints import COMPLAINING, complain
 from prequential.kafka.fetching import FETCH_SETTINGS, session_settings
+from prequential.kafka.group_transactions import Place
 from prequential.settings.model import Config
 from prequential.topics.clients import is_stranded, is_temporary
 from prequential.topics.errors import WorkError
@@ -31,14 +32,11 @@ _MOST = 4_000
 _LAG_SECONDS = 1.0
 
 #: Seconds that one question for committed offsets may take. The broker has no answer while a transaction of
-#: the former member is open, which it aborts by itself (`prequential.ingest.writer`).
+#: the former member is open, which it aborts by itself (`prequential.kafka.group_transactions`).
 _COMMITTED_SECONDS = 5.0
 
 #: How librdkafka's serialised group metadata begin: these bytes, then the generation in 32 bits.
 _METADATA, _GENERATION_BYTES = b"CGMDv2:", 4
-
-#: A partition of a source, by topic and number.
-Place = tuple[str, int]
 
 
 class Fetched(NamedTuple):

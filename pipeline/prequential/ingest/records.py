@@ -19,6 +19,7 @@ from prequential.settings.model import Config
 from prequential.topics.dead_letters import headers_of
 from prequential.topics.decoding import KINDS, LABELS
 from prequential.topics.messages import MAX_VALUE_BYTES, Instance, Label, Prediction
+from prequential.topics.partitioning import key_of
 from prequential.topics.specs import DEAD_LETTERS
 from prequential.topics.values import why_no_record_time
 
@@ -115,6 +116,7 @@ class SourceTranslator:
         self._decode, self._decode_key, self._letters = decode, decode_key, letters
         self._names = [config.kafka.topic(name) for name in KINDS]
         self._dead_letters = config.kafka.topic(DEAD_LETTERS)
+        self._wide = frozenset(config.wide)
         paths = [path for one in mappings for _, path in one.paths()]
         self._paths = paths
         self._roots = {path.root for path in paths}
@@ -130,7 +132,9 @@ class SourceTranslator:
             if None in values:
                 places = [place for place, value in enumerate(values) if value is not None]
                 records, values = [records[place] for place in places], [values[place] for place in places]
-            keys = map(str.encode, map(_stream, records))
+            keys: Iterable[bytes] = map(str.encode, map(_stream, records))
+            if self._wide:
+                keys = [key_of(one.stream, one.instance_id, self._wide) for one in records]
             written = map(
                 Outgoing, repeat(self._names[kind]), keys, values, repeat(None), repeat(BY_KEY)
             )  # fmt: skip

@@ -1,7 +1,7 @@
 """A transactional producer whose calls are tried until they have worked, or can't any more.
 
 What a shard publishes (`prequential.worker.publisher`) and what `ingest` writes
-(`prequential.ingest.writer`) goes out so. All methods block and belong in a thread of their own.
+(`prequential.kafka.group_transactions`) goes out so. All methods block and belong in a thread of their own.
 
 A request to commit may lie in the network while its client has long sent another one. When it arrives after
 all, the broker takes it for the commit of whatever transaction that producer has open then, and makes half of

@@ -172,7 +172,7 @@ def _data(history: History, title: str, findings: list[str], budget: int) -> byt
         "title": title, "now": now, "live": False, "catching_up": False, "read": history.messages,
         "to_read": 0, "since": None, "unreadable": history.unreadable, "messages": history.messages,
         "untimed": history.untimed, "trouble": None,
-        "split": sorted(history.split)[:5], "findings": findings, "left_out": left_out,
+        "split": sorted(history.misplaced)[:5], "findings": findings, "left_out": left_out,
     }  # fmt: skip
     return msgspec.json.encode(
         {"board": board, "overview": table, "models": models, "pairs": pairs, "incidents": incidents}

@@ -129,6 +129,10 @@ class PeriodAlarmConfig:
     miss: float | None = 0.95
 
 
+#: What records are keyed by.
+BY_STREAM, BY_INSTANCE = KEYS = ("stream", "instance")
+
+
 @dataclass(frozen=True)
 class StreamConfig:
     """How the outcomes of one stream are evaluated: the settings of `defaults` or of its own section."""
@@ -173,6 +177,9 @@ class StreamConfig:
     bins: int = 10
     alpha: float = 2.0
     label_horizon: int = WEEK
+    #: What producers key the stream's records by: `stream`, so that all lie in one partition, or `instance`,
+    #: so that they lie in all, each of which evaluates its own; what adds up is merged.
+    key: str = BY_STREAM
     #: The class of an instance that has no label by then; None: it has none, and predictions expire.
     label_at_horizon: str | None = None
     settle: int = 5 * MINUTE
@@ -223,6 +230,8 @@ class StreamConfig:
                 "compare_losses has cost, and there are no costs to compare models by: expected costs, as "
                 "{fraud: {ok: 100}}, or other losses"
             )
+        if self.key == BY_INSTANCE:
+            object.__setattr__(self, "emit_outcomes", None)  # outcomes of partitions have no order
         if self.cost_per_value and self.costs is None:
             raise UsageError(
                 "cost_per_value is true, and there are no costs that values could be multiplied with: "
@@ -295,6 +304,8 @@ class StreamConfig:
             del settings["top_k"]
         if self.quantile is None:
             del settings["quantile"]
+        if self.key == BY_STREAM:
+            del settings["key"]
         return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
 
 
@@ -449,6 +460,16 @@ class Config:
     def longest_horizon(self) -> int:
         """The longest `label_horizon` of any stream (ms)."""
         return max(one.label_horizon for one in (self.defaults, *self.streams.values()))
+
+    @property
+    def wide(self) -> tuple[str, ...]:
+        """The streams whose instances lie in all partitions."""
+        return tuple(name for name, stream in self.streams.items() if stream.key == BY_INSTANCE)
+
+    @property
+    def merge_group(self) -> str:
+        """The consumer group of who merges such streams: that of the worker with `-merge` behind it."""
+        return f"{self.group}-merge"
 
     @property
     def reads_values(self) -> bool:

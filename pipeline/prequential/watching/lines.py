@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from prequential.core.measures.declaration import CLASSIFICATION, REGRESSION
 from prequential.core.measures.registry import OF_NUMBERS
-from prequential.topics.outputs import Incident
+from prequential.topics.outputs import ALL_PARTITIONS, Incident
 from prequential.topics.reasons import printable
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS
 from prequential.watching.incidents import decode_incident
@@ -143,4 +143,13 @@ def _line(ts: int | None, about: Heading | Pair | Notice | Incident, *details: s
 
 
 def _place(about: Heading | Pair | Notice | Incident, split: Collection[str]) -> str:
-    return f" partition={about.partition}" if about.stream in split else ""
+    return f" partition={partition_name(about.partition)}" if about.stream in split else ""
+
+
+def partition_name(partition: int) -> str:
+    """What a partition is called.
+
+    >>> partition_name(3), partition_name(-1)
+    ('3', 'all')
+    """
+    return "all" if partition == ALL_PARTITIONS else str(partition)

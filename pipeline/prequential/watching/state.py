@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import msgspec
-from prequential.topics.outputs import Comparison, Incident
+from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Incident
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.watching.changes import Changes
 from prequential.watching.endings import Ended, Endings
@@ -147,8 +147,13 @@ class State:
                 self.measures.update(newest.reading.measures)
         return newest.reading
 
+    @property
+    def misplaced(self) -> dict[str, list[int]]:
+        """Streams that lie in several partitions though nobody merges what these know of them."""
+        return {name: places for name, places in self.split.items() if ALL_PARTITIONS not in places}
+
     def partitions(self, stream: str) -> list[int]:
-        """The partitions in which a stream is evaluated, ascending."""
+        """The partitions in which a stream is evaluated, ascending; first that of all together, if it is."""
         return self._partitions.get(stream, [])
 
     def silence(self, model: Model, now: int | None) -> Silence | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from prequential.topics.reasons import printable
 from prequential.watching.changes import Change
 from prequential.watching.incidents import OpenIncident, incident_line
+from prequential.watching.lines import partition_name
 from prequential.watching.ranking import Ranking, Row, is_baseline, is_recent, measures_shown
 from prequential.watching.state import Model, ModelKey, State
 from prequential.watching.text import age, count, counted, elide, measure_text, moment
@@ -34,7 +35,7 @@ _NAMED = 3
 def label(key: ModelKey, state: State) -> str:
     """A stream's name, with the partition where there are several."""
     name = printable(key.stream)
-    return f"{name}[{key.partition}]" if key.stream in state.split else name
+    return f"{name}[{partition_name(key.partition)}]" if key.stream in state.split else name
 
 
 def table(
@@ -147,8 +148,8 @@ def warnings(state: State, trouble: str | None, now: int) -> list[Text]:
         lines.append(Text(counted(state.unreadable, "unreadable message"), style="red"))
     if (silent := silent_warning(state, now)) is not None:
         lines.append(Text(silent, style="yellow"))
-    if state.split:
-        lines.append(Text(split_warning(state.split), style="bold red"))
+    if misplaced := state.misplaced:
+        lines.append(Text(split_warning(misplaced), style="bold red"))
     return lines
 
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -36,11 +37,12 @@ from prequential.topics.admin import (
 )
 from prequential.topics.clients import KafkaConfig, connect, resolved
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.specs import COMPARISONS, INCIDENTS, INPUTS, topic_specs
+from prequential.topics.specs import COMPARISONS, INCIDENTS, INPUTS, PARTS, TopicSpec, topic_specs
 from prequential.worker.batches import MANY, Content
 from prequential.worker.exporter import Exporter
 from prequential.worker.findings import LOOK_SECONDS, Findings
 from prequential.worker.heap import give_back
+from prequential.worker.merging import Merging
 from prequential.worker.origin import Origin, present_origin
 from prequential.worker.runner import ShardRunner
 from prequential.worker.snapshot_turn import SnapshotTurn
@@ -68,7 +70,9 @@ class Worker(Served):
         self._turns = asyncio.Lock()
         self._snapshot_turn = SnapshotTurn()
         self._fetcher = Fetcher(config, self._on_partitions, self._on_gone)
-        self._exporter = Exporter(config, self._fetcher, self.runners)
+        #: Where any stream lies in all partitions.
+        self.merging = Merging(config, partial(die, "merging")) if config.wide else None
+        self._exporter = Exporter(config, self._fetcher, self.runners, self.merging)
         self._findings = Findings(config)
         self._parsing = ThreadPoolExecutor(1, thread_name_prefix="parse")
         #: Asks clients whether they reach the cluster: one that doesn't takes its time.
@@ -243,6 +247,8 @@ class Worker(Served):
             self._beside("dead letters", tell()),
             self._beside("free memory", _give_memory_back()),
         ]
+        if self.merging is not None:
+            self.merging.start()
         await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
         if crashed.done():
             die("the Faust app", self.app.crash_reason)
@@ -250,6 +256,8 @@ class Worker(Served):
         for task in beside:
             task.cancel()
         failed = await self._close_shards()
+        if self.merging is not None:
+            await asyncio.to_thread(self.merging.stop)
         say(rejected.remaining())
         await self.app.stop()
         self.endpoint.stop()
@@ -279,8 +287,8 @@ class Worker(Served):
     def _check_topics(self) -> Origin:
         """Refuse topics that can't be worked with; warn of what will be wrong all the same."""
         kafka, horizon = self.config.kafka, self.config.longest_horizon
-        specs = topic_specs(kafka, horizon)
-        _create_own(kafka)
+        specs = topic_specs(kafka, horizon, wide=bool(self.config.wide))
+        _create_own(kafka, specs)
         counts = partition_counts(kafka, [spec.name for spec in specs])
         if wrong := partition_errors(specs, counts):
             raise WorkError("; ".join(wrong))
@@ -385,16 +393,17 @@ def _parsed(runners: Sequence[ShardRunner | None], batches: Sequence[Fetched]) -
     ]
 
 
-def _create_own(kafka: KafkaConfig) -> None:
+def _create_own(kafka: KafkaConfig, specs: Sequence[TopicSpec]) -> None:
     """Create journal and snapshots where all else is there: nothing but the worker needs these.
 
     Only if both are missing: where one of them is, its loss must be noticed. And `comparisons` and
-    `incidents`, which topics that were made for an earlier version lack.
+    `incidents`, which topics that were made for an earlier version lack, and what a configuration without
+    `key: instance` had no use for.
     """
-    specs = topic_specs(kafka)
     ours = {spec.name for spec in specs if spec.role in ("journal", "snapshots")}
     missing = {spec.name for spec in specs} - present(kafka, [spec.name for spec in specs])
-    if not missing or missing - {kafka.topic(name) for name in (COMPARISONS, INCIDENTS)} not in (set(), ours):
+    others = {kafka.topic(name) for name in (COMPARISONS, INCIDENTS, PARTS)}
+    if not missing or missing - others not in (set(), ours):
         return
     try:
         for name in create(kafka, specs).created:

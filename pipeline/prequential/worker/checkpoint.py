@@ -21,6 +21,7 @@ from prequential.kafka.rejected import rejected
 from prequential.settings.model import Config
 from prequential.topics.dead_letters import headers_of
 from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output, encode
+from prequential.topics.partitioning import partition_of
 from prequential.topics.specs import (
     COMPARISONS,
     DEAD_LETTERS,
@@ -29,6 +30,7 @@ from prequential.topics.specs import (
     INPUTS,
     JOURNAL,
     METRICS,
+    PARTS,
     SNAPSHOTS,
 )
 from prequential.wording.incidents import sentence
@@ -423,6 +425,10 @@ class Checkpoint:
 
     def _outgoing(self, output: Output) -> Outgoing:
         if isinstance(output, Encoded):  # nearly all
+            if output.topic == PARTS:
+                place = partition_of(output.stream, self._origin.partitions)
+                topic = self._config.kafka.topic(PARTS)
+                return Outgoing(topic, output.stream.encode(), output.json, None, place)
             return Outgoing(self._topics[output.topic], output.stream.encode(), output.json)
         kafka = self._config.kafka
         if isinstance(output, Alarm):

@@ -31,10 +31,11 @@ from prequential.settings.model import Config, HttpConfig, StreamConfig
 from prequential.settings.stages import INITIAL, INTERMEDIATE, reported
 from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.specs import INPUTS
-from prequential.worker import compared, expecting
+from prequential.worker import compared, expecting, merged
 from prequential.worker.statistics import DURATION_BOUNDS
 
 if TYPE_CHECKING:
+    from prequential.worker.merging import Merging
     from prequential.worker.runner import ShardRunner
 
 #: Has something done in the loop that runs the shards, and gives what comes of it.
@@ -77,6 +78,7 @@ _FAMILIES = (
     ("model_version_since_outcome", GAUGE, "Number of the first outcome of the model's version"),
     *compared.FAMILIES,
     *expecting.FAMILIES,
+    *merged.FAMILIES,
     (
         "newest_prediction_timestamp_seconds", GAUGE,
         "Record time of a model's newest prediction in this life of the process, as Unix time",
@@ -155,8 +157,12 @@ _STRETCH, _PAUSE_SECONDS = 200, 0.0002
 class Exporter:
     """Writes the metrics of a worker's shards."""
 
-    def __init__(self, config: Config, fetcher: Fetcher, runners: dict[int, ShardRunner]) -> None:
+    def __init__(
+        self, config: Config, fetcher: Fetcher, runners: dict[int, ShardRunner],
+        merging: Merging | None = None,
+    ) -> None:  # fmt: skip
         self._config = config
+        self._merging = merging
         self._fetcher = fetcher
         self._runners = runners
         self._http = config.http
@@ -173,6 +179,8 @@ class Exporter:
                 taken = in_loop(partial(self._take, scrape, runner, part))
                 if taken is not None:
                     scrape.add(taken)
+        if self._merging is not None:
+            merged.add(scrape.families, self._merging, self._config)
         return scrape.text()
 
     # ---- in the loop

@@ -95,7 +95,10 @@ class Findings:
             window.turn(monotonic(), counts)
         self._windows = {partition: self._windows[partition] for partition in running}
         misplaced = [item for one in running.values() for item in one.shard.misplaced_streams.items()]
-        configured = [name for name in self._config.streams if partition_of(name, partitions) in running]
+        wide = self._config.wide
+        configured = [
+            name for name in self._config.streams if name in wide or partition_of(name, partitions) in running
+        ]
         facts = Facts(tuple(streams), triple(records), tuple(refusals), tuple(configured), tuple(misplaced))
         self.present = findings(facts, _LEAST)
         for finding in self.present:

@@ -78,6 +78,12 @@ def grow(config: Config, partitions: int, say: Callable[[str], None]) -> int:
     `say` is told what was done, a line each. Raises UsageError for a number that can't be, WorkError for all
     else that is in the way.
     """
+    if config.wide:
+        raise UsageError(
+            f"streams.{config.wide[0]} has key: instance: with another number of partitions labels would lie "
+            "in others than their predictions; expected no such stream: a new name, beside the old one for a "
+            "label horizon, is the way"
+        )
     plan = _plan(config, partitions)  # step 1
     if plan is None:
         return partitions

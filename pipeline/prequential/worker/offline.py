@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 from prequential.core.input.merge import OffsetVector
+from prequential.core.merging.merger import Merger
 from prequential.core.past.course import Courses
 from prequential.core.past.past import Past
 from prequential.core.shard import Shard
@@ -20,12 +21,13 @@ from prequential.kafka.consumer_records import ConsumerRecords
 from prequential.kafka.fetching import FETCH_SETTINGS
 from prequential.replay.emission import without_metrics
 from prequential.settings.model import Config
+from prequential.topics import parts
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import is_temporary, plain_errors
 from prequential.topics.errors import WorkError
-from prequential.topics.outputs import DeadLetter, Output
+from prequential.topics.outputs import DeadLetter, Encoded, Output
 from prequential.topics.reading import watermarks
-from prequential.topics.specs import INPUTS, JOURNAL
+from prequential.topics.specs import INPUTS, JOURNAL, PARTS
 from prequential.worker.batches import Originals, SharedParser, to_batch
 from prequential.worker.journal import Generation, generations
 from prequential.worker.origin import present_origin
@@ -81,7 +83,7 @@ def replay_topics(
         for number in range(origin.partitions)
     ]
     journals = [generations(one.journal) for one in known]
-    cluster = _Cluster(config, journals, put, dead_letter, progress, ended, metrics)
+    cluster = _Cluster(config, journals, put, dead_letter, progress, ended, metrics, Merger(config))
     for partition, [first, *_] in enumerate(journals):
         if first.since is not None:
             if cluster.has_parent(partition, first.since):
@@ -103,6 +105,7 @@ class _Cluster(NamedTuple):
     progress: Progress
     ended: Callable[[Shard], None]
     last_set: bool
+    merger: Merger
 
     def has_parent(self, partition: int, before: int) -> bool:
         """Whether a shard that has begun with the state of another finds it there."""
@@ -262,6 +265,9 @@ class _ShardReplay:
                 self._cluster.dead_letter(
                     output, self._partition, output.offset, original.key, original.value
                 )
+            elif isinstance(output, Encoded) and output.topic == PARTS:
+                for message in self._cluster.merger.add(parts.decode(output.json), 0):
+                    self._cluster.put(message)
             else:
                 self._cluster.put(output)
         self._originals.drop(self._shard.merge.vector)

@@ -11,6 +11,9 @@ from typing import Any
 import msgspec
 from prequential.topics.specs import COMPARISONS, METRICS
 
+#: In place of a partition: all of them together, of a stream with `key: instance`.
+ALL_PARTITIONS = -1
+
 #: Bytes of an id, which is their hex digits: so many that ids never collide by chance.
 ID_BYTES = 16
 
@@ -36,7 +39,8 @@ class Metrics(msgspec.Struct, gc=False):
     stream
         The stream whose outcomes these are.
     partition
-        Partition of the input topics; 0 in a replay of files.
+        Partition of the input topics; 0 in a replay of files; -1: all of them together, of a stream with
+        `key: instance`.
     model
         The model, or what is evaluated beside it: `@persistent`, `MODEL+temporal`, …
     segment
@@ -157,7 +161,8 @@ class Comparison(msgspec.Struct, gc=False):
     stream
         The stream that it is about.
     partition
-        Partition of the input topics; 0 in a replay of files.
+        Partition of the input topics; 0 in a replay of files; -1: all of them together, of a stream with
+        `key: instance`.
     model
         Model A.
     against
@@ -188,7 +193,8 @@ class Comparison(msgspec.Struct, gc=False):
     pairs
         How many pairs of the stream share `level`.
     verdict
-        `a_better`, `b_better` or `undecided`, over the whole history.
+        `a_better`, `b_better` or `undecided`, over the whole history; `by_partition` where several have one
+        each.
     since
         The joint outcome, from 1, at which the verdict began; None while it is undecided.
     config

@@ -6,6 +6,8 @@ partitioner, Faust's, and librdkafka's `murmur2_random` agree on it; librdkafka'
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 #: Constants of Kafka's murmur2: its seed, its multiplier, and its shift in bits.
 _SEED = 0x9747B28C
 _FACTOR = 0x5BD1E995
@@ -37,8 +39,19 @@ def murmur2(data: bytes) -> int:
     return h ^ h >> 15
 
 
-def partition_of(stream: str, partitions: int) -> int:
-    """The partition, from 0, of a topic with so many, that records keyed by a stream's name belong into.
+def key_of(stream: str, instance_id: str, wide: Container[str]) -> bytes:
+    """The key of a record: its stream's name, or its instance's id where the stream is `wide`.
+
+    `wide` are the streams with `key: instance`, whose records lie in all partitions.
+
+    >>> key_of("elec2", "17", ()), key_of("ads", "17", {"ads"})
+    (b'elec2', b'17')
+    """
+    return (instance_id if stream in wide else stream).encode()
+
+
+def partition_of(key: str, partitions: int) -> int:
+    """The partition, from 0, of a topic with so many, that records with a key, a stream's name, belong into.
 
     It takes some microseconds, growing with the name: who asks again and again keeps the answer. Raises
     ValueError (UnicodeEncodeError) for a name that isn't Unicode, which no decoded record has.
@@ -48,4 +61,4 @@ def partition_of(stream: str, partitions: int) -> int:
     >>> [partition_of(f"stream-{i}", 3) for i in range(6)]
     [2, 1, 2, 1, 1, 1]
     """
-    return (murmur2(stream.encode()) & _POSITIVE) % partitions
+    return (murmur2(key.encode()) & _POSITIVE) % partitions

@@ -10,7 +10,7 @@ Example::
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from threading import Lock
 from types import TracebackType
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from prequential.topics import values
 from prequential.topics.clients import KafkaConfig, plain_errors
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.messages import MAX_VALUE_BYTES
+from prequential.topics.partitioning import key_of
 from prequential.topics.specs import INPUT_MESSAGE_BYTES
 from prequential.topics.values import Class, Id, Time
 
@@ -87,6 +88,8 @@ class RecordProducer:
     ----------
     kafka
         The cluster, and the prefix of its topics.
+    wide
+        Streams with `key: instance`, whose records are keyed by the ids of their instances.
     **settings
         librdkafka's, which win over the defaults, but for the partitioner (`**{"linger.ms": 50}`).
 
@@ -96,8 +99,9 @@ class RecordProducer:
         For another partitioner than Java's, settings that librdkafka refuses, and secrets that can't be read.
     """
 
-    def __init__(self, kafka: KafkaConfig, **settings: Any) -> None:
+    def __init__(self, kafka: KafkaConfig, *, wide: Collection[str] = (), **settings: Any) -> None:
         self.kafka = kafka
+        self._wide = frozenset(wide)
         _check_partitioner(settings, "the producer's settings")
         _check_partitioner(kafka.security, "kafka.security")
         self._failures: list[tuple[str, bytes | None, str]] = []
@@ -396,15 +400,15 @@ class StreamProducer(RecordProducer):
         self._say("labels", stream, fields)
 
     def _say(self, topic: str, stream: str, fields: Mapping[str, object]) -> None:
-        key = values.text("stream", stream)
-        given = {name: value for name, value in fields.items() if value is not None}
-        value = _encode({"stream": key, **given})
+        name = values.text("stream", stream)
+        given = {field: value for field, value in fields.items() if value is not None}
+        value = _encode({"stream": name, **given})
         if len(value) > MAX_VALUE_BYTES:
             raise ValueError(
                 f"the message about instance {values.quoted(fields['instance_id'])} has {len(value)} "
                 f"bytes: at most {MAX_VALUE_BYTES} are allowed"
             )
-        self.send(topic, key.encode(), value)
+        self.send(topic, key_of(name, str(fields["instance_id"]), self._wide), value)
 
 
 def _check_partitioner(settings: Mapping[str, Any], where: str) -> None:

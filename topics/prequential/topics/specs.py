@@ -18,6 +18,7 @@ COMPARISONS = "comparisons"
 DRIFT_ALARMS = "drift-alarms"
 INCIDENTS = "incidents"
 DEAD_LETTERS = "dead-letters"
+PARTS = "prequential-parts"
 JOURNAL = "prequential-journal"
 SNAPSHOTS = "prequential-snapshots"
 
@@ -32,6 +33,10 @@ INPUT_RETENTION = 14 * _DAY
 
 #: Alarms and incidents are few and small, and a post-mortem or a quarter's review looks far back.
 ALARM_RETENTION = 90 * _DAY
+
+#: What partitions tell each other is of use until all of them have said it: here, until the last worker that
+#: was away is back.
+PART_RETENTION = 3 * _DAY
 
 #: A dead letter is the only copy of its record once the input is gone; somebody, perhaps on
 #: holiday, must find it, mend its producer and send it again.
@@ -96,10 +101,11 @@ class TopicSpec:
     replication: int = 1
 
 
-def topic_specs(kafka: KafkaConfig, horizon: int = 0) -> list[TopicSpec]:
+def topic_specs(kafka: KafkaConfig, horizon: int = 0, *, wide: bool = False) -> list[TopicSpec]:
     """How all topics should be set up, in the order in which they are created and listed.
 
-    `horizon`: the longest label horizon (ms): inputs are kept for at least two of them.
+    `horizon`: the longest label horizon (ms): inputs are kept for at least two of them. `wide`: whether any
+    stream has `key: instance`, of which partitions tell each other what they know.
 
     >>> [spec.name for spec in topic_specs(KafkaConfig(prefix="eu."))][:4]
     ['eu.instances', 'eu.predictions', 'eu.labels', 'eu.metrics']
@@ -130,8 +136,13 @@ def topic_specs(kafka: KafkaConfig, horizon: int = 0) -> list[TopicSpec]:
         )
         for name in INPUTS
     ]
+    parts = spec(
+        PARTS, "output", cleanup_policy="delete", retention_ms=PART_RETENTION,
+        max_message_bytes=SNAPSHOT_MESSAGE_BYTES,
+    )  # fmt: skip
     return [
         *inputs,
+        *([parts] if wide else ()),
         spec(METRICS, "output", cleanup_policy="delete", retention_ms=retention),
         spec(COMPARISONS, "output", cleanup_policy="delete", retention_ms=retention),
         spec(DRIFT_ALARMS, "output", cleanup_policy="delete", retention_ms=ALARM_RETENTION),

@@ -170,10 +170,14 @@ class Stream:
 class Catalog:
     """All names of a shard, and the tables that their rows are in."""
 
-    def __init__(self, config: Config, partition: int = 0) -> None:
+    def __init__(self, config: Config, partition: int = 0, partitions: int | None = None) -> None:
         self.config = config
         #: Of the input topics; it stands in messages and in their ids.
         self.partition = partition
+        #: How many they have; None: they are files, where each stream lies as a whole.
+        self.partitions = partitions
+        #: Streams whose instances lie in all partitions: what adds up is said of all of them together.
+        self.wide = frozenset(config.wide if partitions is not None else ())
         #: Records that retention removed before the shard took them, by kind, and entries of its journal.
         self.lost = [0, 0, 0, 0]
         #: Whether no record has a time, so that record times count rows: what would be a duration counts

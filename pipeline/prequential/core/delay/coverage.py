@@ -185,6 +185,25 @@ def curve(coverage: Coverage, model: int, clock: int) -> dict[str, float]:
     return _named(_shares(coverage, model, clock).tolist())
 
 
+def met_of(coverage: Coverage, model: int, clock: int) -> Ints:
+    """What a model's curve at a clock (ms) is made of: by `SHARES` predictions made, and of these labelled.
+
+    (len(SHARES), 2); it changes nothing, and adds up over models.
+    """
+    sums, shares = _new_sums(), np.empty(len(SHARES))
+    _curve(coverage.models, coverage.pool, coverage.cohorts.counts, model, clock, sums, shares)
+    return sums
+
+
+def curve_of(met: Ints) -> dict[str, float]:
+    """The label maturity curve, as in `labelled`, of what `met_of` gives or a sum of such.
+
+    >>> curve_of(np.array([[4, 1], [4, 3], *[[0, 0]] * 11]))
+    {'100ms': 0.25, '1s': 0.75}
+    """
+    return {name: some / all_ for name, (all_, some) in zip(SHARES, met.tolist()) if all_}
+
+
 def _named(shares: list[float]) -> dict[str, float]:
     """Shares by their names; those that are NaN aren't there."""
     return {name: share for name, share in zip(SHARES, shares) if share == share}

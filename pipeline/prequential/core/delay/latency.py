@@ -12,7 +12,7 @@ and large enough, by the stream's clock and its labels.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +67,9 @@ _RECENT_VALUES: Ints = np.array(
     ],
     dtype=np.int64,
 )
+
+#: Instead of a bin: latencies of 0 ms.
+_ZERO = -1
 
 #: Counters: blocks in use; the first one is never used, its number stands for none.
 _USED = 0
@@ -193,6 +196,59 @@ def of_streams(latencies: Latencies, streams: Sequence[int]) -> Latencies:
     table = taken(latencies.streams, np.array(streams, dtype=np.int64))
     bins = _bins_of(latencies, table, slice(None))
     return Latencies(table, bins, np.array([len(bins.counts)], dtype=np.int64))
+
+
+def counts_of(latencies: Latencies, stream: int) -> tuple[dict[int, int], dict[int, int]]:
+    """How many labels are in each bin, of a stream's whole life and of its latest ones: they add up.
+
+    >>> latencies, first = with_streams(new_latencies(), 1), np.zeros(3, dtype=np.int32)
+    >>> latencies = update(latencies, first, np.array([0, 50, 50]), np.zeros(3, np.int64))
+    >>> counts_of(latencies, 0)
+    ({-1: 1, 196: 2}, {-1: 1, 49: 2})
+    >>> both = of_counts(*({key: 2 * count for key, count in one.items()} for one in counts_of(latencies, 0)))
+    >>> quantiles(both, np.zeros(1, np.int64)) == quantiles(latencies, np.zeros(1, np.int64))
+    True
+    """
+    table = latencies.streams
+    life = {_ZERO: int(table.zeros[stream])}
+    _collect(latencies.bins.counts, table.block[stream], life)
+    recent = {_ZERO: int(table.recent_zeros[stream].sum())}
+    for generation in table.recent_block[stream]:
+        _collect(latencies.bins.counts, generation, recent)
+    return _without_none(life), _without_none(recent)
+
+
+def _collect(bins: Ints, blocks: Ints32, into: dict[int, int]) -> None:
+    for number in np.flatnonzero(blocks).tolist():
+        row = bins[blocks[number]]
+        for place in np.flatnonzero(row).tolist():
+            key = (number << _BITS) + place
+            into[key] = into.get(key, 0) + int(row[place])
+
+
+def _without_none(counts: dict[int, int]) -> dict[int, int]:
+    return {key: count for key, count in sorted(counts.items()) if count}
+
+
+def of_counts(life: Mapping[int, int], recent: Mapping[int, int]) -> Latencies:
+    """Latencies of one stream with so many labels in each bin (`counts_of`), for quantiles alone."""
+    latencies = with_streams(new_latencies(), 1)
+    table = latencies.streams
+    table.zeros[0], table.recent_zeros[0, 0] = life.get(_ZERO, 0), recent.get(_ZERO, 0)
+    table.counts[0, 0], table.recent[0, 0] = sum(life.values()), sum(recent.values())
+    numbers = [
+        (place, key >> _BITS)
+        for place, counts in ((table.block[0], life), (table.recent_block[0, 0], recent))
+        for key in counts if key != _ZERO
+    ]  # fmt: skip
+    bins = grown(latencies.bins, len(numbers) + 1)
+    for row, (place, number) in enumerate(numbers, start=1):
+        place[number] = place[number] or row
+    for place, counts in ((table.block[0], life), (table.recent_block[0, 0], recent)):
+        for key, count in counts.items():
+            if key != _ZERO:
+                bins.counts[place[key >> _BITS], key & (_BLOCK - 1)] += count
+    return latencies._replace(bins=bins)
 
 
 def _bins_of(latencies: Latencies, table: Streams, rows: Ints | slice) -> Bins:

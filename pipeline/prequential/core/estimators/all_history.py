@@ -105,4 +105,5 @@ MEMORY = Memory(
     Loops(new_counts, *count_loops("all", CountSteps(add, revise, note, read, knows)), by_cell=("cells",)),
     Loops(new_sums, *sum_loops("all", SumSteps(add_sums, revise_sums, read_sums))),
     forgets=False,
+    adds_up=True,
 )

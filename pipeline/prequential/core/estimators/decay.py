@@ -132,6 +132,7 @@ MEMORY = Memory(
     Loops(new_sums, *sum_loops("decay", _sums)),
     clock=("n", "latest"),
     whole=False,
+    adds_up=True,
     effective=effective,
     weight_left=lambda parameter, outcomes, ms: left(ms, parameter),
 )

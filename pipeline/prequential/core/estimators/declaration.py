@@ -108,6 +108,8 @@ class Memory(NamedTuple):
     #: Whether every outcome in memory counts 1, and whether any outcome is ever forgotten.
     whole: bool = True
     forgets: bool = True
+    #: Whether what is known of parts of a sequence, as of one label time, adds up to what is known of it.
+    adds_up: bool = False
     #: effective(table of counts, sequence, parameter, n): how many equal outcomes a memory of weight n is
     #: worth, n²/Σw² of its outcomes' weights w.
     effective: Callable[[Any, int, float, float], float] = lambda table, q, parameter, n: n

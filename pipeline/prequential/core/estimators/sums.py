@@ -39,7 +39,7 @@ LOG_LOSS, BRIER, CONFIDENCE, POSITIVE, OF_LABEL = range(5)
 ERROR, VALUE, WIDTH = range(3)
 
 #: Behind the sums of numbers: the labels' weight, their mean in two floats, and their spread.
-_WEIGHT, _MEAN, _REST, SPREAD = range(scores.SIZE, scores.SIZE + 4)
+_WEIGHT, MEAN, _REST, SPREAD = range(scores.SIZE, scores.SIZE + 4)
 
 #: A spread of this share of the sum of squares is what rounding leaves of 0.
 _NOISE = 1e-30
@@ -156,18 +156,18 @@ def _add_label(sums: Floats, y: float, decay: float) -> None:
     from 0.
     """
     sums[_WEIGHT] = 1.0 + decay * sums[_WEIGHT]
-    apart = y - sums[_MEAN] - sums[_REST]
+    apart = y - sums[MEAN] - sums[_REST]
     step = sums[_REST] + apart / sums[_WEIGHT]
-    mean = sums[_MEAN] + step
-    sums[_REST] = step - (mean - sums[_MEAN])
-    sums[_MEAN] = mean
+    mean = sums[MEAN] + step
+    sums[_REST] = step - (mean - sums[MEAN])
+    sums[MEAN] = mean
     sums[SPREAD] = decay * sums[SPREAD] + apart * (y - mean - sums[_REST])
 
 
 @inner
 def _spread_of(sums: Floats) -> float:
     """The labels' spread, 0 where all are the same as far as digits tell."""
-    noise = _NOISE * sums[_WEIGHT] * sums[_MEAN] * sums[_MEAN]
+    noise = _NOISE * sums[_WEIGHT] * sums[MEAN] * sums[MEAN]
     return sums[SPREAD] if sums[SPREAD] > noise else 0.0
 
 

@@ -6,6 +6,9 @@ all of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+from prequential.core.compiled.kernel import Floats, Ints
 from prequential.core.measures import (
     agreement,
     costs,
@@ -23,6 +26,7 @@ from prequential.core.measures.declaration import (
     PROBABILITIES,
     PROPENSITIES,
     RANKS,
+    REASONS,
     REGRESSION,
     TOP,
     Input,
@@ -84,3 +88,20 @@ LOSSES: dict[str, Loss] = {one.name: one.loss for one in MEASURES.values() if on
 
 #: Of these, those whose loss is a signal of their name.
 OWN_LOSSES = tuple(name for name, loss in LOSSES.items() if loss.function is not None)
+
+
+def by_name(
+    names: Iterable[str], values: Sequence[float] | Floats, reasons: Sequence[int] | Ints | bytes
+) -> tuple[dict[str, float], dict[str, str]]:
+    """The values of these measures, and why others have none; `values` and `reasons` have columns as `NAMES`.
+
+    >>> reasons = [0] * len(NAMES)
+    >>> reasons[INDEX["kappa"]] = 1
+    >>> by_name(("accuracy", "kappa"), [0.5] * len(NAMES), reasons)
+    ({'accuracy': 0.5}, {'kappa': 'empty'})
+    """
+    known = [(name, values[INDEX[name]], reasons[INDEX[name]]) for name in names]
+    return (
+        {name: float(value) for name, value, reason in known if not reason},
+        {name: REASONS[reason] for name, _, reason in known if reason},
+    )

@@ -10,10 +10,10 @@ import numpy as np
 from prequential.core.catalog.catalog import Catalog, Entity, Stream
 from prequential.core.compiled.mathematics import added, exp, log
 from prequential.core.estimators.measuring import Measured, Reading, measured, new_measured
-from prequential.core.estimators.naming import RANDOM_SUFFIX
+from prequential.core.estimators.naming import RANDOM_SUFFIX, parse_estimator
 from prequential.core.measures.registry import NAMES, OF_RANKS
 from prequential.core.output.texts import Values, Who, joined
-from prequential.core.tables.streams import AGE, MODEL
+from prequential.core.tables.streams import AGE, MODEL, SEGMENT
 from prequential.settings.model import StreamConfig
 from prequential.settings.stages import FINAL, INITIAL, INTERMEDIATE, parts, reported
 
@@ -129,10 +129,13 @@ class Estimates:
         if (about.kind in (MODEL, AGE) or about.segment is not None) and len(_chances(config)) > 1:
             names.append(about.model + RANDOM_SUFFIX)
         all_lines, whose = [], []
+        wide = stream.name in self._catalog.wide and about.kind in (MODEL, SEGMENT, AGE)
         for chance, name in enumerate(names):
             for stage, positions in _stages(about, stream, stages, single):
                 same = self._catalog.same_as(row, stage)
                 for place, estimator in enumerate(config.estimators):
+                    if wide and parse_estimator(estimator).memory.adds_up:
+                        continue  # it is said of all partitions together
                     whose.append({
                         "stream": stream.name, "partition": self._catalog.partition, "model": name,
                         "segment": about.segment, "stage": stage, "estimator": estimator,
@@ -214,10 +217,10 @@ def state_of(states: States, row: int, line: Line, alpha: float) -> State:
         at = first + line.block * step + position
         n = int(values.n[at]) if values.whole[at] else float(values.n[at])
         bins.append(State(n, values.values[at].tolist(), values.reasons[at].astype(np.uint8).tobytes()))
-    return bins[0] if len(bins) == 1 else _intermediate(bins, alpha)
+    return bins[0] if len(bins) == 1 else intermediate(bins, alpha)
 
 
-def _intermediate(states: list[State], alpha: float) -> State:
+def intermediate(states: list[State], alpha: float) -> State:
     """Ψ_α = Σ Λ(b)·(1/α)^(b/B) / Σ (1/α)^(b/B) of every measure over bins 0 … B, bin 0 being the initial one.
 
     (Grzenda et al. 2020, eq. 1.) A measure that has no value in one of them has none, for the first one's

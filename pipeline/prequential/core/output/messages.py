@@ -25,7 +25,7 @@ from prequential.core.measures.costs import SUMS, sum_up_stakes
 from prequential.core.measures.declaration import REASONS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import positive_of
-from prequential.core.measures.registry import INDEX, NAMES
+from prequential.core.measures.registry import INDEX, NAMES, by_name
 from prequential.core.measures.table import InMemory, measure_cells, measure_numbers, sum_up
 from prequential.core.output.estimates import Estimates, Line, Lines, State, States, state_of
 from prequential.core.output.expectations import Expectations, Saying
@@ -492,11 +492,7 @@ class Reporter:
             known, scored = bool(tables.periods.known[period]), sums is not None
             memory = InMemory(cells, known, given, scored, True, paid)
             measure_cells(memory, new_classes(plan.capacity), positives, 0, False, values, reasons)
-        columns = [(name, values[INDEX[name]], reasons[INDEX[name]]) for name in stream.config.measures]
-        return (
-            {name: float(value) for name, value, reason in columns if not reason},
-            {name: REASONS[reason] for name, _, reason in columns if reason},
-        )
+        return by_name(stream.config.measures, values, reasons)
 
     # ---- alarms
 

@@ -68,3 +68,8 @@ export function words(name) {
 export function interval(ends) {
   return ends ? `${number(ends[0])} to ${number(ends[1])}` : "–";
 }
+
+/** What a partition is called; -1 is all of them together. */
+export function place(partition) {
+  return partition === -1 ? "all partitions" : `partition ${partition} alone`;
+}

@@ -1,7 +1,7 @@
 // One model: its measures over time with what happened to it, and everything else that is known.
 
 import { h, link, replace, section, select, table } from "./dom.js";
-import { clock, count, counted, duration, inRows, interval, number, percent } from "./format.js";
+import { clock, count, counted, duration, inRows, interval, number, percent, place } from "./format.js";
 import { createChart } from "./chart.js";
 import { mistakes } from "./mistakes.js";
 import { incidentLine } from "./overview.js";
@@ -82,7 +82,7 @@ function timeMoves(data) {
 
 function heading(data) {
   const version = data.version === null ? null : `version ${data.version}${data.version_since ? ` since outcome ${count(data.version_since)}` : ""}`;
-  const said = [data.ts === null || data.untimed ? null : `newest label of ${clock(data.ts)}`, version, data.split ? `partition ${data.partition}: the stream lies in several` : null];
+  const said = [data.ts === null || data.untimed ? null : `newest label of ${clock(data.ts)}`, version, data.split ? place(data.partition) : null];
   return [
     h("h1", { tabindex: "-1" }, `${data.stream} / ${data.model}`),
     h("p", { class: "quiet" }, said.filter((one) => one).join(" · ")),

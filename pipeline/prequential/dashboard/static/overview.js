@@ -1,7 +1,7 @@
 // All models at a glance, the worst first: a plot of each stream, or a table of all of them.
 
 import { address, h, link, replace, section, select, svg, table } from "./dom.js";
-import { age, clock, count, counted, interval, moment, number } from "./format.js";
+import { age, clock, count, counted, interval, moment, number, place } from "./format.js";
 import { dashOf, FEW } from "./chart.js";
 import { streamPlot } from "./small.js";
 
@@ -128,7 +128,7 @@ function plots(data) {
 }
 
 function streamCard(plot, data) {
-  const name = plot.split ? `${plot.stream}[${plot.partition}]` : plot.stream;
+  const name = plot.split ? `${plot.stream} (${place(plot.partition)})` : plot.stream;
   const more = plot.models - plot.lines.length;
   const shown = [plot.measure, plot.less_is_better ? "(less is better)" : null, plot.stage ? `${plot.stage} · ${plot.estimator}` : null];
   return h("section", { class: "stream", "data-stream": name },
@@ -159,7 +159,7 @@ function rows(data) {
   if (!data.rows.length) return nothing(data);
   const heads = ["stream", "model", "state", ...data.measures.map((name) => `#${name}`), "#outcomes", "#heard"];
   return table(heads, data.rows.map((row) => [
-    row.split ? `${row.stream}[${row.partition}]` : row.stream,
+    row.split ? `${row.stream} (${place(row.partition)})` : row.stream,
     modelLink(row),
     state(row, data.now, data.board.live),
     ...data.measures.map((name) => number(row.values[name])),

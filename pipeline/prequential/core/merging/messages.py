@@ -1,0 +1,224 @@
+"""Messages about a stream in all partitions, at one moment: what its parts say, added up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from prequential.core.comparisons import DEFINED, REASONS
+from prequential.core.comparisons.mcnemar import threshold
+from prequential.core.comparisons.measuring import ABSENT, MCNEMAR, N01, N10, P_VALUE, from_counts, from_sums
+from prequential.core.comparisons.measuring import NAMES as OF_PAIRS
+from prequential.core.delay import coverage, latency
+from prequential.core.estimators.naming import RANDOM_SUFFIX, parse_estimator
+from prequential.core.measures.registry import by_name
+from prequential.core.merging.sums import Classes, added, measured, totals
+from prequential.core.output.estimates import State, intermediate
+from prequential.core.tables.streams import MODEL
+from prequential.settings.model import Config, StreamConfig
+from prequential.settings.stages import FINAL, INITIAL, parts, reported
+from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Encoded, Metrics, encode, identity
+from prequential.topics.parts import LOST, Compared, Evaluated, Part
+from prequential.topics.specs import COMPARISONS, METRICS
+
+#: A verdict goes by the order of outcomes, which those of two partitions don't have.
+BY_PARTITION = "by_partition"
+
+#: Who is evaluated, in the order of messages: kind, model, segment, age.
+_Who: TypeAlias = tuple[int, str, str | None, str | None]
+
+
+class Merged:
+    """A stream at one moment, of which there is a part for each partition, in their order."""
+
+    def __init__(self, config: Config, parts: Sequence[Part], changed: Sequence[bool]) -> None:
+        """`changed`: of which partitions something may have changed just now."""
+        self._parts = parts
+        self._name = parts[0].stream
+        self._config: StreamConfig = config.stream(self._name)
+        used = {
+            part.classes[code] for part in parts for one in part.evaluated for memory in one.memories
+            for y, h, _ in memory.cells if part.classes for code in (y, h)
+        }  # fmt: skip
+        self._classes = Classes(config, self._name, used)
+        self._places = [
+            [self._classes.stream.classes.get(name, 0) for name in part.classes] for part in parts
+        ]
+        self._of_stream = totals(part.counts for part in parts)
+        self._lost = {name: self._of_stream[name] for name in LOST if name in self._of_stream}
+        #: What ids have behind all else, as those of one partition.
+        self._loss = (sum(self._lost.values()),) if self._lost else ()
+        self._estimators = [
+            name for name in self._config.estimators if parse_estimator(name).memory.adds_up
+        ]
+        #: By whom: what each partition has of it.
+        self._of: dict[_Who, list[tuple[int, Evaluated]]] = {}
+        self._changed: set[_Who] = set()
+        for number, (part, news) in enumerate(zip(parts, changed)):
+            for one in part.evaluated:
+                who = one.kind, one.model, one.segment, one.age
+                self._of.setdefault(who, []).append((number, one))
+                if news and one.changed:
+                    self._changed.add(who)
+
+    # ---- metrics
+
+    def metrics(self) -> Iterator[Encoded]:
+        """About everybody of whom something has changed; of each model the first says what is covered."""
+        covered: set[str] = set()
+        for who in sorted(self._changed, key=lambda one: (one[0], *(text or "" for text in one[1:]))):
+            yield from self._metrics(who, covered)
+
+    def _metrics(self, who: _Who, covered: set[str]) -> Iterator[Encoded]:
+        kind, model, segment, age = who
+        of = [one for _, one in self._of[who]]
+        outcomes, revisions = (sum(getattr(one, name) for one in of) for name in ("outcomes", "revisions"))
+        if not outcomes:
+            return
+        config, single = self._config, all(one.single for one in of)
+        counts = self._counts(of)
+        by_chance = "random" in config.baselines and config.task == "classification"
+        for chance in (False, True) if by_chance else (False,):
+            name = model + RANDOM_SUFFIX if chance else model
+            for stage, made_of in self._stages(age, single):
+                for estimator in self._estimators:
+                    states = [self._state(who, one, estimator, chance) for one in made_of]
+                    state = states[0] if len(states) == 1 else intermediate(states, config.alpha)
+                    key = self._name, ALL_PARTITIONS, name, segment, stage, estimator
+                    message = Metrics(
+                        identity(*key, outcomes, revisions, *self._loss), *key, state.n, outcomes,
+                        max(one.ts for one in of if one.outcomes),
+                        *by_name(config.measures, state.values, state.reasons), counts, config.digest,
+                    )  # fmt: skip
+                    if single and stage == FINAL and self._classes.stream.reports(INITIAL):
+                        message.same = [INITIAL]
+                    if config.coverage and kind == MODEL and model not in covered:
+                        covered.add(model)
+                        message.coverage = self._coverage(of)
+                    yield Encoded(METRICS, self._name, encode(message))
+
+    def _stages(self, age: str | None, single: bool) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Stages of messages, each with those that it is made of."""
+        if age is not None:
+            yield age, (age,)
+            return
+        stream = self._classes.stream
+        for stage in reported(stream.everywhere, stream.bins):
+            if not (single and stage == INITIAL):
+                yield stage, parts(stage, stream.bins)
+
+    def _state(self, who: _Who, stage: str, estimator: str, chance: bool) -> State:
+        memories = [
+            (memory, self._places[number])
+            for number, one in self._of[who] for memory in one.memories
+            if memory.stage == (FINAL if one.single and stage == INITIAL else stage)
+            and memory.estimator == estimator
+        ]  # fmt: skip
+        return measured(added(memories, estimator, self._classes.capacity), self._classes, chance=chance)
+
+    def _counts(self, of: Sequence[Evaluated]) -> dict[str, int]:
+        of_stream, of_model = self._of_stream, totals(one.counts for one in of)
+        counts = {
+            "late": of_model["late"],
+            "expired": of_model["expired"],
+            "duplicate": of_model["duplicate"] + of_stream["duplicate_instances"]
+            + of_stream["duplicate_labels"],
+            "late_label": of_stream["late_label"],
+            "unmatched_label": of_stream["unmatched_label"],
+            "revisions": of_stream["revisions"],
+        }  # fmt: skip
+        if self._config.label_at_horizon is not None:
+            counts["at_horizon"] = of_model["at_horizon"]
+        return counts | self._lost
+
+    def _coverage(self, of: Sequence[Evaluated]) -> dict[str, Any]:
+        said = [one.coverage for one in of if one.coverage is not None]
+        of_stream = self._of_stream
+        clock = max(part.clock for part in self._parts)
+        lives, recents = zip(*(part.latencies for part in self._parts))
+        latencies, first = latency.of_counts(totals(lives), totals(recents)), np.zeros(1, dtype=np.int64)
+        waiting = sum(one["waiting"] for one in said)
+        since = min((one["since"] for one in said if one["waiting"]), default=clock)
+        found: dict[str, Any] = {
+            "waiting": waiting,
+            "oldest_waiting_ms": clock - since if waiting else 0,
+            "labelled": coverage.curve_of(np.sum([one["met"] for one in said], axis=0)),
+            "label_latency_ms": latency.quantiles(latencies, first)[0],
+            "recent_label_latency_ms": latency.recent_quantiles(latencies, first)[0],
+            "unpredicted_labels": of_stream["unmatched_label"],
+        }
+        for name in ("instances_without_predictions", "predictions_without_instance"):
+            found[name] = of_stream[name]
+        if self._config.label_at_horizon is not None:
+            found["at_horizon"] = sum(one.counts["at_horizon"] for one in of)
+        return found
+
+    # ---- comparisons
+
+    def comparisons(self, before: Sequence[Part]) -> Iterator[Encoded]:
+        """About all pairs of models that have more joint outcomes than the parts `before` say."""
+        former = {key: _outcomes(of) for key, of in _pairs(before).items()}
+        for key, of in _pairs(self._parts).items():
+            if _outcomes(of) != former.get(key):
+                yield from self._comparisons(key, of)
+
+    def _comparisons(self, key: tuple[Any, ...], of: Sequence[Compared]) -> Iterator[Encoded]:
+        model, against, segment, stage, loss = key
+        outcomes = _outcomes(of)
+        config = self._config
+        same = of[0].same if all(one.same == of[0].same for one in of) else []
+        for estimator in self._estimators:
+            memory, parameter = parse_estimator(estimator)
+            memories = [own for one in of for own in one.memories if own[0] == estimator]
+            newest = max(at for _, at, _ in memories)
+            cells = np.zeros(len(memories[0][2]))
+            for _, at, values in memories:
+                left = 1.0 if memory.whole else memory.weight_left(parameter, 0, newest - at)
+                cells += np.array(values) * left
+            whole = memory.whole
+            found, why = np.zeros((1, len(OF_PAIRS))), np.zeros((1, len(OF_PAIRS)), dtype=np.int64)
+            if of[0].counted:
+                from_counts(cells[None], whole, found, why)
+                n = float(cells.sum())
+            else:
+                from_sums(cells[None], found, why)
+                n = float(cells[-1])
+            known = dict(zip(OF_PAIRS, zip(found[0].tolist(), why[0].tolist())))
+            counts = (OF_PAIRS[N01], OF_PAIRS[N10]) if whole else ()
+            about = self._name, ALL_PARTITIONS, model, against, segment, stage, estimator
+            message = Comparison(
+                identity(*about, loss, outcomes, *self._loss), *about, loss,
+                int(n) if whole else n, outcomes, max(one.ts for one in of),
+                {
+                    name: int(value) if name in counts else value
+                    for name, (value, reason) in known.items() if reason == DEFINED
+                },
+                {
+                    name: REASONS[reason]
+                    for name, (_, reason) in known.items() if reason not in (DEFINED, ABSENT)
+                },
+                None, config.compare_level, max(one.pairs for one in of), BY_PARTITION, None, config.digest,
+            )  # fmt: skip
+            if same:
+                message.same = same
+            if known[OF_PAIRS[MCNEMAR]][1] == DEFINED:
+                p, absent = known[OF_PAIRS[P_VALUE]]
+                statistic = abs(known[OF_PAIRS[MCNEMAR]][0])
+                level = config.mcnemar_level
+                message.significant = p < level if not absent else statistic > threshold(level)
+            yield Encoded(COMPARISONS, self._name, encode(message))
+
+
+def _pairs(some: Sequence[Part]) -> dict[tuple[Any, ...], list[Compared]]:
+    """What partitions know of pairs of models, by pair, segment, stage and loss."""
+    found: dict[tuple[Any, ...], list[Compared]] = {}
+    for part in some:
+        for one in part.compared:
+            key = one.model, one.against, one.segment, one.stage, one.loss
+            found.setdefault(key, []).append(one)
+    return found
+
+
+def _outcomes(of: Sequence[Compared]) -> int:
+    return sum(one.outcomes for one in of)

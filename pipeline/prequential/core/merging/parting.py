@@ -1,0 +1,151 @@
+"""What a shard knows of a stream that lies in all partitions, as far as it adds up: a part, by names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from prequential.core.catalog.catalog import Entity, Stream
+from prequential.core.catalog.plans import Plan
+from prequential.core.comparisons.reporting import ComparisonReporter
+from prequential.core.delay import coverage, latency
+from prequential.core.estimators.accumulator import Accumulator
+from prequential.core.estimators.estimator import Estimator
+from prequential.core.estimators.sums import MEAN, SPREAD, is_any
+from prequential.core.state import State
+from prequential.core.tables.scores import SIZE
+from prequential.core.tables.streams import AGE, MODEL, SEGMENT
+from prequential.settings.stages import INITIAL
+from prequential.topics.parts import LOST, Compared, Evaluated, Memory, Part
+
+#: What is evaluated that doesn't depend on the label before, which another partition may have.
+_KINDS = (MODEL, SEGMENT, AGE)
+
+
+def part_of(
+    state: State, reporter: ComparisonReporter, name: str, since: int, until: int
+) -> Part:
+    """What a shard knows of a stream from `since` to `until`, multiples of its `emit.every` (epoch ms)."""
+    catalog, config = state.catalog, state.config.stream(name)
+    assert config.emit_every is not None
+    assert catalog.partitions is not None
+    part = Part(name, catalog.partition, catalog.partitions, config.digest, config.emit_every, since, until)
+    stream = catalog.by_name.get(name)
+    if stream is None:
+        return part
+    part.clock = int(catalog.columns.streams.clock[stream.code])
+    part.classes = list(stream.class_names)
+    part.counts = _counts(state, stream)
+    part.latencies = latency.counts_of(state.accounts.latencies, stream.code)
+    part.evaluated = [
+        _evaluated(state, stream, about) for about in catalog.entities_of(stream)
+        if about.kind in _KINDS and catalog.columns.entities.outcomes[about.row] + (about.kind == MODEL)
+    ]  # fmt: skip
+    part.compared = list(_compared(state, reporter, stream))
+    return part
+
+
+def _counts(state: State, stream: Stream) -> dict[str, int]:
+    streams, code = state.catalog.columns.streams, stream.code
+    names = (
+        "duplicate_instances", "duplicate_labels", "late_label", "unmatched_label", "revisions",
+        "instances_without_predictions", "predictions_without_instance",
+    )  # fmt: skip
+    counts = {name: int(getattr(streams, name)[code]) for name in names}
+    if any(state.catalog.lost):
+        *records, entries = state.catalog.lost
+        counts |= dict(zip(LOST, (sum(records), entries)))
+    return counts
+
+
+def _evaluated(state: State, stream: Stream, about: Entity) -> Evaluated:
+    catalog, row = state.catalog, about.row
+    entities = catalog.columns.entities
+    model = 0 if about.kind == SEGMENT else int(entities.model[row])  # as messages count
+    plan = catalog.plans[entities.plan[row]]
+    counts = {
+        name: int(getattr(entities, name)[model]) for name in ("late", "expired", "at_horizon", "duplicate")
+    }
+    return Evaluated(
+        about.model, about.segment, about.kind, about.age, int(entities.outcomes[row]),
+        int(entities.revisions[row]), int(entities.newest_ts[row]), bool(entities.single[row]),
+        bool(entities.changed[row]), counts, list(_memories(state, about, plan)),
+        _coverage(state, stream, row) if about.kind == MODEL else None,
+    )  # fmt: skip
+
+
+def _coverage(state: State, stream: Stream, row: int) -> dict[str, object]:
+    account, clock = state.accounts.coverage, int(state.catalog.columns.streams.clock[stream.code])
+    [oldest] = coverage.oldest(account, np.array([row]), np.array([clock]))
+    waiting = int(account.models.waiting[row])
+    met = coverage.met_of(account, row, clock)
+    return {"waiting": waiting, "since": clock - oldest if waiting else clock, "met": met.tolist()}
+
+
+def _memories(state: State, about: Entity, plan: Plan) -> Iterator[Memory]:
+    entities = state.catalog.columns.entities
+    first, single = int(entities.first[about.row]), bool(entities.single[about.row])
+    stages = plan.stages if about.age is None else (about.age,)
+    for place, stage in enumerate(stages):
+        if single and stage == INITIAL:
+            continue
+        for estimator in plan.estimators:
+            if estimator.memory.adds_up:
+                yield _memory(stage, estimator, first + place)
+
+
+def _memory(stage: str, estimator: Estimator, sequence: int) -> Memory:
+    at = np.array([sequence])
+    cells = estimator.cells_of(sequence)
+    by_class = cells.reshape(-1, 4).sum(axis=1)
+    places = np.flatnonzero(by_class).tolist()
+    memory = Memory(
+        stage, estimator.name, float(cells.sum()), _label_time(estimator.cells, sequence),
+        [(*divmod(place, estimator.capacity), float(by_class[place])) for place in places],
+    )  # fmt: skip
+    if estimator.summed:
+        sums = estimator.sums.summed(at)[0]
+        if is_any(sums):
+            memory.sums = sums[:SIZE].tolist()
+            if estimator.numbers:
+                mean = float(estimator.sums.table.sums[sequence, MEAN])
+                memory.labels = memory.n, mean, float(sums[SPREAD])
+    if estimator.histogram is not None:
+        scores = estimator.histogram.counted(at).cells[0]
+        memory.scores = [(place, float(scores[place])) for place in np.flatnonzero(scores).tolist()]
+    if estimator.paid is not None:
+        memory.paid = estimator.paid.summed(at)[0].tolist()
+    return memory
+
+
+def _label_time(accumulator: Accumulator, sequence: int) -> int:
+    """As of which label time weights are; 0 where outcomes have none."""
+    return 0 if accumulator.memory.whole else int(accumulator.table.latest[sequence])
+
+
+def _compared(state: State, reporter: ComparisonReporter, stream: Stream) -> Iterator[Compared]:
+    pairing = state.pairing
+    pairs = {pair for row in stream.entities for pair in pairing.by_entity.get(row, ())}
+    for known in sorted((reporter.known(pair) for pair in pairs), key=lambda one: one.order):
+        if known.a.kind not in _KINDS or known.b.kind not in _KINDS:
+            continue
+        sides = pairing.tables[known.number].sides
+        for place in known.places:
+            side = sides[place.side]
+            if not side.columns.n[place.row]:
+                continue
+            memories = [
+                (one.name, _label_time(one, place.row), _joint(one, place.row, side.counted))
+                for one in side.estimators if one.memory.adds_up
+            ]  # fmt: skip
+            yield Compared(
+                known.a.model, known.b.model, known.a.segment, place.stage, place.loss, side.counted,
+                int(side.columns.n[place.row]), int(side.times.newest[place.row]),
+                pairing.sharing.get(stream.code, 0), memories, place.same,
+            )  # fmt: skip
+
+
+def _joint(accumulator: Accumulator, row: int, counted: bool) -> list[float]:
+    at = np.array([row])
+    values: list[float] = (accumulator.counted(at).cells if counted else accumulator.summed(at))[0].tolist()
+    return values

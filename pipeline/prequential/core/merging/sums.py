@@ -1,0 +1,153 @@
+"""Memories of one sequence in several partitions, added up, and what is measured of the sum.
+
+What fades is brought to the latest label time of all of them first. Partitions are added in their order, so
+that sums of floats have one result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from prequential.core.catalog.catalog import Catalog, Stream
+from prequential.core.compiled.kernel import Floats, Ints
+from prequential.core.estimators.histograms import rank_bins
+from prequential.core.estimators.naming import parse_estimator
+from prequential.core.measures.costs import SUMS
+from prequential.core.measures.declaration import BY_PARTITION, EMPTY
+from prequential.core.measures.per_class import new_classes
+from prequential.core.measures.positive import positive_of
+from prequential.core.measures.registry import INDEX, MEASURES, NAMES
+from prequential.core.measures.table import InMemory, measure_cells, measure_numbers
+from prequential.core.output.estimates import State
+from prequential.core.tables.score_bins import WIDTH
+from prequential.core.tables.scores import NO_WEIGHT, SIZE
+from prequential.settings.model import Config
+from prequential.topics.parts import Memory, Part
+
+#: Measures that need the label before, which may be another partition's: by task, their columns.
+_OF_LABELS_BEFORE = {
+    task: [INDEX[one.name] for one in MEASURES.values() if one.needs_label and one.task == task]
+    for task in ("classification", "regression")
+}
+
+
+#: What is counted.
+_Name = TypeVar("_Name")
+
+
+class Sum(NamedTuple):
+    """What an estimator has of a sequence in all partitions."""
+
+    n: float
+    whole: bool  # whether each outcome counts 1
+    cells: Floats  # (4·k²,) joint cells of the classes, without baselines
+    sums: Floats | None  # (SIZE,) of scores
+    spread: float  # Σw(y - ȳ)² of labels that are numbers
+    scores: Floats | None  # (WIDTH,) histogram
+    paid: Floats  # (SUMS,) costs by value
+
+
+class Classes:
+    """The classes of a stream at one moment, by name: their order is that of their names."""
+
+    def __init__(self, config: Config, name: str, names: Iterable[str]) -> None:
+        self.catalog = Catalog(config)
+        self.stream: Stream = self.catalog.add_stream(name, baselines=False)
+        for one in sorted(names):
+            self.catalog.add_class(self.stream, one)
+
+    @property
+    def capacity(self) -> int:
+        """Room for classes."""
+        return max(1, len(self.stream.class_names))
+
+    def places(self, part: Part) -> list[int]:
+        """Where the classes of a part are here."""
+        return [self.stream.classes[name] for name in part.classes]
+
+
+def added(memories: Sequence[tuple[Memory, Sequence[int]]], estimator: str, capacity: int) -> Sum:
+    """The sum of memories of one estimator, each with where its classes are."""
+    memory, parameter = parse_estimator(estimator)
+    newest = max((one.at for one, _ in memories), default=0)
+    cells, paid, sums = np.zeros(4 * capacity * capacity), np.zeros(SUMS), np.zeros(SIZE)
+    scores = np.zeros(WIDTH)
+    weight = mean = spread = 0.0
+    for one, places in memories:
+        left = 1.0 if memory.whole else memory.weight_left(parameter, 0, newest - one.at)
+        for y, h, n in one.cells:
+            if n * left >= NO_WEIGHT:
+                place = places[y] * capacity + places[h] if places else 0
+                cells[4 * place] += n * left
+        if one.sums is not None:
+            sums += np.array(one.sums) * left
+        if one.labels is not None:
+            n, of_labels, apart = one.labels[0] * left, one.labels[1], one.labels[2] * left
+            weight, mean, spread = _spread(weight, mean, spread, n, of_labels, apart)
+        for place, n in one.scores or ():
+            scores[place] += n * left
+        if one.paid is not None:
+            paid += np.array(one.paid) * left
+    has_sums = any(one.sums is not None for one, _ in memories)
+    has_scores = any(one.scores is not None for one, _ in memories)
+    return Sum(
+        float(sum(cells.tolist())), memory.whole, cells, sums if has_sums else None, spread,
+        scores if has_scores else None, paid,
+    )  # fmt: skip
+
+
+def _spread(
+    weight: float, mean: float, spread: float, n: float, other: float, apart: float
+) -> tuple[float, float, float]:
+    """Weight, mean and Σw(y - ȳ)² of two sets of numbers together (Chan, Golub and LeVeque 1979).
+
+    >>> _spread(2.0, 1.0, 2.0, 1.0, 4.0, 0.0)
+    (3.0, 2.0, 8.0)
+    """
+    if not n:
+        return weight, mean, spread
+    total, step = weight + n, other - mean
+    return total, mean + step * n / total, spread + apart + step * step * weight * n / total
+
+
+def measured(of: Sum, classes: Classes, *, chance: bool) -> State:
+    """The measures of a sum; `chance`: of random predictions with the model's distribution.
+
+    Measures of what predicts the label before, which may be another partition's, have no value.
+    """
+    config = classes.stream.config
+    values: Floats = np.zeros(len(NAMES))
+    reasons: Ints = np.zeros(len(NAMES), dtype=np.int64)
+    given = np.zeros(SIZE) if of.sums is None else of.sums
+    if config.task == "regression":
+        quantile = config.quantile or 0.0
+        measure_numbers(given, of.sums is not None, of.spread, quantile, values, reasons)
+    else:
+        positives = classes.catalog.positives_of(classes.stream)
+        matrix = new_classes(classes.capacity)
+        memory = InMemory(of.cells, True, given, of.sums is not None, of.whole, of.paid)
+        measure_cells(memory, matrix, positives, 0, chance, values, reasons)
+        if of.scores is not None and not chance:
+            positive = np.array([positive_of(positives, 0, matrix.labels)])
+            each = np.ones(1, dtype=np.uint8)
+            rank_bins(of.scores[None], positive, each, values[None], reasons[None])
+    for column in _OF_LABELS_BEFORE[config.task]:
+        if reasons[column] != EMPTY:
+            values[column], reasons[column] = 0.0, BY_PARTITION
+    n = int(of.n) if of.whole else of.n
+    return State(n, values.tolist(), reasons.astype(np.uint8).tobytes())
+
+
+def totals(counts: Iterable[Mapping[_Name, int]]) -> dict[_Name, int]:
+    """Counts by name, added up.
+
+    >>> totals([{"a": 1, "b": 2}, {"a": 3}])
+    {'a': 4, 'b': 2}
+    """
+    found: dict[_Name, int] = {}
+    for one in counts:
+        for name, count in one.items():
+            found[name] = found.get(name, 0) + count
+    return found

@@ -1,0 +1,110 @@
+"""A stream in all partitions, on several workers that are killed: merged once each, and as a replay has it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.outputs import ALL_PARTITIONS
+from prequential.topics.partitioning import key_of
+from processes import (
+    HANGS,
+    WorkerProcess,
+    await_published,
+    await_ready,
+    eventually,
+    prequential,
+    read_topic,
+    write_config,
+)
+from workload import HORIZON, SETTLE, Record, Sender, records
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+def keyed(record: Record) -> Record:
+    """As producers send it: by its instance."""
+    assert record.value is not None
+    said = json.loads(record.value)
+    return record._replace(key=key_of(said["stream"], str(said["instance_id"]), {"s-0"}))
+
+
+def merged(lines: list[bytes]) -> list[bytes]:
+    return [line for line in lines if json.loads(line)["partition"] == ALL_PARTITIONS]
+
+
+def of_all(kafka: KafkaConfig, topic: str) -> list[bytes]:
+    return merged([message.value() or b"" for message in read_topic(kafka, topic)])
+
+
+def test_merged_once_and_as_replayed_though_workers_die(cluster: KafkaConfig, tmp_path: Path) -> None:
+    config = write_config(
+        tmp_path, cluster,
+        defaults={
+            "estimators": ["all", "window:100"], "label_horizon": HORIZON, "settle": SETTLE,
+            "emit": {"every": "200ms", "comparisons": "500ms"},
+        },
+        streams={"s-0": {"key": "instance"}},
+    )  # fmt: skip
+    sender = Sender(cluster)
+    all_records = list(map(keyed, records(3, 1_500, 1)))
+    steps = 30
+
+    def send(first: int, last: int) -> None:
+        for step in range(first, last):
+            begin, end = (len(all_records) * one // steps for one in (step, step + 1))
+            sender.send(all_records[begin:end])
+            sender.flush()
+            time.sleep(0.1)
+
+    with WorkerProcess(config) as first, WorkerProcess(config) as second:
+        await_ready(first, second)
+        send(0, 10)
+        eventually("something is merged", lambda: of_all(cluster, "metrics"))
+        first.kill()
+        with WorkerProcess(config) as third:
+            send(10, 20)
+            await_ready(second, third)
+            second.kill()
+            with WorkerProcess(config) as fourth:
+                send(20, 30)
+                await_ready(third, fourth)
+                await_published(cluster, third, fourth)
+                replay = replayed(config)
+                for topic, lines in replay.items():
+                    assert len({json.loads(line)["id"] for line in lines}) == len(lines)
+                # The last moment is complete at a replay's end alone.
+                known = {topic: len(lines) for topic, lines in replay.items()}
+                assert known["metrics"] > 40
+                eventually(
+                    "all that a replay says before its last moments is there",
+                    lambda: all(
+                        len(of_all(cluster, topic)) >= max(1, count - 40) for topic, count in known.items()
+                    ),
+                )
+                time.sleep(1.0)
+                for topic, lines in replay.items():
+                    said = of_all(cluster, topic)
+                    assert said == lines[: len(said)], topic
+                shown = {**third.metrics(), **fourth.metrics()}
+                accuracy = {
+                    labels: value for labels, value in shown["prequential_accuracy"].items()
+                    if "partition" not in dict(labels)
+                }
+                assert len(accuracy) >= 2
+                assert third.stop() == 0
+                assert fourth.stop() == 0
+
+
+def replayed(config: Path) -> dict[str, list[bytes]]:
+    paths = {topic: config.parent / f"{topic}.jsonl" for topic in ("metrics", "comparisons")}
+    options: list[Any] = [part for topic, path in paths.items() for part in (f"--{topic}-out", path)]
+    done = prequential(
+        "replay", "--from-topics", "--config", config, *options, cwd=config.parent, seconds=HANGS
+    )
+    assert done.returncode == 0, done.stderr
+    return {topic: merged(path.read_bytes().splitlines()) for topic, path in paths.items()}

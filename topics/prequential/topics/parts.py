@@ -1,0 +1,137 @@
+"""What one partition knows of a stream whose instances lie in all of them (`key: instance`): it adds up.
+
+Such *parts* go from the shards to who merges them, by the topic `prequential-parts`. Everything in them is
+named, as codes differ from shard to shard, and is a total up to a moment: of two parts of one partition the
+later one says all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+#: Counts of what was lost to retention, where anything was.
+LOST = ("lost_records", "lost_journal_entries")
+
+
+class Memory(msgspec.Struct, gc=False, omit_defaults=True):
+    """What an estimator that adds up has of one sequence.
+
+    Attributes
+    ----------
+    stage, estimator
+        As in messages.
+    n
+        Outcomes, or their weight.
+    at
+        Label time (epoch ms) as of which weights are; 0 where they don't fade.
+    cells
+        Label, prediction (positions in `Part.classes`) and how many outcomes, or their weight; of a pair the
+        four cells 2·(A is wrong) + (B is wrong), or the sums of both models' losses and their number.
+    sums
+        Sums of scores (`prequential.core.tables.scores`), where there are any.
+    labels
+        Of numbers: weight and mean of the labels, and Σw(y - ȳ)².
+    scores
+        Histogram of the positive class's scores: place and how many.
+    paid
+        Sums of costs by value (`prequential.core.measures.costs`).
+    """
+
+    stage: str
+    estimator: str
+    n: float
+    at: int = 0
+    cells: list[tuple[int, int, float]] = []
+    sums: list[float] | None = None
+    labels: tuple[float, float, float] | None = None
+    scores: list[tuple[int, float]] | None = None
+    paid: list[float] | None = None
+
+
+class Evaluated(msgspec.Struct, gc=False, omit_defaults=True):
+    """A model, one of its segments, or it at an age.
+
+    Attributes
+    ----------
+    kind
+        In which order messages go (`prequential.core.tables.streams`).
+    single
+        Whether `initial` is the same as `final`, which has it.
+    changed
+        Whether there are outcomes or revisions that the part before this one hadn't.
+    coverage
+        Of a model: what became of its predictions; counts that add up.
+    """
+
+    model: str
+    segment: str | None
+    kind: int
+    age: str | None
+    outcomes: int
+    revisions: int
+    ts: int
+    single: bool
+    changed: bool
+    counts: dict[str, int]
+    memories: list[Memory]
+    coverage: dict[str, Any] | None = None
+
+
+class Compared(msgspec.Struct, gc=False, omit_defaults=True):
+    """Joint outcomes of two models by one loss, in one stage."""
+
+    model: str
+    against: str
+    segment: str | None
+    stage: str
+    loss: str
+    counted: bool
+    outcomes: int
+    ts: int
+    pairs: int
+    memories: list[tuple[str, int, list[float]]]
+    same: list[str] = []
+
+
+class Part(msgspec.Struct, gc=False, omit_defaults=True):
+    """What a partition knows of a stream.
+
+    Attributes
+    ----------
+    partition, partitions
+        Which one it is, of how many.
+    config
+        The digest of the stream's settings there.
+    every
+        `emit.every` (ms), of which `since` and `until` are multiples.
+    since, until
+        It is so at each of these moments of record time (epoch ms), and between them.
+    clock
+        The stream's clock there, epoch ms.
+    classes
+        Names of the classes that cells speak of.
+    counts
+        Of the stream's records; they add up.
+    latencies
+        By bin of label latencies how many, of all labels and of the latest ones.
+    """
+
+    stream: str
+    partition: int
+    partitions: int
+    config: str
+    every: int
+    since: int
+    until: int
+    clock: int = 0
+    classes: list[str] = []
+    counts: dict[str, int] = {}
+    latencies: tuple[dict[int, int], dict[int, int]] = ({}, {})
+    evaluated: list[Evaluated] = []
+    compared: list[Compared] = []
+
+
+decode = msgspec.json.Decoder(Part).decode
+encode = msgspec.json.Encoder().encode
