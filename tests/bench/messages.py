@@ -205,7 +205,7 @@ def _texts(about: Case, values: Any) -> list[str]:
     return [classes[value] for value in values.tolist()]
 
 
-def specs(kafka: KafkaConfig) -> list[TopicSpec]:
+def specs(kafka: KafkaConfig, *, wide: bool = False) -> list[TopicSpec]:
     """The topics as the product makes them, but that the inputs keep their producers' times for good.
 
     So the messages decide when outputs are due, and not how long it took to load them.
@@ -213,7 +213,7 @@ def specs(kafka: KafkaConfig) -> list[TopicSpec]:
     times = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"}
     return [
         replace(spec, configs={**spec.configs, **times}) if spec.role == "input" else spec
-        for spec in topic_specs(kafka)
+        for spec in topic_specs(kafka, wide=wide)
     ]
 
 

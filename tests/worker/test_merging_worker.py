@@ -1,4 +1,4 @@
-"""A stream in all partitions, on several workers that are killed: merged once each, and as a replay has it."""
+"""A stream in all partitions, on workers that are killed: merged once each, and as a replay has it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_merged_once_and_as_replayed_though_workers_die(cluster: KafkaConfig, tm
                 await_ready(third, fourth)
                 await_published(cluster, third, fourth)
                 replay = replayed(config)
-                for topic, lines in replay.items():
+                for lines in replay.values():
                     assert len({json.loads(line)["id"] for line in lines}) == len(lines)
                 # The last moment is complete at a replay's end alone.
                 known = {topic: len(lines) for topic, lines in replay.items()}
