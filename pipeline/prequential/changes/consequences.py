@@ -55,8 +55,8 @@ OF_STREAM: Mapping[str, str] = {
     "objective": "kept; its bounds hold from now on",
     "alarm_budget": "kept; thresholds that aren't configured follow from it from now on",
     "alarm_change": "kept; it is what `prequential calibrate` reports of",
-    "key": "kept by partition; what partitions know is merged from now on, or no more; instances that wait meet "
-    "their labels if producers go on keying these as before",
+    "key": "kept by partition; what partitions know is merged from now on, or no more; instances that wait "
+    "meet their labels if producers go on keying these as before",
     "versions": "kept; versions that come from now on are evaluated so",
     "emit.outcomes": _SAYS,
     "emit.every": _SAYS,

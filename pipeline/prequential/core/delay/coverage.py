@@ -186,9 +186,12 @@ def curve(coverage: Coverage, model: int, clock: int) -> dict[str, float]:
 
 
 def met_of(coverage: Coverage, model: int, clock: int) -> Ints:
-    """What a model's curve at a clock (ms) is made of: by `SHARES` predictions made, and of these labelled.
+    """What a model's label maturity curve at a clock (ms) is made of; it changes nothing, and adds up.
 
-    (len(SHARES), 2); it changes nothing, and adds up over models.
+    Returns
+    -------
+    ndarray
+        (len(SHARES), 2) int64: by share predictions that are old enough, and those of them that were labelled.
     """
     sums, shares = _new_sums(), np.empty(len(SHARES))
     _curve(coverage.models, coverage.pool, coverage.cohorts.counts, model, clock, sums, shares)
