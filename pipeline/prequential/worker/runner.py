@@ -374,9 +374,10 @@ class ShardRunner:
             self.checkpoint.processed(processed, timely=ticks)
             self._resume_fetching()
             self._round_at = monotonic()
+        self._commit_if_due()  # before other shards' turns: what a moment makes due goes out meanwhile
+        if processed:
             await asyncio.sleep(0)
-        self._commit_if_due()
-        if not processed:
+        else:
             await self._woken(self._next_look)
 
     def _commit_if_due(self) -> None:
