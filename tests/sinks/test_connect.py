@@ -77,14 +77,15 @@ def sinks(cluster: KafkaConfig, database: Postgres) -> list[dict[str, str]]:
 
 #: What is chosen in the dashboard; the table's times are UTC.
 CHOSEN: dict[str, str | list[str]] = {
-    "stream": "elec2", "model": ["nb", "tree"], "stage": "final", "estimator": "window:1000",
-    "segment": "(all)", "measure": "accuracy",
+    "stream": "elec2", "partition": "0", "model": ["nb", "tree"], "stage": "final",
+    "estimator": "window:1000", "segment": "(all)", "measure": "accuracy",
 }  # fmt: skip
 DAY = "2023-11-14T00:00:00Z", "2023-11-15T00:00:00Z"
 
 #: What the queries say of the messages of the test.
 EXPECTED = {
     "stream": [["elec2"]],
+    "partition": [["0"]],
     "model": [["nb"]],
     "stage": [["final"]],
     "estimator": [["window:1000"]],
@@ -94,7 +95,7 @@ EXPECTED = {
     "$measure at the end of each day": [["2023-11-14 00:00:00", "nb", "0.4"]],
     "$measure by segment": [["(all)", "nb", "4", "0.4"], ["country=fr", "nb", "3", "0.3"]],
     "Models now": [
-        ["nb", "final", "window:1000", "2023-11-14 22:13:20.004", "4", "40", "0.4", "", "", "", ""],
+        ["nb", "final", "window:1000", "0", "2023-11-14 22:13:20.004", "4", "40", "0.4", "", "", "", ""],
     ],
     "Incidents": [
         ["2023-11-14 22:14:20", "2023-11-14 22:15:20", "nb", "final", "", "closed", "1", "2", "i0"],

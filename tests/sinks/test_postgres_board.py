@@ -20,7 +20,7 @@ def test_the_page_has_the_panels_query() -> None:
 
 def test_variables_are_those_that_it_uses() -> None:
     names = [one["name"] for one in load()["templating"]["list"]]
-    assert names == ["datasource", "stream", "model", "stage", "estimator", "segment", "measure"]
+    assert names == ["datasource", "stream", "partition", "model", "stage", "estimator", "segment", "measure"]
     used = set(re.findall(r"\$(\w+)", " ".join(queries().values())))
     assert used == {*names[1:], "__timeFilter"}
     # A macro's brackets end at the first one that closes.

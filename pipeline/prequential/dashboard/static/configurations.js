@@ -77,7 +77,8 @@ function names(one) {
 }
 
 function partitions(one, worded = false) {
-  const text = `${one.partitions.join(", ")}${one.more_partitions ? ` and ${count(one.more_partitions)} more` : ""}`;
+  // -1: all of them together, of a stream that lies in all.
+  const text = `${one.partitions.map((number) => (number < 0 ? "all" : number)).join(", ")}${one.more_partitions ? ` and ${count(one.more_partitions)} more` : ""}`;
   return worded ? `partition${one.partitions.length > 1 ? "s" : ""} ${text}` : text;
 }
 
