@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from prequential.changes import consequences
 from prequential.changes.diff import Section, compare
-from prequential.changes.listing import DURATIONS, is_secret, of_rest, of_stream
 from prequential.changes.text import lines
 from prequential.changes.trial import Effects, Pair, trial, trials
 from prequential.cli.main import main
 from prequential.config import keys
+from prequential.settings.listing import DURATIONS, is_secret, of_rest, of_stream
 from prequential.settings.model import Config, HttpConfig, StreamConfig, WorkerConfig
 from prequential.topics.clients import KafkaConfig
 

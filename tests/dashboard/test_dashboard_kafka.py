@@ -34,7 +34,7 @@ def publish(kafka: KafkaConfig, records: list[Record], aborted: bool = False) ->
     producer = Producer(kafka.client(**{"transactional.id": f"{kafka.prefix}test", "log_level": 0}))
     producer.init_transactions(30)
     producer.begin_transaction()
-    for topic, value, _ in records:
+    for topic, value, *_ in records:
         producer.produce(kafka.topic(topic), value, "elec2")
     if aborted:
         producer.flush(30)

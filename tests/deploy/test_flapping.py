@@ -23,7 +23,9 @@ _GROUPS = yaml.safe_load(_RULES.read_text(encoding="utf-8"))["groups"]
 _GAP, _AFTER = 4, 20
 
 #: What is away is what these are about.
-_ABOUT_GAPS = {"PrequentialNothingEvaluated", "PrequentialWorkerDown", "PrequentialIngestDown"}
+_ABOUT_GAPS = {
+    "PrequentialNothingEvaluated", "PrequentialWorkerDown", "PrequentialIngestDown", "PrequentialNotifyDown",
+}  # fmt: skip
 
 _PART = re.compile(r"(stale|_|-?[\d.]+)(?:([+-][\d.]+))?(?:x(\d+))?")
 

@@ -16,6 +16,7 @@ from manifests import RULES
 from prequential.config.reader import load_config
 from prequential.core import warmup
 from prequential.core.shard import Shard
+from prequential.notifying.counting import Sending, exposition
 from prequential.settings.model import DEFAULT_MEASURES, Config, HttpConfig, Objective, StreamConfig
 from prequential.topics.messages import Label, Prediction, Record
 from prequential.worker.exporter import Exporter
@@ -114,6 +115,15 @@ OWN: dict[str, tuple[str, ...]] = {
     "prequential_ingest_lost_total": ("topic",),
     "prequential_ingest_records_total": ("topic",),
     "prequential_ingest_unlabelled_total": ("topic",),
+    # Of `notify`.
+    "prequential_notify_build_info": ("version",),
+    "prequential_notify_oldest_unsent_seconds": (),
+    "prequential_notify_partitions": (),
+    "prequential_notify_refused_total": (),
+    "prequential_notify_retried_total": (),
+    "prequential_notify_sent_total": (),
+    "prequential_notify_trying_seconds": (),
+    "prequential_notify_unreadable_total": (),
     "ALERTS": ("alertname", "alertstate"),
     # Of periods, when enough of them are final (`tests/core/test_expected_messages.py`).
     "prequential_expected_miss": (*_MODEL, "measure"),
@@ -282,6 +292,25 @@ def test_the_metrics_asked_for_are_a_workers(monkeypatch: pytest.MonkeyPatch) ->
             found[f"{name}_count"] = "gauge", labels
     for name, (kind, labels) in METRICS.items():
         assert found[name] in ((kind, set(labels)), (kind, set()) if name in _FROM_FIRST_ON else None), name
+
+
+def test_the_metrics_asked_for_are_those_of_notify() -> None:
+    text = exposition({"sent": 3}, Sending(100.0, 160.0), 4, 220.0)
+    found = {
+        f"{family.name}_total" if family.type == "counter" else family.name: family.samples
+        for family in text_string_to_metric_families(text)
+    }
+    asked = {name for name in OWN if name.startswith("prequential_notify_")}
+    # What is passed over is nothing to worry about.
+    assert asked == found.keys() - {"prequential_notify_passed_over_total"}
+    assert all(set(OWN[name]) == found[name][0].labels.keys() for name in asked)
+    values = {name.removeprefix("prequential_notify_"): one[0].value for name, one in found.items()}
+    assert values == {
+        "sent_total": 3, "retried_total": 0, "refused_total": 0, "unreadable_total": 0,
+        "passed_over_total": 0, "oldest_unsent_seconds": 120, "trying_seconds": 60, "partitions": 4,
+        "build_info": 1,
+    }  # fmt: skip
+    assert "trying_seconds 0" in exposition({}, None, 0, 220.0)
 
 
 def test_every_metric_is_shown_or_watched() -> None:

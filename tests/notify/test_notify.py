@@ -70,6 +70,7 @@ def test_signed_in_order_and_only_what_comes_from_its_start_on(
         eventually("the bad one is counted", lambda: counts(process)["unreadable"] == 1)
         said = counts(process)
         assert (said["sent"], said["retried"], said["refused"], said["oldest_unsent_seconds"]) == (4, 0, 0, 0)
+        assert said["partitions"] == 2 * cluster.partitions
         assert process.get("/live") == (200, "alive\n")
         assert process.stop() == 0
     assert [one for one in receiver.ids if one != "f0"] == ["a-1", "b-1", "c-1"]
@@ -122,7 +123,9 @@ def test_500_and_429_and_no_answer_are_tried_again(
     with NotifyProcess(write_config(tmp_path, cluster, url)) as process:
         await_ready(process)
         publish(cluster, "a", "b")
-        eventually("the first waits", lambda: counts(process)["oldest_unsent_seconds"] > 0)
+        eventually("the first waits", lambda: counts(process)["trying_seconds"] > 0)
+        said = counts(process)
+        assert said["oldest_unsent_seconds"] >= said["trying_seconds"]
         eventually("all", lambda: receiver.ids == ["a-1"] * 4 + ["b-1"])
         eventually("it is counted", lambda: counts(process)["sent"] == 2)
         assert counts(process)["retried"] == 3

@@ -7,17 +7,23 @@ import sqlite3
 import subprocess
 import sys
 import time
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import NewTopic
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 from prequential.config.reader import load_config
 from prequential.notifying.signing import headers, key_of
-from prequential.topics.clients import KafkaConfig
-from prequential.topics.outputs import Metrics, encode
+from prequential.topics.clients import KafkaConfig, connect
+from prequential.topics.outputs import Alarm, Metrics, encode
 from prequential.topics.producer import RecordProducer
 
-from tests.worker.processes import eventually
+from tests.ingest.registry_server import RegistryServer
+from tests.worker.processes import eventually, read_topic
 
 PAGE = Path(__file__).parents[2] / "docs" / "sinks.md"
 
@@ -26,10 +32,62 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 
 
+ALARM = Alarm(
+    "f0", "fraud", 0, "nb", None, "final", "page-hinkley", "error", 9, "8", 9000, 50.3, 50.0,
+    {"delta": 0.005, "two-sided": False},
+)  # fmt: skip
+
+
 def message(n: int, **measures: float) -> bytes:
     return encode(
         Metrics(f"id-{n}", "elec2", 0, "nb", None, "final", "all", n, n, 1000 * n, measures, {}, {}, "5e0c")
     )
+
+
+@pytest.mark.kafka
+def test_avro_has_each_message_once_although_its_program_is_killed(
+    cluster: KafkaConfig, tmp_path: Path
+) -> None:
+    [program] = [one for one in blocks("python") if "to_avro.py" in one]
+    (tmp_path / "to_avro.py").write_text(program)
+    names = "metrics", "comparisons", "drift-alarms", "incidents"
+    topics = [NewTopic(cluster.topic(f"{name}-avro"), 2, 1) for name in names]
+    admin = connect(cluster)
+    for created in admin.create_topics(topics).values():
+        created.result(60)
+    with RegistryServer() as registry:
+        client = SchemaRegistryClient({"url": registry.url})
+        read = AvroDeserializer(client)
+        command = [sys.executable, tmp_path / "to_avro.py", cluster.bootstrap_servers, registry.url,
+                   cluster.prefix]  # fmt: skip
+
+        def written(name: str) -> list[dict[str, Any]]:
+            topic = cluster.topic(f"{name}-avro")
+            context = SerializationContext(topic, MessageField.VALUE)
+            found = [(one.key(), read(one.value(), context)) for one in read_topic(cluster, f"{name}-avro")]
+            assert {key for key, _ in found} <= {b"elec2", b"fraud"}
+            return [value for _, value in found]
+
+        for first in (0, 300):
+            with RecordProducer(cluster) as producer:
+                for n in range(first, first + 300):
+                    producer.send("metrics", b"elec2", message(n, accuracy=n / 7))
+                producer.send("drift-alarms", b"fraud", encode(ALARM))
+            with subprocess.Popen(command) as process:
+                try:
+                    eventually("some are there", lambda first=first: len(written("metrics")) > first)  # type: ignore[misc]
+                    if first:
+                        eventually("all are there", lambda: len(written("metrics")) == 600)
+                        eventually("alarms are there", lambda: len(written("drift-alarms")) == 2)
+                finally:
+                    process.kill()
+        assert written("drift-alarms")[0]["params"] == {"delta": 0.005, "two-sided": False}
+        found = sorted(written("metrics"), key=lambda one: int(one["outcomes"]))
+        assert [(one["id"], one["measures"]["accuracy"]) for one in found] == [
+            (f"id-{n}", n / 7) for n in range(600)
+        ]
+        assert found[5]["ts"] == datetime(1970, 1, 1, 0, 0, 5, tzinfo=timezone.utc)
+        assert set(registry.subjects) == {f"{cluster.prefix}{one}-avro-value" for one in names[:3:2]}
 
 
 @pytest.mark.kafka

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from datetime import datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 from prequential.cli.main import main
+from prequential.topics.avro import avro_schema, avro_value
 from prequential.topics.dead_letters import Letter, to_line
+from prequential.topics.errors import UsageError
 from prequential.topics.schemas import STRUCTS, schema
 
 START = 1_700_000_000_000  # ms
@@ -105,6 +110,77 @@ def test_the_run_says_all_that_metrics_may(said: dict[str, list[Any]]) -> None:
     unsaid = set(schema("metrics")["properties"]) - {name for one in said["metrics"] for name in one}
     # Records of these have times, one configuration from the beginning, and no model is behind for long.
     assert unsaid <= {"untimed", "started_empty", "same", "worse_than_baseline"}
+
+
+def from_avro(value: dict[str, Any], in_json: dict[str, Any]) -> dict[str, Any]:
+    """The message again: what is null and may be missing is missing, what is JSON as text is read."""
+    found: dict[str, Any] = {}
+    for name, one in value.items():
+        described = in_json["properties"][name]
+        if one is None and name not in in_json["required"]:
+            continue
+        if isinstance(one, datetime):
+            one = round(one.timestamp() * 1000)
+        elif isinstance(one, str) and described.get("type") == "object":
+            one = json.loads(one)
+        elif isinstance(one, list) and described.get("items", {}).get("type") == "object":
+            one = [json.loads(each) for each in one]
+        found[name] = one
+    return found
+
+
+def in_avro(topic: str, parsed: Any, message: dict[str, Any]) -> bytes:
+    stream = BytesIO()
+    fastavro.schemaless_writer(stream, parsed, avro_value(topic, message))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("topic", [topic for topic in STRUCTS if topic != "dead-letters"])
+def test_a_message_is_the_same_after_avro(said: dict[str, list[Any]], topic: str) -> None:
+    parsed, in_json = fastavro.parse_schema(avro_schema(topic)), schema(topic)
+    for message in said[topic][:: 1 + len(said[topic]) // 2000]:
+        read = fastavro.schemaless_reader(BytesIO(in_avro(topic, parsed, message)), parsed, None)
+        assert isinstance(read, dict)
+        assert from_avro(read, in_json) == message
+
+
+@pytest.mark.parametrize("topic", [topic for topic in STRUCTS if topic != "dead-letters"])
+def test_a_later_versions_fields_are_no_obstacle(said: dict[str, list[Any]], topic: str) -> None:
+    """Both ways: it adds one that may be missing, or this version has one that another hasn't."""
+    now = avro_schema(topic)
+    optional = next(one for one in now["fields"] if "default" in one)
+    former = {**now, "fields": [one for one in now["fields"] if one != optional]}
+    content = in_avro(topic, now, said[topic][0])
+    read = fastavro.schemaless_reader(BytesIO(content), now, former)
+    assert isinstance(read, dict)
+    assert read.keys() == {one["name"] for one in former["fields"]}
+    stream = BytesIO()
+    fastavro.schemaless_writer(stream, former, read)
+    again = fastavro.schemaless_reader(BytesIO(stream.getvalue()), former, now)
+    assert isinstance(again, dict)
+    assert again[optional["name"]] == optional["default"]
+
+
+def test_what_avro_would_lose_is_refused(said: dict[str, list[Any]]) -> None:
+    message = said["metrics"][0]
+    with pytest.raises(ValueError, match="has the field 'later', which this version doesn't know"):
+        avro_value("metrics", {**message, "later": 1})
+    with pytest.raises(ValueError, match="a message of metrics lacks the field 'stream'"):
+        avro_value("metrics", {name: message[name] for name in message if name != "stream"})
+    with pytest.raises(UsageError, match="no Avro schema for dead-letters"):
+        avro_schema("dead-letters")
+
+
+def test_the_avro_schema_says_what_each_field_is(capsys: pytest.CaptureFixture[str]) -> None:
+    for topic in STRUCTS:
+        if topic != "dead-letters":
+            assert main(["schema", topic, "--avro"]) == 0
+            found = json.loads(capsys.readouterr().out)
+            assert found == avro_schema(topic)
+            assert [one["name"] for one in found["fields"]] == list(schema(topic)["properties"])
+            assert all(one["doc"] for one in found["fields"])
+    assert main(["schema", "--avro"]) == 2
+    assert "expected e.g. schema metrics --avro" in capsys.readouterr().err
 
 
 def test_what_is_no_message_is_not_valid(said: dict[str, list[Any]]) -> None:

@@ -32,6 +32,9 @@ class Message:
     def timestamp(self) -> tuple[int, int]:
         return 1, 1000 + self._offset
 
+    def headers(self) -> list[tuple[str, bytes]] | None:
+        return [("other", b"1"), ("settings", b"2")] if self._offset == 7 else None
+
 
 class BusyConsumer:
     """Of a partition that is written to all the time: its end is never seen."""
@@ -57,6 +60,9 @@ def test_what_is_there_has_an_end_where_messages_come_all_the_time(monkeypatch: 
     monkeypatch.setattr(tail, "TAIL_RECORDS", 4)
     reading = Tail(KafkaConfig(prefix="eu."), ("metrics",), from_beginning=False)
     assert reading.catching_up
-    assert list(reading.to_end()) == [Record("metrics", b"%d" % i, 1000 + i) for i in range(5, 9)]
+    said = {7: b"2"}
+    assert list(reading.to_end()) == [
+        Record("metrics", b"%d" % i, 1000 + i, said.get(i)) for i in range(5, 9)
+    ]
     assert not reading.catching_up
     assert reading.since == {"metrics": 1005}

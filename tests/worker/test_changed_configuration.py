@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import fresh_cluster
+from prequential.dashboard.history import History
+from prequential.settings.model import Config
+from prequential.topics.clients import KafkaConfig
 from prequential.topics.producer import StreamProducer
+from prequential.topics.specs import METRICS
+from prequential.watching.tail import Tail
 from processes import WorkerProcess, await_ready, eventually, write_config
 
 from tests.brokers import Broker
 
 START = 1_700_000_000_000
 
+BEFORE = {"estimators": ["all", "window:10"], "detectors": [], "emit": {"outcomes": 10}}
+
 #: Predictions of two models with their labels.
 INSTANCES = 50
+
+
+def configurations(cluster: KafkaConfig) -> dict[str, Any]:
+    """What the dashboard's page says, which has another configuration than either worker."""
+    history = History(Config(cluster))
+    with closing(Tail(cluster, [METRICS], from_beginning=True)) as tail:
+        for record in tail.to_end():
+            history.update(*record)
+    return history.configurations.page()
 
 
 @pytest.mark.kafka
 def test_one_line_in_the_log_and_at_ready(kafka: Broker, tmp_path: Path) -> None:
     cluster = fresh_cluster(kafka, 1)
-    config = write_config(tmp_path, cluster, defaults={"estimators": ["all", "window:10"], "detectors": []})
+    config = write_config(tmp_path, cluster, defaults=BEFORE)
     with StreamProducer(cluster) as producer:
         for i in range(INSTANCES):
             for model in ("nb", "tree"):
@@ -34,7 +52,10 @@ def test_one_line_in_the_log_and_at_ready(kafka: Broker, tmp_path: Path) -> None
         )
         assert "the configuration has changed" not in worker.log + worker.get("/ready")[1]
         assert worker.stop() == 0
-    changed = {"estimators": ["all", "fading:0.9"], "detectors": [], "stages": ["final"]}
+    changed = {
+        "estimators": ["all", "fading:0.9"], "detectors": [], "stages": ["final"], "label_horizon": "1d",
+        "emit": {"outcomes": 1},
+    }  # fmt: skip
     config = write_config(tmp_path, cluster, defaults=changed)
     said = (
         "shard 0: the configuration has changed since the snapshot: "
@@ -48,3 +69,13 @@ def test_one_line_in_the_log_and_at_ready(kafka: Broker, tmp_path: Path) -> None
         assert worker.get("/ready")[0] == 200
         assert worker.log.count("the configuration has changed") == 1
         assert said in worker.log
+        with StreamProducer(cluster) as producer:
+            for model in ("nb", "tree"):
+                producer.prediction("scores", model, INSTANCES, "a", ts=START + INSTANCES)
+            producer.label("scores", INSTANCES, "a", ts=START + INSTANCES + 1)
+        eventually("what differs", lambda: "label_horizon" in str(configurations(cluster)["changes"]))
+    [change] = configurations(cluster)["changes"]
+    assert {one["key"]: one["values"] for one in change["keys"]} == {
+        "estimators": ["without window:10", "with fading:0.9"], "label_horizon": ["7d -> 1d"],
+        "stages": ["without initial"],
+    }  # fmt: skip

@@ -263,8 +263,8 @@ class TestPrometheus:
             queries = dashboard_queries(**SHOWN)
         found = re.findall(r"(?<![:\w])prequential_\w+(?![:\w])", "\n".join(queries))
         asked = {re.sub("_(bucket|sum|count)$", "", name) for name in found if not name.endswith("_")}
-        # `ingest` has its own endpoint, and the page an address that Prometheus is told.
-        asked = {name for name in asked if not re.match("prequential_(ingest_|dashboard$)", name)}
+        # `ingest` and `notify` have their own endpoints, and the page an address that Prometheus is told.
+        asked = {name for name in asked if not re.match("prequential_(ingest_|notify_|dashboard$)", name)}
         for worker in scene.workers:
             _, text = worker.get("/metrics")
             there = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))

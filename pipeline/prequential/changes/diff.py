@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 from prequential.changes import consequences
-from prequential.changes.listing import difference, of_rest, of_stream
 from prequential.changes.trial import Effects, Pair, trials
 from prequential.core.catalog.begun import Item
+from prequential.settings.listing import difference, of_rest, of_stream
 from prequential.settings.model import Config, StreamConfig
 from prequential.settings.stages import sides
 

@@ -39,7 +39,7 @@ def uses(records: Iterable[Record]) -> list[Use]:
     What is no such message is passed over.
     """
     found: dict[tuple[str, int, str], Use] = {}
-    for _, value, time in records:
+    for _, value, time, _ in records:
         try:
             made = _decode(value or b"")
         except msgspec.MsgspecError:

@@ -8,6 +8,7 @@ from typing import Any
 
 from prequential.core.comparisons.measuring import NAMES as OF_PAIRS
 from prequential.core.measures.registry import MEASURES
+from prequential.topics.avro import avro_schema
 from prequential.topics.errors import UsageError
 from prequential.topics.schemas import STRUCTS, connect_schema, schema
 from prequential.topics.specs import COMPARISONS
@@ -23,10 +24,15 @@ def add_parser(subparsers: Any) -> None:
         "`dead-letters --json` writes.",
     )
     parser.add_argument("topic", nargs="?", choices=tuple(STRUCTS), metavar="TOPIC", help=", ".join(STRUCTS))
-    parser.add_argument(
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument(
         "--connect", action="store_true",
         help="instead: the schema, in one line, by which Kafka Connect's JsonConverter reads it "
         "(schema.content, Connect 4.2 or later); of what fits columns",
+    )  # fmt: skip
+    other.add_argument(
+        "--avro", action="store_true",
+        help="instead: the Avro schema of what prequential.topics.avro makes of a topic's messages",
     )  # fmt: skip
     parser.set_defaults(run=run)
 
@@ -38,6 +44,11 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError("--connect is of one topic: expected e.g. schema metrics --connect")
         measures = OF_PAIRS if args.topic == COMPARISONS else MEASURES
         print(json.dumps(connect_schema(args.topic, measures), separators=(",", ":")))
+        return 0
+    if args.avro:
+        if args.topic is None:
+            raise UsageError("--avro is of one topic: expected e.g. schema metrics --avro")
+        print(json.dumps(avro_schema(args.topic), indent=2, ensure_ascii=False))
         return 0
     found = {topic: schema(topic) for topic in STRUCTS} if args.topic is None else schema(args.topic)
     print(json.dumps(found, indent=2, ensure_ascii=False))

@@ -106,8 +106,8 @@ def run(args: argparse.Namespace) -> int:
             ) as tail,
         ):
             if args.once or not live:
-                for record in tail.to_end():
-                    state.update(*record)
+                for topic, value, when, _ in tail.to_end():
+                    state.update(topic, value, when)
                 state.since = tail.since.get(METRICS)
                 _show(state, choice, console, live)
             if not args.once:
@@ -135,7 +135,7 @@ def _show(state: State, choice: Choice, console: Console, live: bool) -> None:
 def _follow_plainly(tail: Tail, state: State) -> None:
     warned = len(state.misplaced)
     while True:
-        for topic, value, when in tail.take():
+        for topic, value, when, _ in tail.take():
             if not state.update(topic, value, when) or value is None:
                 continue
             try:
@@ -176,8 +176,8 @@ def _take(tail: Tail, state: State) -> None:
     until = monotonic() + _TAKE_SECONDS
     state.since = tail.since.get(METRICS)
     while records := tail.take(0):
-        for record in records:
-            state.update(*record)
+        for topic, value, when, _ in records:
+            state.update(topic, value, when)
         if monotonic() > until:
             return
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
+from prequential.dashboard.configurations import Configurations
 from prequential.dashboard.incidents import IncidentLog
 from prequential.dashboard.periods import PeriodSeries
 from prequential.dashboard.series import Capacity, Series
@@ -82,6 +83,7 @@ class History(State):
         self.window = window
         self.past: dict[ModelKey, Past] = {}
         self.incidents = IncidentLog()
+        self.configurations = Configurations(self.config)
         self.pair_series: dict[PairKey, Series] = {}
         #: By what comparisons are about: the newest verdict that forgets, and the stages that are the same.
         self.recent: dict[PairKey, tuple[dict[str, Any], list[str]]] = {}
@@ -96,9 +98,16 @@ class History(State):
         #: By model: the same, when something of it came; and by stream and partition, of pairs.
         self.heard: dict[object, int] = {}
 
-    def update(self, topic: str, value: bytes | None, time: int = 0) -> bool:
-        """Take in a message of a topic, as `State.update` does, which says what is returned."""
+    def update(
+        self, topic: str, value: bytes | None, time: int = 0, settings: bytes | None = None
+    ) -> bool:
+        """Take in a message of a topic, as `State.update` does, which says what is returned.
+
+        `settings`: its header of that name, if it has one.
+        """
         self.version += 1
+        if settings is not None:
+            self.configurations.tell(settings)
         self.newest_time = max(self.newest_time, time)
         self.pace.add(time)
         return super().update(topic, value, time)
@@ -116,6 +125,9 @@ class History(State):
         if self.window is not None and series.size:
             series.drop_before(series.times(series.size - 1)[0] - self.window)
         return series
+
+    def _made_by(self, heading: Heading, time: int) -> None:
+        self.configurations.add(heading.stream, heading.partition, heading.config, time)
 
     def _noted(self, model: Model, sequence: Sequence, newest: Newest, heading: Heading) -> None:
         past = self.past.get(model.key)

@@ -54,8 +54,8 @@ class Board:
     def take(self, records: Iterable[Record]) -> None:
         """Take messages of output topics in, in the order in which they came."""
         with self._lock:
-            for topic, value, time in records:
-                self.history.update(topic, value, time)
+            for record in records:
+                self.history.update(*record)
                 self.read += 1
 
     @property
@@ -104,6 +104,7 @@ class Board:
             "untimed": history.untimed,
             "trouble": self.trouble,
             "split": sorted(history.misplaced)[:5],
+            "configurations": history.configurations.counts(),
         }
 
     def _answer(self, view: str, params: Params, courses: Courses | None) -> dict[str, Any]:
@@ -128,6 +129,8 @@ class Board:
             )
         if view == "incident":
             return incident_page(history, _text(params, "id"), courses)
+        if view == "configurations":
+            return history.configurations.page()
         if view == "incidents":
             return {"incidents": incident_list(history)}
         raise Absent(f"there is no view {view!r}")

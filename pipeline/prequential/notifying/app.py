@@ -10,15 +10,15 @@ from collections import Counter
 import msgspec
 from confluent_kafka import Message
 from prequential.http.endpoint import NOTIFY_PORT, TEXT, Answer, Endpoint
-from prequential.http.exposition import CONTENT_TYPE, COUNTER, GAUGE, Family, labels
+from prequential.http.exposition import CONTENT_TYPE
 from prequential.notifying.choosing import chosen
+from prequential.notifying.counting import Sending, exposition
 from prequential.notifying.forms import body, identifier, read
 from prequential.notifying.posting import Poster
 from prequential.notifying.reading import LOOK_SECONDS, Reader
 from prequential.notifying.retrying import pause
 from prequential.notifying.signing import headers, key_of
 from prequential.program.stopping import Stop, stop_signals
-from prequential.program.version import VERSION
 from prequential.settings.model import Config
 from prequential.topics.clients import resolved
 from prequential.topics.errors import UsageError
@@ -28,15 +28,6 @@ log = logging.getLogger(__name__)
 #: Seconds beyond a request's own within which the loop has turned once, if the process is alive: commits, and
 #: looks at a cluster that doesn't answer.
 _TURN_SECONDS = 120.0
-
-#: What became of messages, and what is told of it.
-_COUNTS = {
-    "sent": "Messages that the webhook has taken",
-    "retried": "Requests that were made again: no answer in time, status 5xx, 408, 425 or 429",
-    "refused": "Messages that the webhook has refused, and that are not sent again",
-    "unreadable": "Records that are no messages",
-    "passed_over": "Messages that the configuration doesn't choose",
-}
 
 
 class Notifier:
@@ -56,8 +47,7 @@ class Notifier:
         self._topics = {kafka.topic(name): name for name in config.notify.topics}
         self._reader = Reader(kafka, config.notify_group, list(self._topics))
         self._counts: Counter[str] = Counter()
-        #: When the message that is being sent was written (epoch seconds); None: none is.
-        self._unsent: float | None = None
+        self._sending: Sending | None = None
         self._turned = time.monotonic()
         self._endpoint = Endpoint(
             config.http, {"/metrics": self._metrics, "/live": self._live, "/ready": self._ready}, NOTIFY_PORT
@@ -88,7 +78,7 @@ class Notifier:
             return
         name = identifier(message)
         kind, content = body(self._config.form, message, value, topic)
-        self._unsent = record.timestamp()[1] / 1000
+        self._sending = Sending(record.timestamp()[1] / 1000, time.time())
         attempt = 0
         while self._reader.ours(record):
             attempt += 1
@@ -107,7 +97,7 @@ class Notifier:
             if self._stopped_within(seconds):
                 break
             self._counts["retried"] += 1
-        self._unsent = None
+        self._sending = None
 
     def _end(self, record: Message, how: str, at_once: bool = True) -> None:
         self._counts[how] += 1
@@ -125,19 +115,8 @@ class Notifier:
     # ---- HTTP, in threads of its own
 
     def _metrics(self) -> Answer:
-        families = []
-        for name, help in _COUNTS.items():
-            families.append(Family(f"prequential_notify_{name}_total", COUNTER, help))
-            families[-1].add("", self._counts[name])
-        oldest = Family(
-            "prequential_notify_oldest_unsent_seconds", GAUGE,
-            "Age of the message that is being sent; 0: none waits",
-        )  # fmt: skip
-        since = self._unsent
-        oldest.add("", 0 if since is None else max(0.0, time.time() - since))
-        build = Family("prequential_notify_build_info", GAUGE, "The version")
-        build.add(labels(version=VERSION), 1)
-        return 200, CONTENT_TYPE, "".join(one.text() for one in (*families, oldest, build)).encode()
+        text = exposition(self._counts, self._sending, self._reader.partitions, time.time())
+        return 200, CONTENT_TYPE, text.encode()
 
     def _live(self) -> Answer:
         late = time.monotonic() - self._turned > self._config.timeout / 1000 + _TURN_SECONDS

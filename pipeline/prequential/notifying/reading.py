@@ -70,6 +70,11 @@ class Reader:
             )
         return consumer
 
+    @property
+    def partitions(self) -> int:
+        """How many partitions are this process's."""
+        return len(self._places)
+
     def next(self, seconds: float) -> Message | None:
         """The next record, waited for so long at most."""
         if not self._waiting:

@@ -45,7 +45,7 @@ _POINTS = 100
 #: The page's modules, each behind those that it imports from.
 _MODULES = (
     "dom", "format", "source", "chart", "small", "overview", "mistakes", "probabilities",
-    "residuals", "model", "pair", "incident", "main",
+    "residuals", "model", "pair", "incident", "configurations", "main",
 )  # fmt: skip
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)

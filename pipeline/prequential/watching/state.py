@@ -181,6 +181,7 @@ class State:
         if model is None:
             return False
         model.pace.add(time)
+        self._made_by(heading, time)
         if heading.period is not ABSENT:
             said = decode_period(value)
             if said.is_whole and (model.period is None or said.period.start >= model.period.period.start):
@@ -221,6 +222,9 @@ class State:
 
     def _dropped(self, model: Model, gone: list[Sequence]) -> None:
         """Called with sequences that have ended, for a subclass to forget."""
+
+    def _made_by(self, heading: Heading, time: int) -> None:
+        """Called with each metrics message, for whoever remembers by which settings it was made."""
 
     def _noted(self, model: Model, sequence: Sequence, newest: Newest, heading: Heading) -> None:
         """What whoever remembers more than the newest does with a metrics message."""

@@ -11,6 +11,7 @@ from prequential.topics.admin import partition_counts, present
 from prequential.topics.clients import KafkaConfig, is_temporary, plain_errors
 from prequential.topics.errors import WorkError
 from prequential.topics.reading import first_since, watermarks
+from prequential.topics.specs import SETTINGS_HEADER
 
 #: Records before each partition's end that are read first: the newest message of thousands of
 #: sequences, of models that have fallen silent, too, and some 100 MB, read in a few seconds.
@@ -28,12 +29,15 @@ _FETCH_BYTES = 1 << 20
 #: Seconds without any answer after which reading to the end is given up.
 _SILENCE_SECONDS = 30.0
 
+
 class Record(NamedTuple):
     """A record of an output topic: the topic's name without prefix, and Kafka's time (epoch ms)."""
 
     topic: str
     value: bytes | None
     time: int
+    #: The header of that name, which says what the message's digest of settings stands for.
+    settings: bytes | None = None
 
 
 class Tail:
@@ -128,7 +132,9 @@ class Tail:
                 if message.error() is None:
                     if self._behind:
                         self._note_place(message)
-                    taken.append(Record(names[message.topic()], message.value(), message.timestamp()[1]))
+                    time, headers = message.timestamp()[1], message.headers()
+                    settings = dict(headers).get(SETTINGS_HEADER) if headers else None
+                    taken.append(Record(names[message.topic()], message.value(), time, settings))
                 else:
                     self._note_error(message)
         if taken:

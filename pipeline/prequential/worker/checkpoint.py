@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
 from time import monotonic
 from typing import Any
@@ -48,6 +48,7 @@ from prequential.worker.journal import (
 from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing, Publisher
 from prequential.worker.recovery import GENERATION, Known
+from prequential.worker.settings_header import SettingsHeader
 from prequential.worker.snapshot_turn import SnapshotTurn
 from prequential.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
 from prequential.worker.statistics import ShardStatistics
@@ -116,6 +117,7 @@ class Checkpoint:
         self._turn = turn
         self._who = object()  # in line for the turn: who waits there isn't kept for it
         self._topics = {name: config.kafka.topic(name) for name in (METRICS, COMPARISONS)}
+        self._settings_header = SettingsHeader()
         self._journal_number = 0
         self._journal_offset = 0
         self._committed_at = monotonic()
@@ -283,7 +285,7 @@ class Checkpoint:
         if self.broken:
             return
         outputs, vectors = self._shard.flush()  # step 1
-        messages = [self._outgoing(output) for output in outputs]
+        messages = self._messages(outputs)
         parts = None
         if with_snapshot:  # step 2
             started = monotonic()
@@ -342,7 +344,7 @@ class Checkpoint:
     def _flushed(self) -> list[Outgoing]:
         """Outputs since the last time; the order that led to them is settled."""
         outputs, _ = self._shard.flush()
-        return [self._outgoing(output) for output in outputs]
+        return self._messages(outputs)
 
     async def _publish_entry(
         self, vectors: list[OffsetVector], outputs: list[Outgoing], note: Note | None = None
@@ -422,6 +424,11 @@ class Checkpoint:
         return msgspec.msgpack.encode(manifest)
 
     # ---- what
+
+    def _messages(self, outputs: Sequence[Output]) -> list[Outgoing]:
+        messages = [self._outgoing(output) for output in outputs]
+        self._settings_header.add(self._shard.catalog.streams, outputs, messages, monotonic())
+        return messages
 
     def _outgoing(self, output: Output) -> Outgoing:
         if isinstance(output, Encoded):  # nearly all

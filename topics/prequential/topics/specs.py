@@ -22,6 +22,9 @@ PARTS = "prequential-parts"
 JOURNAL = "prequential-journal"
 SNAPSHOTS = "prequential-snapshots"
 
+#: Header of a metrics message now and then: its `config`, and the settings that this is the digest of (JSON).
+SETTINGS_HEADER = "settings"
+
 _HOUR = 3_600_000  # ms
 _DAY = 24 * _HOUR  # ms
 

@@ -7,8 +7,9 @@ import { overviewPage } from "./overview.js";
 import { modelPage } from "./model.js";
 import { pairPage } from "./pair.js";
 import { incidentPage, incidentsPage } from "./incident.js";
+import { configurationsPage, rolling } from "./configurations.js";
 
-const VIEWS = { overview: overviewPage, model: modelPage, pair: pairPage, incident: incidentPage, incidents: incidentsPage };
+const VIEWS = { overview: overviewPage, model: modelPage, pair: pairPage, incident: incidentPage, incidents: incidentsPage, configurations: configurationsPage };
 
 const embedded = document.getElementById("report");
 const source = createSource(embedded ? JSON.parse(embedded.textContent) : null);
@@ -75,8 +76,9 @@ function above(status, view) {
   const tab = (to, text) => h("a", { href: address(to), "data-key": `tab ${to}`, "aria-current": view === to ? "page" : null }, text);
   return [
     h("span", { class: "brand" }, "prequential"),
-    h("nav", { "aria-label": "pages" }, tab("overview", "Models"), tab("incidents", "Incidents")),
+    h("nav", { "aria-label": "pages" }, tab("overview", "Models"), tab("incidents", "Incidents"), source.report ? null : tab("configurations", "Configurations")),
     status ? h("span", { class: "quiet status" }, statusText(status)) : null,
+    status && view !== "configurations" ? rolling(status) : null,
     status ? warnings(status).map((text) => h("p", { class: "problem", role: "alert" }, text)) : null,
   ];
 }

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
+import msgspec
 from prequential.settings.durations import exact_duration
 from prequential.settings.model import (
     Config,
@@ -105,6 +106,43 @@ def _mapping(entries: Mapping[str, Any]) -> str:
     return "{" + ", ".join(f"{key}: {_plain(value)}" for key, value in entries.items()) + "}"
 
 
+class Settings(msgspec.Struct, frozen=True):
+    """What a digest of a stream's settings (`config` in messages) stands for."""
+
+    config: str
+    #: By key (`texts`).
+    settings: dict[str, str | list[str]]
+
+
+#: Keys of a stream that its digest (`StreamConfig.digest`) isn't of.
+_NOT_EVALUATED = ("emit.", "alarm_change")
+
+
+def texts(config: StreamConfig) -> dict[str, str | list[str]]:
+    """The settings of a stream that its digest is of, by key: each as a text, or texts of a list's items.
+
+    >>> found = texts(StreamConfig(settle=1000))
+    >>> found["settle"], found["stages"], "emit.every" in found
+    ('1s', ['initial', 'final'], False)
+    """
+    return {
+        key: text_of(key, value)
+        for key, value in of_stream(config).items()
+        if not key.startswith(_NOT_EVALUATED)
+    }
+
+
+def text_of(key: str, value: Any) -> str | list[str]:
+    """A value as a text, and a list that isn't empty as texts of its items.
+
+    >>> text_of("stages", ("initial", "final")), text_of("stages", ()), text_of("period", None)
+    (['initial', 'final'], '[]', 'null')
+    """
+    if isinstance(value, tuple) and value and not is_secret(key):
+        return [_plain(one) for one in value]
+    return shown(key, value)
+
+
 def difference(key: str, before: Any, after: Any) -> Iterator[str]:
     """What a value was and is, in one line; of lists what has come and gone.
 
@@ -117,15 +155,27 @@ def difference(key: str, before: Any, after: Any) -> Iterator[str]:
     """
     if is_secret(key):
         yield CHANGED
-    elif isinstance(before, tuple) and isinstance(after, tuple) and (before and after):
-        texts = [[_plain(one) for one in value] for value in (before, after)]
-        gone = [one for one in texts[0] if one not in texts[1]]
-        come = [one for one in texts[1] if one not in texts[0]]
+    else:
+        yield from between(text_of(key, before), text_of(key, after))
+
+
+def between(before: str | list[str], after: str | list[str]) -> Iterator[str]:
+    """What a text (`text_of`) was and is, in one line; yields of lists what has come and gone.
+
+    >>> list(between(["all"], ["all", "decay:1h"])), list(between("null", ["all"]))
+    (['with decay:1h'], ['null -> [all]'])
+    """
+    if isinstance(before, list) and isinstance(after, list):
+        gone = [one for one in before if one not in after]
+        come = [one for one in after if one not in before]
         if gone:
             yield f"without {', '.join(gone)}"
         if come:
             yield f"with {', '.join(come)}"
-        if not gone and not come:
-            yield f"{shown(key, before)} -> {shown(key, after)}"
-    else:
-        yield f"{shown(key, before)} -> {shown(key, after)}"
+        if gone or come:
+            return
+    yield f"{_joined(before)} -> {_joined(after)}"
+
+
+def _joined(text: str | list[str]) -> str:
+    return text if isinstance(text, str) else f"[{', '.join(text)}]"

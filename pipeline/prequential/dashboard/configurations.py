@@ -1,0 +1,190 @@
+"""By which settings messages are made: which are at work now, since when and where, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from prequential.settings.listing import Settings, between, texts
+from prequential.settings.model import Config
+
+#: Names of streams, and partitions, that are written out of each settings.
+_NAMES, _PARTITIONS = 5, 20
+
+#: Digests whose settings are kept: more than there are sections in most files, and 1.4 KB each.
+_MOST_SETTINGS = 10_000
+
+#: Settings at work that are shown, those of most streams, and changes: the newest.
+_MOST_AT_WORK, _MOST_CHANGES = 50, 20
+
+#: Stands for a key that one of two doesn't say.
+_NOT_SAID = "(not said)"
+
+#: Settings by key, as they are told (`listing.texts`).
+Texts = Mapping[str, str | list[str]]
+
+
+class Run(msgspec.Struct, gc=False):
+    """Messages of a stream in a partition, one after the other by the same settings; Kafka's times, epoch ms.
+
+    `former`: the settings of those before, None where there were none in what was read.
+    """
+
+    config: str
+    first: int
+    newest: int
+    messages: int
+    former: str | None = None
+
+
+class Place(NamedTuple):
+    """A stream, in one partition: one worker has it at a time."""
+
+    stream: str
+    partition: int
+
+
+class Configurations:
+    """The newest run of each stream and partition; `config` is what the page itself is configured with."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._of_page = {one.digest: one for one in (config.defaults, *config.streams.values())}
+        self._runs: dict[Place, Run] = {}
+        self._told: dict[str, Texts] = {}
+        #: Places whose newest messages aren't made by the page's own settings; those that have changed.
+        self._others = self._changed = 0
+
+    def counts(self) -> dict[str, int]:
+        """How many streams there are, in each partition, and of how many settings changed, or aren't ours."""
+        return {"streams": len(self._runs), "changed": self._changed, "others": self._others}
+
+    def add(self, stream: str, partition: int, config: str, time: int) -> None:
+        """Take in by which settings a message was made; messages of a place come in their order.
+
+        `config` is empty in messages of versions that don't say it, and then nothing is known.
+        """
+        if not config:
+            return
+        place = Place(stream, partition)
+        run = self._runs.get(place)
+        if run is not None and run.config == config:
+            run.newest = time
+            run.messages += 1
+            return
+        own = self._config.stream(stream).digest
+        if run is not None:
+            self._others -= run.config != own
+            self._changed -= run.former is not None
+        former = None if run is None else run.config
+        self._runs[place] = Run(config, time, time, 1, former)
+        self._others += config != own
+        self._changed += former is not None
+
+    def tell(self, header: bytes) -> None:
+        """Take in what a digest stands for; what can't be read says nothing."""
+        try:
+            said = _decode(header)
+        except (msgspec.MsgspecError, ValueError):
+            return
+        if len(self._told) < _MOST_SETTINGS or said.config in self._told:
+            self._told[said.config] = said.settings
+
+    def page(self) -> dict[str, Any]:
+        """What is at work now, what has changed, and what differs, as it is sent in JSON."""
+        by_config: dict[str, list[Place]] = {}
+        for place, run in self._runs.items():
+            by_config.setdefault(run.config, []).append(place)
+        at_work = sorted(by_config.items(), key=lambda one: (-len(one[1]), one[0]))
+        return {
+            **self.counts(),
+            "at_work": [self._line(config, places) for config, places in at_work[:_MOST_AT_WORK]],
+            "more_at_work": max(0, len(at_work) - _MOST_AT_WORK),
+            "changes": self._changes(by_config),
+            "beside_own": self._beside_own(by_config),
+        }
+
+    def _line(self, config: str, places: list[Place]) -> dict[str, Any]:
+        runs = [self._runs[place] for place in places]
+        changed = [run.first for run in runs if run.former is not None]
+        return {
+            "config": config,
+            **_where(places),
+            "own": sum(self._own(place) == config for place in places),
+            # Since when: of those that had other settings before, as others may have had these for ever.
+            "since": min(changed, default=None),
+            "until": max(changed, default=None),
+            "first": min(run.first for run in runs),
+            "newest": max(run.newest for run in runs),
+            "messages": sum(run.messages for run in runs),
+            "told": config in self._told or config in self._of_page,
+        }
+
+    def _changes(self, by_config: Mapping[str, list[Place]]) -> list[dict[str, Any]]:
+        """Whose newest messages follow others: by settings before and after, the newest change first."""
+        changed: dict[tuple[str, str], list[Place]] = {}
+        for place, run in self._runs.items():
+            if run.former is not None:
+                changed.setdefault((run.former, run.config), []).append(place)
+        found = []
+        for (before, after), places in changed.items():
+            firsts = [self._runs[place].first for place in places]
+            # Whoever has them by the page's own configuration needn't follow.
+            still = [one for one in by_config.get(before, ()) if self._own(one) != before]
+            newest = max((self._runs[one].newest for one in still), default=None)
+            found.append({
+                "before": before, "after": after, **_where(places),
+                "since": min(firsts), "until": max(firsts),
+                "still": {**_where(still), "newest": newest}, **self._difference(before, after),
+            })  # fmt: skip
+        found.sort(key=lambda one: (-one["until"], one["before"], one["after"]))
+        return found[:_MOST_CHANGES]
+
+    def _beside_own(self, by_config: Mapping[str, list[Place]]) -> list[dict[str, Any]]:
+        """What differs between the page's own configuration and what is at work, where that is another."""
+        pairs: dict[tuple[str, str], list[Place]] = {}
+        for config, places in by_config.items():
+            for place in places:
+                if self._own(place) != config:
+                    pairs.setdefault((self._own(place), config), []).append(place)
+        found = sorted(pairs.items(), key=lambda one: (-len(one[1]), one[0]))[:_MOST_CHANGES]
+        return [
+            {"own": own, "config": config, **_where(places), **self._difference(own, config)}
+            for (own, config), places in found
+        ]
+
+    def _difference(self, before: str, after: str) -> dict[str, Any]:
+        """Key by key; `untold`: digests of which nobody has said what they stand for."""
+        told = [self._texts(config) for config in (before, after)]
+        untold = [config for config, one in zip((before, after), told) if one is None]
+        was, now = (one or {} for one in told)
+        return {"untold": untold, "keys": [] if untold else list(_differing(was, now))}
+
+    def _texts(self, config: str) -> Texts | None:
+        of_page = self._of_page.get(config)
+        return self._told.get(config) if of_page is None else texts(of_page)
+
+    def _own(self, place: Place) -> str:
+        return self._config.stream(place.stream).digest
+
+
+def _differing(before: Texts, after: Texts) -> Iterable[dict[str, Any]]:
+    for key in dict.fromkeys((*before, *after)):
+        was, now = before.get(key, _NOT_SAID), after.get(key, _NOT_SAID)
+        if was != now:
+            yield {"key": key, "values": list(between(was, now))}
+
+
+def _where(places: list[Place]) -> dict[str, Any]:
+    """How many they are, some of their names, and their partitions."""
+    partitions = sorted({place.partition for place in places})
+    return {
+        "streams": len(places),
+        "names": sorted({place.stream for place in places})[:_NAMES],
+        "partitions": partitions[:_PARTITIONS],
+        "more_partitions": max(0, len(partitions) - _PARTITIONS),
+    }
+
+
+_decode = msgspec.json.Decoder(Settings).decode

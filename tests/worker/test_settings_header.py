@@ -1,0 +1,86 @@
+"""Which message of a shard says what the digest of its settings stands for, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from prequential.core.catalog.catalog import Stream
+from prequential.kafka.transactions import Outgoing
+from prequential.settings.listing import Settings, texts
+from prequential.settings.model import StreamConfig
+from prequential.topics.outputs import DeadLetter, Encoded, Output
+from prequential.topics.specs import COMPARISONS, METRICS
+from prequential.worker.settings_header import SettingsHeader
+
+SHARED, OWN = StreamConfig(), StreamConfig(settle=1)
+
+
+def stream(name: str, config: StreamConfig) -> Stream:
+    return Stream(0, name, config)
+
+
+class Shard:
+    """What a shard gives, and where the header came."""
+
+    def __init__(self, *streams: Stream) -> None:
+        self.streams = list(streams)
+        self.header = SettingsHeader()
+
+    def give(self, now: float, *outputs: Output) -> dict[int, Settings]:
+        """The headers, by the message's place."""
+        messages = [Outgoing("t", b"k", b"v") for _ in outputs]
+        self.header.add(self.streams, outputs, messages, now)
+        return {
+            place: msgspec.json.decode(value, type=Settings)
+            for place, message in enumerate(messages)
+            for name, value in message.headers or ()
+            if name == "settings"
+        }
+
+
+def about(*streams: str, topic: str = METRICS) -> Sequence[Output]:
+    return [Encoded(topic, name, b"{}") for name in streams]
+
+
+def test_the_first_metrics_message_of_each_settings_says_what_they_are() -> None:
+    shard = Shard(stream("a", SHARED), stream("b", OWN), stream("c", SHARED))
+    given = shard.give(
+        0.0, DeadLetter(2, 1, "why"), *about("a", topic=COMPARISONS), *about("c", "a", "b", "b", "a", "c")
+    )
+    assert given == {
+        2: Settings(SHARED.digest, texts(SHARED)), 4: Settings(OWN.digest, texts(OWN)),
+    }  # fmt: skip
+    assert shard.give(0.5, *about("a", "b", "c")) == {}
+
+
+def test_it_comes_again_after_ten_minutes() -> None:
+    shard = Shard(stream("a", SHARED))
+    places = [seconds for seconds in range(1800) if shard.give(float(seconds), *about("a"))]
+    assert places == [0, 600, 1200]
+
+
+def test_a_stream_that_is_silent_or_new_is_waited_for() -> None:
+    shard = Shard(stream("a", SHARED), stream("silent", OWN))
+    assert set(shard.give(0.0, *about("a"))) == {0}
+    shard.streams.append(stream("new", StreamConfig(settle=2)))
+    said = [
+        (seconds, [one.settings["settle"] for one in given.values()])
+        for seconds in range(1, 400)
+        if (given := shard.give(float(seconds), *about("a", *["silent"] * (seconds == 300), "new")))
+    ]
+    assert said == [(1, ["2ms"]), (300, ["1ms"])]
+
+
+def test_streams_may_come_after_the_first_commit() -> None:
+    shard = Shard()
+    assert shard.give(0.0) == {}
+    shard.streams.append(stream("a", SHARED))
+    assert set(shard.give(1.0, *about("a"))) == {0}
+
+
+def test_what_is_said_is_what_the_digest_is_of() -> None:
+    """Settings of which messages are due, and for whom it was calibrated, are no part of it."""
+    assert texts(SHARED) == texts(StreamConfig(emit_outcomes=7))
+    assert SHARED.digest == StreamConfig(emit_outcomes=7).digest
+    assert texts(SHARED) != texts(OWN)
