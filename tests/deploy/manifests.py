@@ -43,6 +43,7 @@ _OPERATIONS = {
     "worker": {
         "input": ["Read", "Describe", "DescribeConfigs"],
         "output": ["Write", "Describe", "DescribeConfigs"],
+        "parts": ["Read", "Write", "Describe", "DescribeConfigs"],
         "dead-letters": ["Write", "Describe", "DescribeConfigs"],
         "journal": ["Read", "Write", "Describe", "DescribeConfigs"],
         "snapshots": ["Read", "Write", "Describe", "DescribeConfigs"],
@@ -101,14 +102,15 @@ def _rules() -> Any:
 
 def _topics() -> Any:
     found = []
-    for spec in topic_specs(Config().kafka):
+    for spec in topic_specs(Config().kafka, wide=True):
         configs = dict(spec.configs)
         # What is kept for as long as the inputs, the chart says itself.
         kept = configs.get("retention.ms") == str(INPUT_RETENTION)
         if kept:
             del configs["retention.ms"]
         operations = {who: of[spec.role] for who, of in _OPERATIONS.items() if spec.role in of}
-        found.append({"name": spec.name, "kept": kept, "config": configs, "operations": operations})
+        one = {"name": spec.name, "kept": kept, "config": configs, "operations": operations}
+        found.append(one | ({"wide": True} if spec.role == "parts" else {}))
     return found
 
 

@@ -511,3 +511,23 @@ def test_another_configuration_is_another_pod() -> None:
     assert all(one[1] != other[1] for one, other in zip(before, after))
     jobs = [name for name, _ in (*before, *after) if name.startswith("prequential-topics-")]
     assert len(set(jobs)) == 2
+
+
+@needs_helm
+def test_streams_in_all_partitions_have_a_topic_and_rights() -> None:
+    """And without any neither is there."""
+    wide = "config.streams.ads.key=instance"
+    for options, expected in (((), 0), (("--set", wide), 1)):
+        documents = render(HELM / "strimzi.yaml", "prequential", *options)
+        topics = [one["spec"]["topicName"] for one in of(documents, "KafkaTopic")]
+        assert topics.count("prequential-parts") == expected
+        [worker] = [one for one in of(documents, "KafkaUser") if one["metadata"]["name"] == "prequential"]
+        found = {
+            (acl["resource"]["type"], acl["resource"]["name"]): set(acl["operations"])
+            for acl in worker["spec"]["authorization"]["acls"]
+        }
+        assert (("group", "prequential-merge") in found) == bool(expected)
+        if expected:
+            assert found["topic", "prequential-parts"] >= {"Read", "Write", "Describe"}
+            assert found["group", "prequential-merge"] == {"Read", "Describe"}
+            assert found["transactionalId", "prequential-merge-"] == {"Write", "Describe"}

@@ -115,6 +115,8 @@ OWN: dict[str, tuple[str, ...]] = {
     "prequential_ingest_lost_total": ("topic",),
     "prequential_ingest_records_total": ("topic",),
     "prequential_ingest_unlabelled_total": ("topic",),
+    # Of streams in all partitions.
+    "prequential_merged_timestamp_seconds": ("stream",),
     # Of `notify`.
     "prequential_notify_build_info": ("version",),
     "prequential_notify_oldest_unsent_seconds": (),

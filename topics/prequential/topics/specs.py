@@ -10,7 +10,7 @@ from typing import Literal
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.messages import MAX_VALUE_BYTES
 
-Role = Literal["input", "output", "dead-letters", "journal", "snapshots"]
+Role = Literal["input", "output", "parts", "dead-letters", "journal", "snapshots"]
 
 INPUTS = ("instances", "predictions", "labels")
 METRICS = "metrics"
@@ -140,7 +140,7 @@ def topic_specs(kafka: KafkaConfig, horizon: int = 0, *, wide: bool = False) -> 
         for name in INPUTS
     ]
     parts = spec(
-        PARTS, "output", cleanup_policy="delete", retention_ms=PART_RETENTION,
+        PARTS, "parts", cleanup_policy="delete", retention_ms=PART_RETENTION,
         max_message_bytes=SNAPSHOT_MESSAGE_BYTES,
     )  # fmt: skip
     return [

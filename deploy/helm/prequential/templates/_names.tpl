@@ -9,6 +9,13 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Whether any stream has `key: instance`: partitions tell each other what they know then. */}}
+{{- define "prequential.wide" -}}
+{{- range $name, $stream := .Values.config.streams }}
+{{- if eq ((default dict $stream).key | default "stream") "instance" }}true{{ end }}
+{{- end }}
+{{- end -}}
+
 {{/* Of a component; of workers and what is of all it is the release's own name. */}}
 {{- define "prequential.name" -}}
 {{- $full := include "prequential.fullname" (index . 0) -}}
