@@ -166,5 +166,5 @@ def test_a_summary_accounts_for_every_record(seed: int) -> None:
     used = found["labels"].used
     assert used <= met_or_revised if closing else used == met_or_revised
     coverage = shard.state.accounts.coverage
-    met = coverage.cohorts.counts[coverage.pool.owner >= 0][:, 2:].sum() + coverage.models.folded[:, 2:].sum()
+    met = coverage.cohorts.met[coverage.pool.owner >= 0].sum() + coverage.models.folded[:, 2:].sum()
     assert found["predictions"].used == met > 0

@@ -169,7 +169,7 @@ def test_predictions_know_which_of_them_have_a_label() -> None:
 
 def test_memory_is_bounded_and_the_newest_is_known_best(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "LONGEST", blocks.SHORTEST << 5)
-    pool = blocks.with_owners(blocks.new_pool(), 1)
+    pool = blocks.with_owners(blocks.new_pool(summed=True), 1)
     for number in range(1, 12_001):
         if blocks.is_full(pool, 0):
             if not blocks.has_place(pool, 0):

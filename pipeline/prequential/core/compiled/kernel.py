@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, types
 from prequential.core.compiled.bounds import with_bounds
+from prequential.core.compiled.lazy_zeros import copy_onto_zeros, lazy_zeros
 from prequential.core.compiled.libraries import Part, Whole
 from prequential.core.compiled.loopcache import keep
 
@@ -299,8 +300,8 @@ def _wider(column: Any, rows: int) -> Any:
     present = len(column)
     if rows <= present:
         return column
-    wide = np.zeros((capacity_for(rows, present), *column.shape[1:]), dtype=column.dtype)
-    wide[:present] = column
+    wide = lazy_zeros((capacity_for(rows, present), *column.shape[1:]), column.dtype)
+    copy_onto_zeros(column.view(np.ndarray), wide[:present])
     return wide.view(type(column))
 
 

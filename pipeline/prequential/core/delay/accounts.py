@@ -91,7 +91,10 @@ class Accounts:
             selection.count_segments(self.selection, logs.segment_events, 0, used[SEGMENT_EVENTS])
         if count := int(used[LATENCIES]):
             log = logs.latencies
-            streams, latencies, clocks = log.stream[:count], log.latency[:count], log.clock[:count]
+            # Copies: loops would be compiled for columns of records, and again for arrays of their own.
+            streams, latencies, clocks = (
+                column[:count].copy() for column in (log.stream, log.latency, log.clock)
+            )
             late = log.late[:count] > 0
             if late.any():
                 self.late_latencies = latency.update(
@@ -109,7 +112,8 @@ class Accounts:
 
     def load(self, arrays: Mapping[str, Any]) -> None:
         """Take over a snapshot's arrays by the names of `tables`; raises KeyError if one is missing."""
-        columns = {name: array.copy() for name, array in arrays.items() if name.partition("|")[0] in _PARTS}
+        own = {name: array for name, array in arrays.items() if name.partition("|")[0] in _PARTS}
+        columns = {name: array.copy() for name, array in coverage.of_snapshot(own).items()}
         for name in _PARTS:
             if not any(array.startswith(f"{name}|") for array in columns):
                 continue  # a snapshot of a former version hasn't it

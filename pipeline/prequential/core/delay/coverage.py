@@ -7,7 +7,7 @@ models of a shard share the tables. A cohort is a row of a pool and is found by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,11 +35,12 @@ _STEPS = 2
 #: With more cohorts than these, clocks have been very wrong.
 _MOST = 8 * _COHORTS
 
-#: Columns of a cohort: predictions that wait, all that were made, and from here on those that met their
-#: label, by age (see `BOUNDS_MS`).
+#: Columns of a cohort: predictions that wait, all that were made, and, of what is folded, from here on those
+#: that met their label, by age (see `BOUNDS_MS`).
 _WAITING, _MADE, _MET = range(3)
 
-_SIZE = _MET + len(BOUNDS_MS) + 1
+_AGES = len(BOUNDS_MS) + 1
+_SIZE = _MET + _AGES
 
 #: Names of the shares: ages, and the horizon.
 AT_HORIZON = "horizon"
@@ -70,7 +71,8 @@ class Models(NamedTuple):
 class Cohorts(NamedTuple):
     """By cohort: rows of the pool, whose owners are models and whose keys are ts // width."""
 
-    counts: Ints  # (cohorts, _SIZE)
+    counts: Ints  # (cohorts, 2): those that wait, all that were made
+    met: Ints  # (cohorts, _AGES): those that met their label; as long as none has, it takes no memory
 
 
 class Coverage(NamedTuple):
@@ -87,7 +89,9 @@ def new_coverage() -> Coverage:
     types: dict[str, Any] = dict.fromkeys(("first", "added", "met"), np.int32)
     models = {name: np.zeros(0, dtype=types.get(name, np.int64)) for name in Models._fields}
     models["folded"], models["shares"] = np.zeros((0, _SIZE), dtype=np.int64), np.zeros((0, len(SHARES)))
-    return Coverage(Models(**models), pool, Cohorts(np.zeros((len(pool.owner), _SIZE), dtype=np.int64)))
+    rows = len(pool.owner)
+    cohorts = Cohorts(np.zeros((rows, _MET), dtype=np.int64), np.zeros((rows, _AGES), dtype=np.int64))
+    return Coverage(Models(**models), pool, cohorts)
 
 
 def tables(coverage: Coverage) -> Iterator[Table]:
@@ -96,6 +100,14 @@ def tables(coverage: Coverage) -> Iterator[Table]:
     yield Table("coverage|models.", Key.ENTITY, coverage.models, links=links)
     yield from of_pool("coverage|pool", Key.COHORT, Key.ENTITY, coverage.pool)
     yield Table("coverage|cohorts.", Key.COHORT, coverage.cohorts)
+
+
+def of_snapshot(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """A snapshot's arrays by the names of `tables`; until format 9 those that met their label were counts."""
+    found, counts = dict(arrays), arrays.get("coverage|cohorts.counts")
+    if counts is not None and counts.shape[1] == _SIZE:
+        found["coverage|cohorts.counts"], found["coverage|cohorts.met"] = counts[:, :_MET], counts[:, _MET:]
+    return found
 
 
 def with_model(coverage: Coverage, model: int, horizon: int) -> Coverage:
@@ -114,13 +126,15 @@ def with_model(coverage: Coverage, model: int, horizon: int) -> Coverage:
         models.step[model] = _NO_STEP
         rows = np.flatnonzero(coverage.pool.owner == model)
         rows = rows[np.argsort(coverage.pool.key[rows])]
-        numbers, counts = coverage.pool.key[rows] * before // width, coverage.cohorts.counts[rows]
+        numbers = coverage.pool.key[rows] * before // width
+        former = [column[rows] for column in coverage.cohorts]
         remove_all(coverage.pool, int(models.first[model]))
         models.first[model] = models.cohorts[model] = 0
-        for number, count in zip(numbers.tolist(), counts):  # never more of them than before
+        for number, count, met in zip(numbers.tolist(), *former):  # never more of them than before
             row = find(coverage.pool, model, number)
-            row = row or _add(models, coverage.pool, coverage.cohorts.counts, model, number)
+            row = row or _add(models, coverage.pool, coverage.cohorts, model, number)
             coverage.cohorts.counts[row] += count
+            coverage.cohorts.met[row] += met
     return coverage
 
 
@@ -176,7 +190,7 @@ def labelled(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, f
     moved = np.flatnonzero(steps != table.step[models])
     if len(moved):
         table.step[models[moved]] = steps[moved]
-        _make_anew(table, coverage.pool, coverage.cohorts.counts, models[moved], clocks[moved], _new_sums())
+        _make_anew(table, coverage.pool, coverage.cohorts, models[moved], clocks[moved], _new_sums())
     return [_named(shares) for shares in table.shares[models].tolist()]
 
 
@@ -228,7 +242,7 @@ def oldest(coverage: Coverage, models: Ints, clocks: Ints) -> list[int]:
 def _shares(coverage: Coverage, model: int, clock: int) -> Floats:
     """The shares at this time: (len(SHARES),), NaN where there is none."""
     shares = np.empty(len(SHARES))
-    _curve(coverage.models, coverage.pool, coverage.cohorts.counts, model, clock, _new_sums(), shares)
+    _curve(coverage.models, coverage.pool, coverage.cohorts, model, clock, _new_sums(), shares)
     return shares
 
 
@@ -247,9 +261,8 @@ def part(coverage: Coverage, models: Ints) -> Coverage:
         next=np.zeros(rows, dtype=np.int32),
         slots=np.zeros(0, dtype=np.int32),
     )
-    cohorts = Cohorts(np.empty((rows, _SIZE), dtype=np.int64))
-    counts = coverage.cohorts.counts
-    _copy_lists(coverage.pool, counts, models, table.first, pool.key, pool.next, cohorts.counts)
+    cohorts = Cohorts(np.empty((rows, _MET), dtype=np.int64), np.empty((rows, _AGES), dtype=np.int64))
+    _copy_lists(coverage.pool, coverage.cohorts, models, table.first, pool.key, pool.next, cohorts)
     return Coverage(table, pool, cohorts)
 
 
@@ -276,7 +289,7 @@ def without(coverage: Coverage, models: Ints) -> Coverage:
 
 @kernel
 def _copy_lists(
-    pool: Pool, counts: Ints, models: Ints, first: Ints32, key: Ints, following: Ints32, copied: Ints
+    pool: Pool, cohorts: Cohorts, models: Ints, first: Ints32, key: Ints, following: Ints32, copied: Cohorts
 ) -> None:
     """Copy the cohorts of models, one model's after the other's; `first` of each becomes the copy's."""
     free = 1
@@ -285,8 +298,10 @@ def _copy_lists(
         first[model] = free if row else 0
         while row:
             key[free] = pool.key[row]
-            for column in range(_SIZE):
-                copied[free, column] = counts[row, column]
+            for column in range(_MET):
+                copied.counts[free, column] = cohorts.counts[row, column]
+            for age in range(_AGES):
+                copied.met[free, age] = cohorts.met[row, age]
             row = np.int64(pool.next[row])
             following[free] = free + 1 if row else 0
             free += 1
@@ -311,7 +326,8 @@ def _oldest(
 @kernel
 def _update(coverage: Coverage, events: Events, start: int, stop: int) -> int:
     """Follow the log; returns the row before which the pool must grow, or `stop`."""
-    models, pool, counts = coverage.models, coverage.pool, coverage.cohorts.counts
+    models, pool, cohorts = coverage.models, coverage.pool, coverage.cohorts
+    counts = cohorts.counts
     for i in range(start, stop):
         kind = events.kind[i]
         if kind > EXPIRED:
@@ -324,7 +340,7 @@ def _update(coverage: Coverage, events: Events, start: int, stop: int) -> int:
         if pool.owner[row] != model or pool.key[row] != number:
             row = find(pool, model, number)
             if row == 0:
-                row = _add(models, pool, counts, model, number)
+                row = _add(models, pool, cohorts, model, number)
             if row == 0:
                 return i
             if kind == WAITS:
@@ -339,7 +355,7 @@ def _update(coverage: Coverage, events: Events, start: int, stop: int) -> int:
         models.waiting[model] -= 1
         counts[row, _WAITING] -= 1
         if kind == MET:
-            counts[row, _MET + position(BOUNDS_MS, events.t1[i] - ts)] += 1
+            cohorts.met[row, position(BOUNDS_MS, events.t1[i] - ts)] += 1
         elif kind == LATE:  # made after its label: it isn't of those that may get one
             counts[row, _MADE] -= 1
     return stop
@@ -359,21 +375,24 @@ def _take_out(coverage: Coverage, events: Events, stop: int) -> None:
 
 
 @kernel
-def _add(models: Models, pool: Pool, counts: Ints, model: int, number: int) -> int:
+def _add(models: Models, pool: Pool, cohorts: Cohorts, model: int, number: int) -> int:
     """An empty cohort of a model; 0 if the pool is full."""
     if models.cohorts[model] > 4 * _COHORTS and models.cohorts[model] % _COHORTS == 0:
         # Nobody has asked for a long time.
-        _fold(models, pool, counts, model, number * models.width[model] - models.horizon[model])
+        _fold(models, pool, cohorts, model, number * models.width[model] - models.horizon[model])
     row = insert(pool, models.first, model, number)
     if row:
         models.cohorts[model] += 1
-        for column in range(_SIZE):
-            counts[row, column] = 0
+        for column in range(_MET):
+            cohorts.counts[row, column] = 0
+        for age in range(_AGES):
+            if cohorts.met[row, age]:  # what is written to takes memory
+                cohorts.met[row, age] = 0
     return row
 
 
 @inner
-def _fold(models: Models, pool: Pool, counts: Ints, model: int, clock: int) -> None:
+def _fold(models: Models, pool: Pool, cohorts: Cohorts, model: int, clock: int) -> None:
     """Add up cohorts in which nothing happens any more, so that their number is bounded.
 
     That is those older than the horizon, and, if there are very many, those of times to come.
@@ -384,9 +403,11 @@ def _fold(models: Models, pool: Pool, counts: Ints, model: int, clock: int) -> N
     row, previous = np.int64(models.first[model]), np.int64(0)
     while row:
         number = pool.key[row]
-        if (number < first or (many and number > last)) and counts[row, _WAITING] == 0:
-            for column in range(_SIZE):
-                models.folded[model, column] += counts[row, column]
+        if (number < first or (many and number > last)) and cohorts.counts[row, _WAITING] == 0:
+            for column in range(_MET):
+                models.folded[model, column] += cohorts.counts[row, column]
+            for age in range(_AGES):
+                models.folded[model, _MET + age] += cohorts.met[row, age]
             models.cohorts[model] -= 1
             row = remove(pool, models.first, model, previous, row)
         else:
@@ -396,18 +417,18 @@ def _fold(models: Models, pool: Pool, counts: Ints, model: int, clock: int) -> N
 
 @kernel
 def _make_anew(
-    models: Models, pool: Pool, counts: Ints, which: Ints, clocks: Ints, sums: Ints
+    models: Models, pool: Pool, cohorts: Cohorts, which: Ints, clocks: Ints, sums: Ints
 ) -> None:
     """Fold the cohorts of these models, and make their shares anew, at these clocks."""
     for i in range(len(which)):
         model = which[i]
-        _fold(models, pool, counts, model, clocks[i])
-        _curve(models, pool, counts, model, clocks[i], sums, models.shares[model])
+        _fold(models, pool, cohorts, model, clocks[i])
+        _curve(models, pool, cohorts, model, clocks[i], sums, models.shares[model])
 
 
 @kernel
 def _curve(
-    models: Models, pool: Pool, counts: Ints, model: int, clock: int, sums: Ints, shares: Floats
+    models: Models, pool: Pool, cohorts: Cohorts, model: int, clock: int, sums: Ints, shares: Floats
 ) -> None:
     """Put a model's shares at this time into `shares`, NaN where there is none; `sums`: `_new_sums`."""
     width, horizon = models.width[model], models.horizon[model]
@@ -415,10 +436,12 @@ def _curve(
         shares[age] = np.nan
         sums[age, 0] = 0
         sums[age, 1] = 0
-    _count(sums, models.folded[model], horizon, _NONE)
+    folded = models.folded[model]
+    _count(sums, folded[_MADE], folded[_MET:], horizon, _NONE)
     row = np.int64(models.first[model])
     while row:
-        _count(sums, counts[row], horizon, clock - (pool.key[row] + 1) * width)
+        least = clock - (pool.key[row] + 1) * width
+        _count(sums, cohorts.counts[row, _MADE], cohorts.met[row], horizon, least)
         row = np.int64(pool.next[row])
     for age in range(len(shares)):
         if sums[age, 0]:
@@ -426,16 +449,16 @@ def _curve(
 
 
 @inner
-def _count(sums: Ints, cohort: Ints, horizon: int, least: int) -> None:
+def _count(sums: Ints, made: int, met_by_age: Ints, horizon: int, least: int) -> None:
     """Count a cohort, all of it at least so many ms old, for the ages that it has and for the horizon."""
     met = np.int64(0)
     for age in range(HORIZON):
         if BOUNDS_MS[age] > least or BOUNDS_MS[age] >= horizon:
             break
-        met += cohort[_MET + age]
-        sums[age, 0] += cohort[_MADE]
+        met += met_by_age[age]
+        sums[age, 0] += made
         sums[age, 1] += met
     if horizon <= least:
-        sums[HORIZON, 0] += cohort[_MADE]
-        for column in range(_MET, _SIZE):
-            sums[HORIZON, 1] += cohort[column]
+        sums[HORIZON, 0] += made
+        for age in range(len(met_by_age)):
+            sums[HORIZON, 1] += met_by_age[age]

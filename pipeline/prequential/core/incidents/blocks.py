@@ -53,16 +53,24 @@ class Lines(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """By place: sums over the entries of a block, and what was at its first one."""
+    """By place: entries of a block, and what was at its first one."""
 
     number: Ints  # of the first entry, from 1
     n: Ints32  # entries
     full: Ints32  # entries that it has when it is full
     order: Ints32  # place of the owner's k-th block, in the k-th of its rows
+    ts: Ints  # prediction time of the first entry, ms
+
+
+class Sums(NamedTuple):
+    """By place, of blocks of outcomes: sums over the entries, and the label time of the first one.
+
+    Blocks of predictions, of which there are as many, have none: the table has no rows.
+    """
+
     persistent: Ints32  # entries for which the baseline was right
     majority: Ints32
-    t1: Ints  # label time of the first entry, ms
-    ts: Ints  # prediction time of the first entry, ms
+    t1: Ints  # ms
     lag: Floats  # sum of label times less prediction times, ms
     loss: Floats  # sum of losses
     squares: Floats  # … of their squares
@@ -74,13 +82,23 @@ class Pool(NamedTuple):
 
     lines: Lines
     blocks: Blocks
+    sums: Sums
     cells: Floats32
     used: Ints  # rows of `blocks`, and `cells`, that are somebody's
 
 
-def new_pool() -> Pool:
-    """Nobody has blocks."""
-    return Pool(records(Lines, 16), records(Blocks, 16), np.zeros(16, np.float32), np.zeros(2, np.int64))
+def new_pool(summed: bool) -> Pool:
+    """Nobody has blocks; `summed`: they will have `Sums`."""
+    return Pool(
+        records(Lines, 16), records(Blocks, 16), records(Sums, 16 if summed else 0),
+        np.zeros(16, np.float32), np.zeros(2, np.int64),
+    )  # fmt: skip
+
+
+def with_places(pool: Pool, blocks: int, cells: int) -> Pool:
+    """The pool with so many rows of blocks, and cells."""
+    sums = grown(pool.sums, blocks) if len(pool.sums) else pool.sums
+    return pool._replace(blocks=grown(pool.blocks, blocks), sums=sums, cells=grown(pool.cells, cells))
 
 
 @inlined
@@ -121,13 +139,31 @@ def begin_block(pool: Pool, owner: int, number: int) -> int:
     lines.used[owner] = used + 1
     place = place_of(pool, owner, used)
     blocks.number[place], blocks.full[place] = number, SHORTEST
-    blocks.n[place] = blocks.persistent[place] = blocks.majority[place] = 0
-    blocks.lag[place] = blocks.loss[place] = blocks.squares[place] = blocks.products[place] = 0.0
+    blocks.n[place] = 0
+    if len(pool.sums):
+        _clear(pool.sums, place)
     start = cells_of(pool, owner, place)
     for cell in range(start, start + lines.width[owner]):
         pool.cells[cell] = 0.0
     _merge(pool, owner)
     return place
+
+
+@inner
+def _clear(sums: Sums, place: int) -> None:
+    sums.persistent[place] = sums.majority[place] = 0
+    sums.lag[place] = sums.loss[place] = sums.squares[place] = sums.products[place] = 0.0
+
+
+@inner
+def _add(sums: Sums, older: int, newer: int) -> None:
+    """Add the sums of a block to those of another one."""
+    sums.persistent[older] += sums.persistent[newer]
+    sums.majority[older] += sums.majority[newer]
+    sums.lag[older] += sums.lag[newer]
+    sums.loss[older] += sums.loss[newer]
+    sums.squares[older] += sums.squares[newer]
+    sums.products[older] += sums.products[newer]
 
 
 @inner
@@ -147,12 +183,8 @@ def _merge(pool: Pool, owner: int) -> None:
         older, newer = place_of(pool, owner, start), place_of(pool, owner, start + 1)
         blocks.full[older] = 2 * size
         blocks.n[older] += blocks.n[newer]
-        blocks.persistent[older] += blocks.persistent[newer]
-        blocks.majority[older] += blocks.majority[newer]
-        blocks.lag[older] += blocks.lag[newer]
-        blocks.loss[older] += blocks.loss[newer]
-        blocks.squares[older] += blocks.squares[newer]
-        blocks.products[older] += blocks.products[newer]
+        if len(pool.sums):
+            _add(pool.sums, older, newer)
         to, source = cells_of(pool, owner, older), cells_of(pool, owner, newer)
         for cell in range(pool.lines.width[owner]):
             pool.cells[to + cell] += pool.cells[source + cell]
@@ -205,8 +237,9 @@ def without_owners(pool: Pool, owners: Sequence[int]) -> Pool:
     lines.first[:], rows = together(lines.first, places)
     lines.cells[:], rows_of_cells = together(lines.cells, cells)
     pool.used[:] = used
+    sums = grown(taken(pool.sums, rows), 16) if len(pool.sums) else pool.sums
     blocks, kept = grown(taken(pool.blocks, rows), 16), grown(pool.cells[rows_of_cells], 16)
-    return pool._replace(blocks=blocks, cells=kept)
+    return pool._replace(blocks=blocks, sums=sums, cells=kept)
 
 
 def together(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
@@ -224,10 +257,13 @@ def laid_out(pool: Pool, owner: int, places: int, columns: list[tuple[int, int]]
     lines = pool.lines
     row, start = int(pool.used[0]), int(pool.used[1])
     pool.used[0], pool.used[1] = row + places, start + places * width
-    blocks, cells = grown(pool.blocks, row + places), grown(pool.cells, start + places * width)
+    pool = with_places(pool, row + places, start + places * width)
+    blocks, sums, cells = pool.blocks, pool.sums, pool.cells
     before, first, old = int(lines.places[owner]), int(lines.first[owner]), int(lines.cells[owner])
     former = int(lines.width[owner])
     blocks[row : row + before] = blocks[first : first + before]  # type: ignore[index]
+    if len(sums):
+        sums[row : row + before] = sums[first : first + before]  # type: ignore[index]
     blocks.order[row + before : row + places] = np.arange(before, places)
     table = cells[start : start + places * width].reshape(places, width)
     table[:] = 0
@@ -236,4 +272,4 @@ def laid_out(pool: Pool, owner: int, places: int, columns: list[tuple[int, int]]
         table[:before, target] = then[:, source]
     lines.first[owner], lines.places[owner] = row, places
     lines.cells[owner], lines.width[owner] = start, width
-    return pool._replace(blocks=blocks, cells=cells)
+    return pool

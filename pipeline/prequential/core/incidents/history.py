@@ -136,7 +136,8 @@ class History(NamedTuple):
 def new_history() -> History:
     """Nobody is known."""
     return History(
-        records(Owners, 16), np.zeros((16, VERSIONS), np.int32), new_pool(), new_pool(),
+        records(Owners, 16), np.zeros((16, VERSIONS), np.int32),
+        new_pool(summed=True), new_pool(summed=False),
         np.zeros(16, np.int32), np.zeros(16, np.int32), np.zeros(7, np.int64),
     )  # fmt: skip
 
@@ -159,6 +160,8 @@ def tables(history: History, entities: int) -> Iterator[Table]:
         blocks, cells = pool.used.tolist()
         yield Table(f"incidents|{name}|lines|", Key.ENTITY, pool.lines, entities, links=links)
         yield Table(f"incidents|{name}|blocks|", Key.BLOCK, pool.blocks, blocks, (name,))
+        if len(pool.sums):
+            yield Table(f"incidents|{name}|sums|", Key.BLOCK, pool.sums, blocks, (name,))
         yield Table(f"incidents|{name}|cells", Key.BLOCK_CELL, pool.cells, cells, (name,))
         yield Table(f"incidents|{name}|used", Key.NONE, pool.used)
 
@@ -333,7 +336,7 @@ def _add(pool: Pool, cell: int, by: float) -> None:
 def _outcome(history: History, log: Log, i: int, owner: int) -> bool:
     """An outcome of an owner; False if there is no room for it."""
     owners, pool = history.owners, history.outcomes
-    blocks, kind = pool.blocks, owners.kind[owner]
+    blocks, sums, kind = pool.blocks, pool.sums, owners.kind[owner]
     classes = owners.classes[owner]
     wanted = min(MOST_CLASSES, 1 + max(log.label[i], log.prediction[i])) if kind == WRONG else 0
     full = is_full(pool, owner)
@@ -343,18 +346,18 @@ def _outcome(history: History, log: Log, i: int, owner: int) -> bool:
         return _lacks(history, owner, _OF_OUTCOMES, wanted, 0)
     if full:
         place = begin_block(pool, owner, log.number[i])
-        blocks.t1[place], blocks.ts[place] = t1, ts
+        sums.t1[place], blocks.ts[place] = t1, ts
     else:
         place = place_of(pool, owner, pool.lines.used[owner] - 1)
     loss, before = _loss(log, i, kind), owners.loss[owner]
     number, bits = log.number[i], log.bits[i]
     blocks.n[place] += 1
-    blocks.persistent[place] += bits >> 1
-    blocks.majority[place] += bits & 1
-    blocks.lag[place] += t1 - ts
-    blocks.loss[place] += loss
-    blocks.squares[place] += loss * loss
-    blocks.products[place] += loss * before
+    sums.persistent[place] += bits >> 1
+    sums.majority[place] += bits & 1
+    sums.lag[place] += t1 - ts
+    sums.loss[place] += loss
+    sums.squares[place] += loss * loss
+    sums.products[place] += loss * before
     start = cells_of(pool, owner, place)
     latency = latency_column(log.latency[i])
     _add(pool, start + LATENCY + latency, 1.0)
@@ -397,10 +400,10 @@ def _outcome(history: History, log: Log, i: int, owner: int) -> bool:
 @inlined
 def _is_example(history: History, owner: int, place: int, loss: float, kind: int) -> bool:
     """Whether an outcome is the first bad one of its block: wrong, or of a loss above the block's mean."""
-    blocks = history.outcomes.blocks
+    blocks, sums = history.outcomes.blocks, history.outcomes.sums
     if history.owners.example[owner] == blocks.number[place]:
         return False
-    return loss > 0.0 and (kind == WRONG or loss * blocks.n[place] > blocks.loss[place])
+    return loss > 0.0 and (kind == WRONG or loss * blocks.n[place] > sums.loss[place])
 
 
 @inner
@@ -499,13 +502,15 @@ class Blocks(NamedTuple):
 
 
 def read(pool: Pool, owner: int) -> Blocks:
-    """An owner's blocks."""
+    """An owner's blocks; of predictions sums are 0."""
     lines = pool.lines
     first, used, places = int(lines.first[owner]), int(lines.used[owner]), int(lines.places[owner])
     width, start = int(lines.width[owner]), int(lines.cells[owner])
     order = pool.blocks.order[first : first + used].astype(np.int64)
     rows = first + order
     cells = pool.cells[start : start + places * width].reshape(places, width)[order].astype(np.float64)
-    fields: Any = (getattr(pool.blocks, name)[rows] for name in Blocks._fields[:-1])
+    sums = pool.sums[rows] if len(pool.sums) else np.zeros(used, pool.sums.dtype)  # type: ignore[call-overload, index]
+    known = columns_of(pool.blocks[rows]) | columns_of(sums)  # type: ignore[index]
+    fields: Any = (known[name] for name in Blocks._fields[:-1])
     wide = [field.astype(np.int64) if field.dtype == np.int32 else field for field in fields]
     return Blocks._make((*wide, cells))

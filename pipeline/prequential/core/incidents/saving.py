@@ -7,8 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from prequential.core.compiled.kernel import columns_of, grown
+from prequential.core.compiled.kernel import columns_of
 from prequential.core.incidents import history
+from prequential.core.incidents.blocks import Sums, with_places
 from prequential.core.incidents.history import (
     OWNER_SETTINGS,
     POOLS,
@@ -21,6 +22,8 @@ from prequential.core.incidents.incidents import Incidents, State, watched_stage
 
 #: Arrays of owners that the configuration decides.
 _SETTINGS = frozenset(f"incidents|owners|{name}" for name in OWNER_SETTINGS)
+
+_BLOCKS = "incidents|outcomes|blocks"
 
 
 def head(incidents: Incidents) -> dict[str, Any]:
@@ -65,9 +68,8 @@ def restore(
     kept = with_entities(incidents.history, rows)
     for name in POOLS:
         pool, used = getattr(kept, name), arrays[f"incidents|{name}|used"].copy()
-        blocks, cells = grown(pool.blocks, int(used[0])), grown(pool.cells, int(used[1]))
-        kept = kept._replace(**{name: pool._replace(blocks=blocks, cells=cells, used=used)})
-    measured = {name: array for name, array in arrays.items() if name not in _SETTINGS}
+        kept = kept._replace(**{name: with_places(pool, *used.tolist())._replace(used=used)})
+    measured = {_name_now(name): array for name, array in arrays.items() if name not in _SETTINGS}
     for table in tables(kept, rows):
         table.fill(measured)
     gone = np.flatnonzero(kept.owners.position[:rows] == 0)
@@ -91,6 +93,12 @@ def restore(
         if state.segment is not None and state.segment not in incidents.segments_of(owner):
             state.segment, state.statistic = None, 0.0  # it is looked for among the model's own outcomes
     return lost
+
+
+def _name_now(name: str) -> str:
+    """The name of a snapshot's array as it is now: until format 9 blocks had their sums beside all else."""
+    table, _, field = name.rpartition("|")
+    return f"incidents|outcomes|sums|{field}" if table == _BLOCKS and field in Sums._fields else name
 
 
 def _restore_head(incidents: Incidents, saved: dict[str, Any], present: set[int]) -> None:

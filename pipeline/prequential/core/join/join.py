@@ -105,7 +105,7 @@ def join(
         if i >= known:
             known = min(i + AHEAD, stop)
             used[READ_AHEAD] = read_ahead(rows, store, i, known)
-        stream = rows.stream[i]
+        stream = np.int64(rows.stream[i])  # as whoever closes has it: else all of `settle` is compiled twice
         clock = min(rows.ts[i], rows.time[i] + CLOCK_TOLERANCE)
         if streams.started[stream]:
             clock = max(clock, streams.clock[stream])
