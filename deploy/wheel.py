@@ -26,10 +26,9 @@ FEATURES = ("cx16", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2")
 _COMPILE = """
 import json, sys
 from llvmlite import binding
-from prequential.core.detectors import DETECTORS
-from prequential.core.warmup import warm_up
+from prequential.core.warmup import ALL, warm_up
 from prequential.kafka import partition_queues
-warm_up(DETECTORS)
+warm_up(ALL)
 partition_queues.warm_up()
 json.dump({"target": [binding.get_process_triple(), sys.argv[1], ""], "features": sys.argv[2:]}, sys.stdout)
 """

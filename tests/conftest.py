@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -20,9 +21,10 @@ for _folder in (_TESTS / "dashboard", _TESTS / "deploy", _TESTS, _TESTS.parent):
         sys.path.insert(0, str(_folder))
 
 from prequential.core.detectors import DETECTORS  # noqa: E402
+from prequential.core.warmup import ALL, config_of  # noqa: E402
 from prequential.demo import broker as _ports  # noqa: E402
 from prequential.program.compilation import compile_loops  # noqa: E402
-from prequential.settings.model import Config, DetectorConfig, StreamConfig  # noqa: E402
+from prequential.settings.model import Config, DetectorConfig  # noqa: E402
 from prequential.topics.admin import create  # noqa: E402
 from prequential.topics.clients import KafkaConfig  # noqa: E402
 from prequential.topics.specs import topic_specs  # noqa: E402
@@ -44,8 +46,10 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 JavaBroker.options = SHORT_LIVED
 
-#: Names all detectors: tests use each of them.
-_EVERY_DETECTOR = Config(defaults=StreamConfig(detectors=tuple(map(DetectorConfig, DETECTORS))))
+#: A configuration that needs all loops.
+EVERYTHING = Config(
+    defaults=replace(config_of(ALL).defaults, detectors=tuple(map(DetectorConfig, DETECTORS)))
+)
 
 # Processes of one run never pick the same port: one is free until it is bound, seconds later.
 _OWN, _ALL = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
@@ -157,7 +161,7 @@ def _put_in_turn(items: list[pytest.Item]) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile the engine's loops before a parallel run's processes begin: each would compile all of them."""
     if _is_parallel(session.config):
-        compile_loops(print, _EVERY_DETECTOR)
+        compile_loops(print, EVERYTHING)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,18 +36,10 @@ def in_another_process(*args: str, **environment: str) -> str:
     return done.stdout
 
 
-def later() -> list[str]:
-    """Loops that are compiled, or fetched from the cache, after all should have been."""
-    from helpers import catch_up, live, small_logs
+def noting() -> list[str]:
+    """A list to which loops of ours are added as they are compiled, or fetched from the cache."""
     from numba.core.dispatcher import Dispatcher
-    from prequential.core.detectors import DETECTORS
-    from prequential.core.warmup import warm_consumers
-    from prequential.program.compilation import compile_loops
-    from prequential.settings.model import Config, DetectorConfig, StreamConfig
-    from worlds import extreme_world, paced_world, random_world
 
-    every = tuple(DetectorConfig(name) for name in DETECTORS)
-    compile_loops(lambda notice: None, Config(defaults=StreamConfig(detectors=every)))
     found: list[str] = []
     compile_one: Any = Dispatcher.compile
 
@@ -57,7 +50,59 @@ def later() -> list[str]:
         return compile_one(self, signature)
 
     Dispatcher.compile = noted
-    warm_consumers()
+    return found
+
+
+def by_default() -> list[str]:
+    """Loops that a shard of the default configuration needs after all should have been made ready for it.
+
+    With those that it has no use of and that there are all the same.
+    """
+    from prequential.core import warmup
+    from prequential.core.comparisons import updating
+    from prequential.core.comparisons.pair_statuses import pair_statuses
+    from prequential.core.delay import expecting, following, periods
+    from prequential.core.estimators import window
+    from prequential.core.shard import Shard
+    from prequential.core.snapshot import read_snapshot
+    from prequential.program.compilation import compile_loops
+    from prequential.settings.model import Config
+
+    config = Config()
+    compile_loops(lambda notice: None, config)
+    warmup._STREAMS = ("classes", "plain")
+    found = noting()
+    shard = Shard(config)
+    warmup._feed(shard, 0)
+    parts = list(shard.snapshot())
+    shard = Shard(config)
+    shard.restore(iter(parts))
+    warmup._feed(shard, warmup._INSTANCES)
+    for part in read_snapshot.parts(shard.state, scored=True):
+        copied = read_snapshot.take(shard.state, shard.emission.comparisons, part, scored=True)
+        list(copied.reporter.estimates(copied.part.entities.tolist()))
+        list(pair_statuses(copied.pairs))
+    shard.last_set()
+    unneeded: tuple[Any, ...] = (
+        following._update, expecting._look, periods._update, periods._due, window.rank,
+        updating.step_losses,
+    )  # fmt: skip
+    return [*found, *(loop.__qualname__ for loop in unneeded if loop.overloads)]
+
+
+def later() -> list[str]:
+    """Loops that are compiled, or fetched from the cache, after all should have been."""
+    from helpers import catch_up, live, small_logs
+    from prequential.core.detectors import DETECTORS
+    from prequential.core.warmup import ALL, config_of, warm_consumers
+    from prequential.program.compilation import compile_loops
+    from prequential.settings.model import Config, DetectorConfig
+    from worlds import extreme_world, paced_world, random_world
+
+    every = replace(config_of(ALL).defaults, detectors=tuple(map(DetectorConfig, DETECTORS)))
+    compile_loops(lambda notice: None, Config(defaults=every))
+    found = noting()
+    warm_consumers(ALL)
     for seed in range(6):
         some = random.Random(seed)
         for world in (random_world(some, 120, 2 + seed), paced_world(some, 100), extreme_world(some, 60)):
@@ -86,6 +131,7 @@ def anew() -> list[str]:
 
 def test_nothing_is_compiled_in_the_middle_of_a_stream() -> None:
     assert in_another_process() == "[]\n"
+    assert in_another_process("by default") == "[]\n"
     # … nor anew in another process, also of the loops that a factory makes.
     assert in_another_process("anew") == "[]\n"
 
@@ -155,6 +201,7 @@ def test_loops_of_a_factory_are_kept_each_by_itself(
     folder.mkdir(parents=True)
     program = f"""
 import sys
+from dataclasses import replace
 from pathlib import Path
 from prequential.core import compiled
 from prequential.core.compiled import loopcache
@@ -310,4 +357,4 @@ def test_a_given_folder_is_read_where_nothing_can_be_written(
 
 
 if __name__ == "__main__":
-    print({"anew": anew, "here": compiled_here}.get("".join(sys.argv[1:]), later)())
+    print({"anew": anew, "here": compiled_here, "by default": by_default}.get("".join(sys.argv[1:]), later)())

@@ -28,7 +28,7 @@ from prequential.topics.outputs import Output
 from rows import contents, sort_of
 
 #: Everything that there is to evaluate.
-CONFIG = warmup.CONFIG
+CONFIG = warmup.config_of(warmup.ALL)
 
 Contents = dict[str, dict[tuple[Any, ...], bytes]]
 

@@ -29,6 +29,9 @@ pytestmark = pytest.mark.slow
 
 PROMETHEUS = DEPLOY / "prometheus"
 
+#: Of shards with all there is to evaluate.
+CONFIG = warmup.config_of(warmup.ALL)
+
 _STREAM = ("stream", "partition")
 _MODEL = (*_STREAM, "model")
 _SEQUENCE = (*_MODEL, "segment", "stage", "estimator")
@@ -261,9 +264,9 @@ def test_the_metrics_asked_for_are_a_workers(monkeypatch: pytest.MonkeyPatch) ->
     bounds = Objective({"accuracy": 0.5}), Objective({"mae": 1.0})
     streams = {
         name: replace(stream, objective=bounds[stream.task == "regression"])
-        for name, stream in {**warmup.CONFIG.streams, "classes": warmup.CONFIG.defaults}.items()
+        for name, stream in {**CONFIG.streams, "classes": CONFIG.defaults}.items()
     }
-    config = replace(warmup.CONFIG, streams=streams, http=HttpConfig())
+    config = replace(CONFIG, streams=streams, http=HttpConfig())
     shard = Shard(config)
     warmup._feed(shard, 0)
     compared = StreamConfig(

@@ -1,6 +1,7 @@
 """All loops, called once: so that none is compiled in the middle of a stream.
 
-Of detectors those that a configuration names, and the default ones: most streams have no use of the others.
+Of detectors, memories, periods, measures and losses those that a configuration names, and the default ones:
+most streams have no use of the others.
 
 numba compiles a loop when it is first called, and keeps the result on disk. A worker that met a loop for the
 first time under load would stand still for seconds, and its group might take its shards away.
@@ -8,11 +9,12 @@ first time under load would stand still for seconds, and its group might take it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
 from prequential.core.comparisons.pair_statuses import pair_statuses
+from prequential.core.compiled.pool import remove_all
 from prequential.core.delay import coverage, following, latency, periods, selection
 from prequential.core.delay.expected import begin
 from prequential.core.delay.expecting import look
@@ -30,6 +32,7 @@ from prequential.core.tables.alarms import new_alarms
 from prequential.core.tables.outcomes import new_log
 from prequential.settings.model import (
     BASELINES,
+    DEFAULT_MEASURES,
     DETAILS,
     Config,
     DetectorConfig,
@@ -41,16 +44,25 @@ from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Instance, Label, Prediction, Record
 
 #: One of each memory; windows run full.
-_ESTIMATORS = tuple(memory.example for memory in MEMORIES.values())
+_EXAMPLES = {name: memory.example for name, memory in MEMORIES.items()}
 
-#: Everything that there is to evaluate, in windows so small that they run full.
+#: What only some configurations need: with periods; with measures or signals beyond the default ones,
+#: details, costs, objectives or corrections; with comparisons of other losses than wrong or right.
+PERIODS, MEASURES, LOSSES = "periods", "measures", "losses"
+
+#: Names of all that only some configurations need.
+ALL = frozenset({*DETECTORS, *MEMORIES, PERIODS, MEASURES, LOSSES})
+
+#: Of periods, ms.
+_PERIOD = 1_500
+
+#: Everything that there is to evaluate, but for what `needed` decides; windows so small that they run full.
 _CLASSES = StreamConfig(
     measures=NAMES,
     costs={"a": {"b": 1.0}},
     cost_per_value=True,
     stages=("initial", "final", "bins", "intermediate", "after:1s"),
     bins=2,
-    estimators=_ESTIMATORS,
     positive_class="a",
     baselines=BASELINES,
     details=DETAILS,
@@ -61,12 +73,9 @@ _CLASSES = StreamConfig(
     settle=1_000,
     emit_outcomes=19,
     emit_every=3_000,
-    period=1_500,
     compare_losses=("error", "log_loss"),
     detectors=(
         DetectorConfig(params={"lambda": 0.5, "min_outcomes": 2}),
-        *(DetectorConfig(signal=f"{estimator}:log_loss") for estimator in _ESTIMATORS),
-        *(DetectorConfig(signal=f"{estimator}/all") for estimator in _ESTIMATORS),
         DetectorConfig(signal="window:5:auc"),
         DetectorConfig(signal="recall"),
     ),
@@ -87,12 +96,40 @@ _NUMBERS = replace(
         DetectorConfig(signal="scaled_error"),
     ),
 )
-_VERSIONS = replace(_CLASSES, versions="separate")
-CONFIG = Config(
-    defaults=_CLASSES,
-    streams={"numbers": _NUMBERS, "plain": StreamConfig(), "versions": _VERSIONS},
-    limits=Limits(versions_per_model=1),
-)
+
+
+def config_of(needed: Collection[str]) -> Config:
+    """What a small shard goes through, with this of `ALL`; detectors aside but for the default one."""
+    estimators = tuple(example for name, example in _EXAMPLES.items() if name in needed)
+    period = _PERIOD if PERIODS in needed else None
+    of_estimators = (
+        *(DetectorConfig(signal=f"{estimator}:log_loss") for estimator in estimators),
+        *(DetectorConfig(signal=f"{estimator}/all") for estimator in estimators),
+    )
+    classes = replace(
+        _CLASSES, estimators=estimators, period=period, detectors=(*_CLASSES.detectors, *of_estimators)
+    )
+    numbers = replace(_NUMBERS, estimators=estimators, period=period)
+    if MEASURES not in needed:
+        classes, numbers = (
+            replace(
+                some, measures=DEFAULT_MEASURES, details=(), costs=None, cost_per_value=False, objective=None,
+                temporal_correction=False, quantile=None, detectors=(some.detectors[0], *of_estimators),
+            )
+            for some in (classes, numbers)
+        )  # fmt: skip
+    if LOSSES not in needed:
+        classes, numbers = replace(classes, compare_losses=("error",)), replace(numbers, compare="off")
+    return Config(
+        defaults=classes,
+        streams={
+            "numbers": numbers,
+            "plain": StreamConfig(),
+            "versions": replace(classes, versions="separate"),
+        },
+        limits=Limits(versions_per_model=1),
+    )
+
 
 _STREAMS = ("classes", "numbers", "plain", "versions")
 
@@ -100,24 +137,49 @@ _INSTANCES = 24
 _STEP = 300
 
 
-def detectors_of(config: Config) -> set[str]:
-    """Names of the detectors that shards of a configuration run."""
-    settings = (config.defaults, *config.streams.values())
-    return {one.detector for some in settings for one in every_detector(some)}
+def needed_by(config: Config) -> set[str]:
+    """What of `ALL` shards of a configuration use.
+
+    >>> sorted(needed_by(Config()))
+    ['all', 'fading', 'page-hinkley', 'window']
+    """
+    names: set[str] = set()
+    for some in (StreamConfig(), config.defaults, *config.streams.values()):
+        detectors = every_detector(some)
+        signals = [one for detector in detectors for one in detector.signal.split("/")]
+        names.update(detector.detector for detector in detectors)
+        names.update(one.partition(":")[0] for one in (*some.estimators, *signals))
+        if some.period is not None:
+            names.add(PERIODS)
+        beyond = set(some.measures).difference(DEFAULT_MEASURES) or some.details or some.costs
+        if beyond or some.objective or some.temporal_correction or not all(map(_is_usual, signals)):
+            names.add(MEASURES)
+        wrong_or_right = some.task == "classification" and some.compare_losses == ("error",)
+        if some.compare != "off" and some.compare_losses and not wrong_or_right:
+            names.add(LOSSES)
+    return names & ALL
 
 
-def warm_up(detectors: Iterable[str]) -> None:
+def _is_usual(signal: str) -> bool:
+    """Whether a signal, or either one of a ratio, is the error, an estimator's, or one's default measure."""
+    memory, measure = signal.partition(":")[0], signal.rpartition(":")[2]
+    usual = measure in (memory, *DEFAULT_MEASURES) or not measure.isidentifier()
+    return signal == "error" or (memory in MEMORIES and usual)
+
+
+def warm_up(needed: Collection[str]) -> None:
     """Compile the loops that shards use, or fetch them from numba's cache.
 
-    A small shard goes through all there is to evaluate; of detectors these, by their names.
+    A small shard goes through all there is to evaluate; of what only some use, this (see `needed_by`).
     """
-    warm_up_detectors(detectors)
-    _warm_up_plain()
-    shard = Shard(CONFIG)
+    config = config_of(needed)
+    warm_up_detectors(DETECTORS.keys() & needed)
+    _warm_up_plain(config)
+    shard = Shard(config)
     _warm_up_rare(shard.state)
     _feed(shard, 0)
     parts = list(shard.snapshot())
-    shard = Shard(CONFIG)
+    shard = Shard(config)
     shard.restore(iter(parts))
     _feed(shard, _INSTANCES)
     for part in read_snapshot.parts(shard.state, scored=True):
@@ -138,9 +200,9 @@ def warm_up_detectors(names: Iterable[str]) -> None:
         detector.run(table, settings, log, nothing, values, fed, 0, new_alarms(1))
 
 
-def _warm_up_plain() -> None:
+def _warm_up_plain(config: Config) -> None:
     """Compile the loops for records in the plain form."""
-    parser, shard = Parser(), Shard(CONFIG)
+    parser, shard = Parser(), Shard(config)
     value = b'{"stream":"plain","instance_id":"1","y_true":"a"}'
     for offset in range(2):  # its names are new, and known
         shard.add(Batch(Label.KIND, range(offset, offset + 1), [offset], parser.parse(Label.KIND, [value])))
@@ -154,15 +216,16 @@ def _warm_up_rare(state: State) -> None:
     change_point.best_split(losses, 0, 0, change_point.Totals(0, 0.0, 0.0), True)
     change_point.best_move(np.zeros((0, 0)), 0, 0, 0, 0, sums, sums)
     coverage.take_out(state.accounts.coverage, state.logs.events, 0)
+    remove_all(state.accounts.coverage.pool, 0)
 
 
-def warm_consumers() -> None:
+def warm_consumers(needed: Collection[str]) -> None:
     """Compile the loops that read the join's logs, by letting them read empty ones.
 
     It needs none of the join's own loops: two processes can share the work, and each finds in the cache what
     the other has done.
     """
-    shard = Shard(CONFIG)
+    shard = Shard(config_of(needed))
     records = [record for name in _STREAMS for _, record in _records(name, 0)]
     kinds = np.array([record.KIND for record in records], dtype=np.uint8)
     shard.encoder.encode(records, np.zeros(len(records), np.int64), kinds)
@@ -178,10 +241,11 @@ def warm_consumers() -> None:
     history.follow(past, logs.outcomes, 0, 0, logs.events, 0, 0, catalog.registry.entities)
     history.follow_events(past, logs.events, 0, 0)
     _warm_up_rare(state)
-    accounts.periods = periods.update(accounts.periods, logs.events, 0, 0)
     accounts.coverage = coverage.update(accounts.coverage, logs.events, 0, 0)
-    accounts.expected = following.update(accounts.expected, logs.events, 0, 0)
-    look(begin(accounts.expected, 1), 1, nothing, 0)
+    if PERIODS in needed:
+        accounts.periods = periods.update(accounts.periods, logs.events, 0, 0)
+        accounts.expected = following.update(accounts.expected, logs.events, 0, 0)
+        look(begin(accounts.expected, 1), 1, nothing, 0)
     accounts.selection = selection.update(accounts.selection, logs.events, 0, 0)
     accounts.latencies = latency.update(accounts.latencies, nothing, *np.zeros((2, 0), np.int64))
 

@@ -24,7 +24,7 @@ _NOT_KEPT = (
     "(NUMBA_CACHE_DIR can name one)"
 )
 
-#: Detectors whose loops this process has, with all others; None before it has any.
+#: What this process has loops for, of what only some configurations need; None before it has any loops.
 _present: set[str] | None = None
 
 _CHILD = "import sys; from prequential.program.compilation import compile_alone; compile_alone(*sys.argv[1:])"
@@ -45,7 +45,7 @@ def compile_loops(
     tell
         Called with a sentence if there is something to compile; a terminal sees a bar, too.
     config
-        Of detectors these are those that it names.
+        Of detectors, memories and periods these are those that it names.
     meanwhile
         Entered before loops are compiled, and left afterwards.
 
@@ -57,10 +57,10 @@ def compile_loops(
         return
     from numba.core import event  # slow to import: only where loops are used
     from prequential.core.compiled.loopcache import LoopCache
-    from prequential.core.warmup import detectors_of, warm_up
+    from prequential.core.warmup import needed_by, warm_up
 
     global _present
-    needed = detectors_of(config or Config())
+    needed = needed_by(config or Config())
     if _present is not None and needed <= _present:
         return
 
@@ -101,12 +101,12 @@ def _without_collector() -> ExitStack:
     return leaving
 
 
-def _compile_elsewhere(detectors: Iterable[str]) -> None:
+def _compile_elsewhere(needed: Iterable[str]) -> None:
     """Have two processes fill the cache; if they can't, the caller compiles by itself, as it goes on."""
     from prequential.core.compiled import loopcache
 
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    commands = (["all", *sorted(detectors)], ["consumers"])
+    commands = (["all", *sorted(needed)], ["consumers", *sorted(needed)])
     children = [
         subprocess.Popen(
             [sys.executable, "-c", _CHILD, *words],
@@ -139,7 +139,7 @@ def _pipe(child: subprocess.Popen[bytes]) -> IO[bytes]:
     return child.stdout
 
 
-def compile_alone(which: str, *detectors: str) -> None:
+def compile_alone(which: str, *needed: str) -> None:
     """Compile loops in a process of its own, which says a byte for each; `which`: `all` or `consumers`.
 
     Ends with status 3 as soon as one can't be kept.
@@ -164,6 +164,6 @@ def compile_alone(which: str, *detectors: str) -> None:
     gc.disable()
     event.register("numba:compile", Tell())  # type: ignore[no-untyped-call]
     if which == "consumers":
-        warm_consumers()
+        warm_consumers(needed)
     else:
-        warm_up(detectors)
+        warm_up(needed)

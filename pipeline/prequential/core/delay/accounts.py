@@ -31,6 +31,8 @@ class Accounts:
         self.selection = selection.new_selection()
         self.periods = periods.new_periods()
         self.expected = expected.new_expected()
+        #: Whether any model has periods, and something is expected of them: else nobody reads events for it.
+        self.has_periods = self.expects = False
         self.latencies = latency.new_latencies()
         #: By how much labels were later than the horizon, in this life of the process.
         self.late_latencies = latency.new_latencies()
@@ -55,6 +57,7 @@ class Accounts:
         of_classes = config.task != "regression" and config.label_at_horizon is None
         sampled = of_classes and not _WEIGHTED.isdisjoint(config.measures)
         if config.period is not None:
+            self.has_periods, self.expects = True, self.expects or config.expected
             # How many labels of a sample will come isn't known: only the horizon says that all have.
             final_at = inf if sampled and config.expected else config.period_final_at
             self.periods, _ = periods.with_model(
@@ -85,8 +88,10 @@ class Accounts:
         if count := used[EVENTS]:
             self.coverage = coverage.update(self.coverage, logs.events, 0, count)
             self.selection = selection.update(self.selection, logs.events, 0, count)
-            self.periods = periods.update(self.periods, logs.events, 0, count)
-            self.expected = following.update(self.expected, logs.events, 0, count)
+            if self.has_periods:
+                self.periods = periods.update(self.periods, logs.events, 0, count)
+            if self.expects:
+                self.expected = following.update(self.expected, logs.events, 0, count)
         if used[SEGMENT_EVENTS]:
             selection.count_segments(self.selection, logs.segment_events, 0, used[SEGMENT_EVENTS])
         if count := int(used[LATENCIES]):

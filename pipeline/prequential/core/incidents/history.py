@@ -9,7 +9,7 @@ predictions: by predicted class how many there were, and how many of them have g
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from prequential.core.compiled.kernel import (
@@ -509,8 +509,9 @@ def read(pool: Pool, owner: int) -> Blocks:
     order = pool.blocks.order[first : first + used].astype(np.int64)
     rows = first + order
     cells = pool.cells[start : start + places * width].reshape(places, width)[order].astype(np.float64)
-    sums = pool.sums[rows] if len(pool.sums) else np.zeros(used, pool.sums.dtype)  # type: ignore[call-overload, index]
-    known = columns_of(pool.blocks[rows]) | columns_of(sums)  # type: ignore[index]
+    blocks, sums = cast("Any", pool.blocks), cast("Any", pool.sums)
+    sums = sums[rows] if len(sums) else np.zeros(used, sums.dtype)
+    known = columns_of(blocks[rows]) | columns_of(sums)
     fields: Any = (known[name] for name in Blocks._fields[:-1])
     wide = [field.astype(np.int64) if field.dtype == np.int32 else field for field in fields]
     return Blocks._make((*wide, cells))

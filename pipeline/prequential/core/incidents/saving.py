@@ -68,7 +68,8 @@ def restore(
     kept = with_entities(incidents.history, rows)
     for name in POOLS:
         pool, used = getattr(kept, name), arrays[f"incidents|{name}|used"].copy()
-        kept = kept._replace(**{name: with_places(pool, *used.tolist())._replace(used=used)})
+        wider: Any = {name: with_places(pool, *used.tolist())._replace(used=used)}
+        kept = kept._replace(**wider)
     measured = {_name_now(name): array for name, array in arrays.items() if name not in _SETTINGS}
     for table in tables(kept, rows):
         table.fill(measured)

@@ -422,8 +422,9 @@ class _Restoring:
                     width = shown_duration(stream.config.period)
                     self._missing.append(Begun(f"{stream.name}/{name}", "period", width))
                     self._note_empty(row, "periods")
-        events, count = waiting.predictions_of(self._state.store, begun)
-        accounts.periods = periods.update(accounts.periods, events, 0, count)
+        if begun:
+            events, count = waiting.predictions_of(self._state.store, begun)
+            accounts.periods = periods.update(accounts.periods, events, 0, count)
 
     def _expected(self) -> None:
         """What is expected of periods begins anew, with the first whole one, if its counters don't fit."""
