@@ -36,9 +36,10 @@ _BESIDE: Final = {"comparisons": "uncompared", "detectors": "undetected"}
 #: Cases that are asked for by name.
 _CASES: Final = tuple(name for name in CASES if name not in _BESIDE.values())
 
-#: Instances: with peers, enough that a worker on a quiet machine takes two snapshots meanwhile; in real
-#: time, two minutes.
-_INSTANCES: Final = {PLAIN: 5_000_000, UUID: 3_000_000, QUIET: 120_000}
+#: Instances: with peers, enough that a worker on a quiet machine takes two snapshots of each shard meanwhile
+#: (the first 10 s after its start, the next one when the first is a twentieth of the time); in real time, two
+#: minutes.
+_INSTANCES: Final = {PLAIN: 10_000_000, UUID: 3_000_000, QUIET: 120_000}
 _ALONE: Final = 200_000
 
 #: Streams in real time.
@@ -47,7 +48,7 @@ _QUIET_STREAMS: Final = 300
 #: Seconds until the first record in real time: a contestant is then up.
 _UP: Final = 15.0
 
-#: Snapshots that a run of the worker should contain.
+#: Snapshots of each shard that a run of the worker should contain.
 _SNAPSHOTS: Final = 2
 
 #: Of the worker: what it publishes beside metrics.

@@ -98,8 +98,9 @@ async def main(peer: Peer) -> None:
     peer.stop()
     runners = worker.runners.values()
     shards = [runner.shard for runner in runners]
-    snapshots = max(sum(runner.statistics.snapshots.counts) for runner in runners)
-    peer.report(outcomes(shards), accuracy(shards), snapshots=snapshots)
+    # Of each shard that has anything to snapshot.
+    counts = [sum(one.statistics.snapshots.counts) for one in runners if any(one.shard.merge.vector)]
+    peer.report(outcomes(shards), accuracy(shards), snapshots=min(counts, default=0))
     os.kill(os.getpid(), signal.SIGTERM)
     with suppress(asyncio.CancelledError):
         await running

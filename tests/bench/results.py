@@ -12,6 +12,9 @@ from rich.table import Table
 #: What the contestants of each round have shown, by their names.
 Rounds = list[dict[str, dict[str, Any]]]
 
+#: Figures of which the least of all rounds is shown.
+_LEAST: Final = ("snapshots",)
+
 #: Figures of which the median over the rounds is shown.
 _MEDIANS: Final = ("events_per_second", "cpu_us_per_event", "peak_rss_mb", "cpu_seconds_per_hour")
 
@@ -35,7 +38,7 @@ _COLUMNS: Final = (
     ("peak MB", "peak_rss_mb", ",.0f"),
     ("messages", "messages", ",.0f"),
     ("MB published", "megabytes", ",.1f"),
-    ("snapshots", "snapshots", ",.0f"),
+    ("snapshots of a shard", "snapshots", ",.0f"),
 )
 
 
@@ -46,6 +49,9 @@ def summary(rounds: Rounds, ratios: tuple[Ratio, ...]) -> dict[str, dict[str, An
         for field in _MEDIANS:
             if values := [results[name][field] for results in rounds if field in results.get(name, {})]:
                 about[field] = median(values)
+        for field in _LEAST:
+            if values := [results[name][field] for results in rounds if field in results.get(name, {})]:
+                about[field] = min(values)
         for ratio in ratios:
             one, other = ratio.of or name, ratio.by or name
             both = [
