@@ -208,7 +208,7 @@ def met_of(coverage: Coverage, model: int, clock: int) -> Ints:
         (shares, 2) int64, by `SHARES`: predictions that are old enough, and those of them with a label.
     """
     sums, shares = _new_sums(), np.empty(len(SHARES))
-    _curve(coverage.models, coverage.pool, coverage.cohorts.counts, model, clock, sums, shares)
+    _curve(coverage.models, coverage.pool, coverage.cohorts, model, clock, sums, shares)
     return sums
 
 
