@@ -49,9 +49,9 @@ def measure(
     case: str, streams: int, records: int, incidents: bool = True, expected: bool = True
 ) -> dict[str, Any]:
     """One case."""
-    compile_loops(partial(print, file=sys.stderr))
     about = CASES[case]
     about = dataclasses.replace(about, config=dataclasses.replace(about.config, expected=expected))
+    compile_loops(partial(print, file=sys.stderr), Config(defaults=about.config))
     models = about.models or MODELS
     each = 2 + models * about.predictions
     before = resident()

@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=MESSAGES, metavar="N", help="timed, at least")
     parser.add_argument("--json", action="store_true", help="for machines")
     args = parser.parse_args()
-    compile_loops(partial(print, file=sys.stderr))
+    compile_loops(partial(print, file=sys.stderr), Config(streams=CASES))
     quiet_collector()
     if not args.json:
         print(f"{'CPU µs':35} classes  outcome  message, alone  with others  as JSON  bytes")

@@ -108,7 +108,8 @@ async def main(peer: Peer) -> None:
 
 if __name__ == "__main__":
     asked = Peer.from_command_line("prequential", __doc__, CASES)
-    compile_loops(partial(print, file=sys.stderr))  # before the worker joins its group, as the product does
+    # Before the worker joins its group, as the product does.
+    compile_loops(partial(print, file=sys.stderr), Config(defaults=CASES[asked.case].config))
     quiet_collector()
     asyncio.run(main(asked))
     os._exit(0)
