@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 from prequential.settings.model import Config
+from prequential.topics.permissions import INGEST, READER, WORKER
 from prequential.topics.specs import INPUT_RETENTION, topic_specs
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -38,18 +39,15 @@ OLDEST, NEWEST = "1.33", "1.37"
 #: The rules that Prometheus reads.
 RULES = ("alerts.yml", "recording.yml")
 
-#: What each component may do with topics, by their role (see `docs/operations.md`).
+#: What each component may do with topics, by their role: what it needs, and to see settings that it looks at
+#: (see `docs/operations.md`).
 _OPERATIONS = {
-    "worker": {
-        "input": ["Read", "Describe", "DescribeConfigs"],
-        "output": ["Write", "Describe", "DescribeConfigs"],
-        "parts": ["Read", "Write", "Describe", "DescribeConfigs"],
-        "dead-letters": ["Write", "Describe", "DescribeConfigs"],
-        "journal": ["Read", "Write", "Describe", "DescribeConfigs"],
-        "snapshots": ["Read", "Write", "Describe", "DescribeConfigs"],
+    "worker": {role: [*needed, "DescribeConfigs"] for role, needed in WORKER.items()},
+    "ingest": {
+        role: [*needed, "DescribeConfigs"] if role == "dead-letters" else [*needed]
+        for role, needed in INGEST.items()
     },
-    "ingest": {"input": ["Write", "Describe"], "dead-letters": ["Write", "Describe", "DescribeConfigs"]},
-    "dashboard": {"output": ["Read", "Describe"]},
+    "dashboard": {role: [*needed] for role, needed in READER.items()},
 }
 
 _HEAD = "# Made by `make manifests` of {source}: change it there.\n"

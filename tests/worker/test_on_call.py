@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -192,21 +193,41 @@ def fetchers() -> list[Any]:
     return [Fetcher(config(), lambda _: None), SourceFetcher(config(), ["source"], lambda _: None)]
 
 
-def test_who_may_not_join_the_group_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    """Else it would wait for the group for ever, and say nothing."""
+def lacks(what: str) -> str:
+    return f"^the client's principal \\(kafka.security\\) lacks {what} at 127.0.0.1:"
+
+
+def test_who_may_not_join_the_group_ends_and_names_it() -> None:
+    """Else it would wait for the group for ever."""
+    for fetcher, group in zip(fetchers(), ("prequential", "prequential-ingest")):
+        fetcher._member = Denied()
+        with pytest.raises(WorkError, match=lacks(f"Read on group '{group}'")):
+            fetcher.fetch(0.0)
+
+
+def test_other_complaints_about_the_group_are_told_and_it_is_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    gone = KafkaError(KafkaError.GROUP_SUBSCRIBED_TO_TOPIC, "JoinGroup failed")
     for fetcher in fetchers():
         complain._said.clear()
         caplog.clear()
-        fetcher._member = Denied()
+        fetcher._member = SimpleNamespace(poll=lambda _: Message(error=gone))
         assert fetcher.fetch(0.0) == []
-        assert "Kafka: FindCoordinator: Group authorization failed." in caplog.messages
+        assert "Kafka: JoinGroup failed" in caplog.messages
 
 
 def test_an_error_that_is_of_no_partition_is_a_whole_sentence() -> None:
     worker, ingest = fetchers()
-    for fail in (lambda message: worker._fail(0, failure_of(message, DENIED)), ingest._note_event):
-        with pytest.raises(WorkError, match=r"^fetching: FindCoordinator: Group authorization failed\.$"):
-            fail(Message(error=DENIED))
+    failed = KafkaError(KafkaError.UNKNOWN, "Something failed")
+    for name, fail in (
+        ("prequential-fetch", lambda error: worker._fail(0, failure_of(Message(error=error), error))),
+        ("prequential-ingest-fetch", lambda error: ingest._note_event(Message(error=error))),
+    ):
+        with pytest.raises(WorkError, match=lacks(f"Describe on group '{name}'")):
+            fail(DENIED)
+        with pytest.raises(WorkError, match=r"^fetching: Something failed$"):
+            fail(failed)
 
 
 def test_a_broker_that_goes_away_while_ends_are_asked_for_is_a_sentence(
@@ -225,6 +246,7 @@ def test_a_broker_that_goes_away_while_ends_are_asked_for_is_a_sentence(
     for module in (offline, dryrun):
         monkeypatch.setattr(module, "Consumer", Alone)
     monkeypatch.setattr(dryrun, "partition_counts", lambda *_: {"source": 1})
+    monkeypatch.setattr(dryrun, "require", lambda *_: None)
     one = Config(kafka=KafkaConfig("kafka:9092"))
     cluster = offline._Cluster(one, [[Generation(None, None, [], [], [])]], *[None] * 4, True)  # type: ignore[arg-type]
     sentence = "^Kafka at kafka:9092: Local: Broker transport failure$"

@@ -27,6 +27,7 @@ from prequential.topics.dead_letters import (
 )
 from prequential.topics.decoding import decode
 from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.permissions import WRITE, require
 from prequential.topics.producer import RecordProducer
 from prequential.topics.reading import TopicReader
 from prequential.topics.reasons import kind_of, printable
@@ -230,7 +231,9 @@ def _put_back(kafka: KafkaConfig, path: str) -> None:
             f"{printable('; '.join(refused[:_NAMED]))}{others}"
         )
     counts = Counter(record.topic for record in repaired)
-    partition_counts(kafka, [kafka.topic(name) for name in counts])  # or a broker might make a topic up
+    names = [kafka.topic(name) for name in counts]
+    require(kafka, dict.fromkeys(names, WRITE))
+    partition_counts(kafka, names)  # or a broker might make a topic up
     with RecordProducer(kafka, log_level=0) as producer:  # what fails is said once, by the error
         for record in repaired:
             producer.send(record.topic, record.key, record.value)

@@ -16,6 +16,7 @@ from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.topics.messages import MAX_VALUE_BYTES
 from prequential.topics.partitioning import key_of
+from prequential.topics.permissions import WRITE, require
 from prequential.topics.producer import RecordProducer
 from prequential.topics.specs import INPUTS
 from rich.console import Console
@@ -66,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
     config = load(args)
     kafka = config.kafka
     with open_input(args.file) as (lines, below):
+        require(kafka, {kafka.topic(args.topic): WRITE})
         partition_counts(kafka, [kafka.topic(args.topic)])  # or a broker might make the topic up
         sent = _send(kafka, args, frozenset(config.wide), _shown(args.file, lines_of(lines), below))
     print(f"{sent} records sent to {kafka.topic(args.topic)}")

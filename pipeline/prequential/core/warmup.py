@@ -25,7 +25,6 @@ from prequential.core.incidents import change_point, history
 from prequential.core.input.merge import Batch
 from prequential.core.input.plain import Parser
 from prequential.core.measures.registry import NAMES, OF_NUMBERS
-from prequential.core.merging.merger import Merger
 from prequential.core.shard import Shard
 from prequential.core.snapshot import read_snapshot
 from prequential.core.state import State
@@ -33,7 +32,6 @@ from prequential.core.tables.alarms import new_alarms
 from prequential.core.tables.outcomes import new_log
 from prequential.settings.model import (
     BASELINES,
-    BY_INSTANCE,
     DEFAULT_MEASURES,
     DETAILS,
     Config,
@@ -42,21 +40,18 @@ from prequential.settings.model import (
     Objective,
     StreamConfig,
 )
-from prequential.topics import parts
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Instance, Label, Prediction, Record
-from prequential.topics.outputs import Encoded
-from prequential.topics.specs import PARTS
 
 #: One of each memory; windows run full.
 _EXAMPLES = {name: memory.example for name, memory in MEMORIES.items()}
 
 #: What only some configurations need: with periods; with measures or signals beyond the default ones,
 #: details, costs, objectives or corrections; with comparisons of other losses than wrong or right.
-PERIODS, MEASURES, LOSSES, MERGING = "periods", "measures", "losses", "merging"
+PERIODS, MEASURES, LOSSES = "periods", "measures", "losses"
 
 #: Names of all that only some configurations need.
-ALL = frozenset({*DETECTORS, *MEMORIES, PERIODS, MEASURES, LOSSES, MERGING})
+ALL = frozenset({*DETECTORS, *MEMORIES, PERIODS, MEASURES, LOSSES})
 
 #: Of periods, ms.
 _PERIOD = 1_500
@@ -162,8 +157,6 @@ def needed_by(config: Config) -> set[str]:
         wrong_or_right = some.task == "classification" and some.compare_losses == ("error",)
         if some.compare != "off" and some.compare_losses and not wrong_or_right:
             names.add(LOSSES)
-    if config.wide:
-        names.add(MERGING)
     return names & ALL
 
 
@@ -185,17 +178,15 @@ def warm_up(needed: Collection[str]) -> None:
     shard = Shard(config)
     _warm_up_rare(shard.state)
     _feed(shard, 0)
-    written = list(shard.snapshot())
+    parts = list(shard.snapshot())
     shard = Shard(config)
-    shard.restore(iter(written))
+    shard.restore(iter(parts))
     _feed(shard, _INSTANCES)
     for part in read_snapshot.parts(shard.state, scored=True):
         copied = read_snapshot.take(shard.state, shard.emission.comparisons, part, scored=True)
         list(copied.reporter.estimates(copied.part.entities.tolist()))
         list(pair_statuses(copied.pairs))
     shard.last_set()
-    if MERGING in needed:
-        _warm_up_merging(config)
 
 
 def warm_up_detectors(names: Iterable[str]) -> None:
@@ -207,19 +198,6 @@ def warm_up_detectors(names: Iterable[str]) -> None:
         settings = detector.configured({})
         table = detector.new_table(1, settings)
         detector.run(table, settings, log, nothing, values, fed, 0, new_alarms(1))
-
-
-def _warm_up_merging(config: Config) -> None:
-    """Compile the loops that are called of streams in all partitions."""
-    wide = replace(
-        config, streams={name: replace(config.stream(name), key=BY_INSTANCE) for name in _STREAMS[:2]}
-    )
-    shard, merger = Shard(wide, 0, 1), Merger(wide)
-    _feed(shard, 0)
-    shard.last_set()
-    for output in shard.flush()[0]:
-        if isinstance(output, Encoded) and output.topic == PARTS:
-            merger.add(parts.decode(output.json), 0)
 
 
 def _warm_up_plain(config: Config) -> None:

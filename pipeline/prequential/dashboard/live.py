@@ -10,7 +10,6 @@ from prequential.dashboard.history import History
 from prequential.dashboard.server import Server
 from prequential.dashboard.views import Board
 from prequential.settings.model import Config
-from prequential.topics.admin import present
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INCIDENTS
 from prequential.watching.state import TOPICS
@@ -30,10 +29,8 @@ def board_of(config: Config, window: int) -> tuple[Board, Tail]:
     WorkError as `Tail`.
     """
     kafka = config.kafka
-    topics = [name for name in TOPICS if name != INCIDENTS]
-    if present(kafka, [kafka.topic(INCIDENTS)]):
-        topics.append(INCIDENTS)
-    tail = Tail(kafka, topics, since=max(0, now() - window), most=MOST_RECORDS)
+    since = max(0, now() - window)
+    tail = Tail(kafka, TOPICS, since=since, most=MOST_RECORDS, optional=[INCIDENTS])
     board = Board(History(config, window=window), kafka.bootstrap_servers, now)
     board.to_read = tail.size
     return board, tail

@@ -20,6 +20,7 @@ from prequential.topics.clients import REACH_SECONDS, is_temporary, plain_errors
 from prequential.topics.dead_letters import clock
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
+from prequential.topics.permissions import READ, require, why_unread
 from prequential.topics.reading import watermarks
 from prequential.topics.reasons import kind_of, printable
 from rich.console import Console
@@ -64,6 +65,7 @@ def newest(config: Config, topic: str, count: int) -> list[Message]:
 
 def _ends(config: Config, topic: str, count: int) -> Iterator[Message]:
     """The last `count` records of each partition, or fewer where there are gaps."""
+    require(config.kafka, {topic: READ})
     numbers = range(partition_counts(config.kafka, [topic])[topic])
     settings = {
         "group.id": f"{config.ingest_group}-dry-run",  # needed by the client, never joined
@@ -89,7 +91,8 @@ def _ends(config: Config, topic: str, count: int) -> Iterator[Message]:
                 elif error.code() == KafkaError._PARTITION_EOF:
                     ended.add(message.partition())
                 elif not is_temporary(error):
-                    raise WorkError(f"{topic}: {error.str()}")
+                    group = str(settings["group.id"])
+                    raise WorkError(why_unread(config.kafka, error, message.topic(), group, topic))
 
 
 def _show(console: Console, topic: str, translator: SourceTranslator, messages: Sequence[Message]) -> int:

@@ -22,6 +22,7 @@ from prequential.kafka.group_transactions import Place
 from prequential.settings.model import Config
 from prequential.topics.clients import is_stranded, is_temporary
 from prequential.topics.errors import WorkError
+from prequential.topics.permissions import refusal, to_join, why_unread
 
 log = logging.getLogger(__name__)
 
@@ -133,7 +134,9 @@ class SourceFetcher:
         except KafkaException as error:
             if is_temporary(error.args[0]):
                 return None
-            raise WorkError(f"the group's offsets: {error.args[0].str()}") from error
+            group, where = self._config.ingest_group, "the group's offsets"
+            said = why_unread(self._config.kafka, error.args[0], None, group, where)
+            raise WorkError(said) from error
         for answer in answers:
             if answer.error is not None:
                 if is_temporary(answer.error):
@@ -181,7 +184,10 @@ class SourceFetcher:
         """What has come, by topic; `now` is monotonic (seconds)."""
         message = self._member.poll(0)  # serves rebalances
         if message is not None and (error := message.error()) is not None:
-            complain(error)  # such as that it may not join: it is tried again
+            needed = to_join(self._config.ingest_group, self._topics, message.topic())
+            if said := refusal(self._config.kafka, error, *needed):
+                raise WorkError(said)
+            complain(error)  # it is tried again
         if now - self._ends_at > _LAG_SECONDS:
             self._ends_at = now
             self._look_at_ends()
@@ -258,7 +264,8 @@ class SourceFetcher:
             log.warning("%s/%s: %s", topic, partition, error.str())
         else:
             where = "fetching" if topic is None else f"{topic}/{partition} offset {offset}"
-            raise WorkError(f"{where}: {error.str()}")
+            group = f"{self._config.ingest_group}-fetch"
+            raise WorkError(why_unread(self._config.kafka, error, topic, group, where))
 
     def _look_at_ends(self) -> None:
         for topic, partition in self.positions:

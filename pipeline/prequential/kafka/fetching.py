@@ -26,6 +26,7 @@ from prequential.kafka.readers import Failure, Look
 from prequential.settings.model import Config
 from prequential.topics.clients import is_stranded, is_temporary, let_go, resolved
 from prequential.topics.errors import WorkError
+from prequential.topics.permissions import refusal, to_join, why_unread
 from prequential.topics.specs import INPUTS
 
 log = logging.getLogger(__name__)
@@ -283,7 +284,10 @@ class Fetcher:
                     f"the group has thrown this worker out ({error.str()}): is there another one with "
                     f"this worker.instance_id, {self._name!r}? Each needs one of its own"
                 )
-            complain(error)  # such as that it may not join: it is tried again
+            needed = to_join(self._config.group, self._topics, message.topic())
+            if said := refusal(self._config.kafka, error, *needed):
+                raise WorkError(said)
+            complain(error)  # it is tried again
         if now - self._ends_at > _LAG_SECONDS:
             self._ends_at = now
             self._look_at_ends()
@@ -372,7 +376,8 @@ class Fetcher:
         if is_temporary(error):
             log.warning("%s: %s", where, error.str())
             return
-        raise WorkError(f"{where}: {error.str()}")
+        group = f"{self._config.group}-fetch"
+        raise WorkError(why_unread(self._config.kafka, error, self._topics[kind], group, where))
 
     def _look_at_ends(self) -> None:
         for kind, reader in enumerate(self._readers):

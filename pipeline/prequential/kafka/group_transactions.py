@@ -16,10 +16,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from uuid import uuid4
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from prequential.kafka.complaints import COMPLAINING
 from prequential.kafka.transactions import Outgoing, Transactions, Unknown
 from prequential.topics.clients import KafkaConfig
+from prequential.topics.permissions import Permission
 
 #: A partition of a topic.
 Place = tuple[str, int]
@@ -75,6 +76,11 @@ class GroupTransactions(Transactions):
                 self._offsets, self._membership, _OFFSETS_SECONDS
             )
         )
+
+    def _lacked(self, error: KafkaError) -> list[Permission]:
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return [Permission("Read", "group", self._group)]
+        return super()._lacked(error)
 
     def _committed(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
         """The offsets are the transaction's: whoever has committed them has written what is below.

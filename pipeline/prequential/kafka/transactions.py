@@ -23,6 +23,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from prequential.kafka.complaints import COMPLAINING, complain
 from prequential.topics.clients import KafkaConfig, is_stranded, let_go
 from prequential.topics.errors import WorkError
+from prequential.topics.permissions import Permission, lacking, missing
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +89,7 @@ class Transactions:
         self._kafka = kafka
         self._settings = {"transaction.timeout.ms": timeout_ms, **settings}
         self.stopping = False
+        self._messages: Sequence[Outgoing] = ()  # of the transaction that was begun last
         self._lost: str | None = None  # why nothing can be published any more
         self._doubtful = False  # something that the producer has sent may still be on its way
         self._producer = self._connected()
@@ -207,6 +209,7 @@ class Transactions:
         """
         offsets: dict[str, int] = {}
         refused: list[str] = []
+        self._messages = messages
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is None:
@@ -273,6 +276,8 @@ class Transactions:
             call()
         except KafkaException as exception:
             error: KafkaError = exception.args[0]
+            if lacked := self._lacked(error):
+                raise WorkError(lacking(self._kafka, lacked)) from exception
             if error.code() in _REFUSED:
                 self._lost = error.str()
                 raise self.fenced(self._lost) from exception
@@ -281,6 +286,17 @@ class Transactions:
             if error.txn_requires_abort() or error.retriable() or error.code() == KafkaError._TIMED_OUT:
                 raise Unknown(error.str()) from exception
             raise WorkError(f"{self._id}: {error.str()}") from exception
+
+    def _lacked(self, error: KafkaError) -> list[Permission]:
+        """What the principal may not do, if an error says that it is that."""
+        if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            return [Permission("Write", "transactional id", self._id)]
+        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:  # of which topic, isn't said
+            try:
+                return missing(self._kafka, {message.topic: ("Write",) for message in self._messages})
+            except WorkError as why:
+                raise Unknown(str(why)) from why
+        return []
 
 
 class Unknown(Exception):

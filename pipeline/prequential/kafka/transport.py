@@ -20,6 +20,8 @@ from faust.transport import base
 from faust.transport.consumer import Consumer
 from faust.types import TP, ConsumerMessage
 from prequential.kafka.fetching import Fetcher
+from prequential.kafka.process import die
+from prequential.topics.errors import WorkError
 
 #: Seconds until the next look when nothing had come: a call costs some µs.
 _PAUSE_SECONDS = 0.005
@@ -57,7 +59,11 @@ class BatchConsumer(Consumer):
         if not self.flow_active:
             await self.can_resume_flow.wait()
         now = monotonic()
-        fetched = await self.fetcher.fetch_beside(now) if self._beside else self.fetcher.fetch(now)
+        try:
+            fetched = await self.fetcher.fetch_beside(now) if self._beside else self.fetcher.fetch(now)
+        except WorkError as error:  # Faust would end, too, after two tracebacks about one sentence
+            die("fetching", error)
+            raise
         if not fetched:
             self._beside = False
             await asyncio.sleep(_PAUSE_SECONDS)

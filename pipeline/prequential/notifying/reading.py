@@ -19,6 +19,7 @@ from prequential.topics.clients import (
     plain_errors,
 )
 from prequential.topics.errors import WorkError
+from prequential.topics.permissions import READ, refusal, require, to_join
 from prequential.topics.reading import watermarks
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ class Reader:
 
     def __init__(self, kafka: KafkaConfig, group: str, topics: Sequence[str]) -> None:
         self._kafka, self._group, self._topics = kafka, group, list(topics)
+        require(kafka, dict.fromkeys(self._topics, READ))
         self._counts = partition_counts(kafka, self._topics)
         self._places: set[Place] = set()
         #: Records that have come while one was being sent.
@@ -123,7 +125,9 @@ class Reader:
             self._waiting.append(message)
             return True
         if error.code() in _REFUSED:
-            raise WorkError(f"can't read {', '.join(self._topics)} as group {self._group!r}: {error.str()}")
+            needed = to_join(self._group, self._topics, message.topic())
+            where = f"can't read {', '.join(self._topics)} as group {self._group!r}"
+            raise WorkError(refusal(self._kafka, error, *needed) or f"{where}: {error.str()}")
         if not is_temporary(error):
             log.warning("Kafka: %s", error.str())
         return False

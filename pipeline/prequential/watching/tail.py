@@ -10,8 +10,12 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from prequential.topics.admin import partition_counts, present
 from prequential.topics.clients import KafkaConfig, is_temporary, plain_errors
 from prequential.topics.errors import WorkError
+from prequential.topics.permissions import READ, require, why_unread
 from prequential.topics.reading import first_since, watermarks
 from prequential.topics.specs import SETTINGS_HEADER
+
+#: librdkafka wants a name, although assigned partitions need no group.
+_GROUP = "prequential-watch"
 
 #: Records before each partition's end that are read first: the newest message of thousands of
 #: sequences, of models that have fallen silent, too, and some 100 MB, read in a few seconds.
@@ -58,6 +62,7 @@ class Tail:
         most: int | None = None,
         optional: Sequence[str] = (),
     ) -> None:
+        require(kafka, dict.fromkeys(map(kafka.topic, topics), READ))
         there = present(kafka, [kafka.topic(name) for name in optional]) if optional else set()
         needed = [name for name in topics if name not in optional or kafka.topic(name) in there]
         self._names = {kafka.topic(name): name for name in needed}
@@ -69,8 +74,7 @@ class Tail:
             self._consumer = Consumer(
                 kafka.client(
                     **{
-                        # librdkafka wants a name, although assigned partitions need no group.
-                        "group.id": "prequential-watch",
+                        "group.id": _GROUP,
                         "enable.auto.commit": False,
                         "enable.auto.offset.store": False,
                         "enable.partition.eof": True,
@@ -180,7 +184,8 @@ class Tail:
         elif is_temporary(error):
             self._note(error)
         else:
-            raise WorkError(f"can't read {message.topic()!r}: {error.str()}")
+            topic = message.topic()
+            raise WorkError(why_unread(self._kafka, error, topic, _GROUP, f"can't read {topic!r}"))
 
     def _note(self, error: KafkaError) -> None:
         self.trouble = error.str()

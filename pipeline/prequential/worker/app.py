@@ -37,6 +37,7 @@ from prequential.topics.admin import (
 )
 from prequential.topics.clients import KafkaConfig, connect, resolved
 from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.permissions import WORKER, Permission, lacking, needs, require
 from prequential.topics.specs import COMPARISONS, INCIDENTS, INPUTS, PARTS, TopicSpec, topic_specs
 from prequential.worker.batches import MANY, Content
 from prequential.worker.exporter import Exporter
@@ -288,6 +289,7 @@ class Worker(Served):
         """Refuse topics that can't be worked with; warn of what will be wrong all the same."""
         kafka, horizon = self.config.kafka, self.config.longest_horizon
         specs = topic_specs(kafka, horizon, wide=bool(self.config.wide))
+        require(kafka, needs(specs, WORKER))  # the first drift alarm would be late for that
         _create_own(kafka, specs)
         counts = partition_counts(kafka, [spec.name for spec in specs])
         if wrong := partition_errors(specs, counts):
@@ -297,6 +299,9 @@ class Worker(Served):
             raise WorkError("; ".join(short))
         for error in misfits.errors:
             log.warning("%s", error)
+        if misfits.unseen:
+            unseen = [Permission("DescribeConfigs", "topic", name) for name in misfits.unseen]
+            log.info("settings of topics aren't looked at: %s", lacking(kafka, unseen))
         self._unseen = set(misfits.unseen)
         return present_origin(kafka)
 

@@ -27,6 +27,7 @@ from prequential.settings.model import Config
 from prequential.topics.admin import partition_counts
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.growth import ends, has_members, raise_partitions
+from prequential.topics.permissions import WORKER, Permission, lacking, needs, require
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS, topic_specs
 from prequential.worker.batches import Originals
 from prequential.worker.checkpoint import Checkpoint
@@ -84,7 +85,7 @@ def grow(config: Config, partitions: int, say: Callable[[str], None]) -> int:
             "in others than their predictions; expected no such stream: a new name, beside the old one for a "
             "label horizon, is the way"
         )
-    plan = _plan(config, partitions)  # step 1
+    plan = _plan(config, partitions, say)  # step 1
     if plan is None:
         return partitions
     kafka = config.kafka
@@ -111,10 +112,13 @@ def _raise(config: Config, topics: Sequence[str], partitions: int, say: Callable
 # ---- step 1
 
 
-def _plan(config: Config, partitions: int) -> _Plan | None:
+def _plan(config: Config, partitions: int, say: Callable[[str], None]) -> _Plan | None:
     """What is to be done; None: nothing is left to do."""
     kafka = config.kafka
-    counts = partition_counts(kafka, [spec.name for spec in topic_specs(kafka)])
+    specs = topic_specs(kafka)
+    # All that is needed up to the end: once partitions are raised, no worker starts before it.
+    require(kafka, {name: (*own, "Alter") for name, own in needs(specs, WORKER).items()})
+    counts = partition_counts(kafka, [spec.name for spec in specs])
     of_inputs = [counts[kafka.topic(name)] for name in INPUTS]
     readable = min(counts[kafka.topic(JOURNAL)], counts[kafka.topic(SNAPSHOTS)])
     with ThreadPoolExecutor(_READERS) as pool:
@@ -133,7 +137,7 @@ def _plan(config: Config, partitions: int) -> _Plan | None:
             f"topics have {' and '.join(map(str, sorted(begun)))} partitions already: once begun, growing is "
             f"ended with the same number, `--partitions {max(begun)}`"
         )
-    _await_nobody_is_there(config)
+    _await_nobody_is_there(config, say)
     names = [kafka.topic(name) for name in INPUTS]
     end = tuple(ends(kafka, names, counts).values())
     parents = [
@@ -164,11 +168,15 @@ def _known(config: Config, number: int) -> Known:
     return read_known(config, number, None, rebuild=False, stopped=lambda: False, whole=False)
 
 
-def _await_nobody_is_there(config: Config) -> None:
+def _await_nobody_is_there(config: Config, say: Callable[[str], None]) -> None:
     """Whoever died, or has a name of its own, is a member for the session's timeout."""
     for group, who in ((config.group, "all workers"), (f"{config.group}-ingest", "`prequential ingest`")):
         deadline = monotonic() + config.worker.session_timeout / 1000 + _GRACE_SECONDS
-        while has_members(config.kafka, group):
+        while (there := has_members(config.kafka, group)) is not False:
+            if there is None:
+                unseen = lacking(config.kafka, [Permission("Describe", "group", group)])
+                say(f"warning: whether {who} have stopped can't be seen: {unseen}")
+                break
             if monotonic() > deadline:
                 raise WorkError(f"group {group!r} has members: stop {who}")
             sleep(_LOOK_SECONDS)

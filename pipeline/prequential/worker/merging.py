@@ -24,6 +24,7 @@ from prequential.topics import parts
 from prequential.topics.clients import is_temporary
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Encoded, Metrics, decoded
+from prequential.topics.permissions import refusal, to_join
 from prequential.topics.specs import METRICS, PARTS
 
 log = logging.getLogger(__name__)
@@ -84,6 +85,8 @@ class Merging(threading.Thread):
                 except (Expelled, Fenced) as why:
                     log.info("merging begins anew: %s", why)
                 except KafkaException as error:
+                    if said := self._denied(error.args[0]):
+                        raise WorkError(said) from error
                     if not is_temporary(error.args[0]):
                         raise
                     log.warning("merging waits for the broker: %s", error.args[0].str())
@@ -91,6 +94,10 @@ class Merging(threading.Thread):
                 self._end.wait(_AGAIN_SECONDS)
         except BaseException as error:
             self._failed(error)
+
+    def _denied(self, error: KafkaError) -> str | None:
+        """The sentence about an error that says that the principal may not do this."""
+        return refusal(self._config.kafka, error, *to_join(self._config.merge_group, [self._topic]))
 
     def _merge(self) -> None:
         kafka, group = self._config.kafka, self._config.merge_group
@@ -124,7 +131,7 @@ class Merging(threading.Thread):
         if error is not None:
             if is_temporary(error) or error.code() == KafkaError._PARTITION_EOF:
                 return []
-            raise WorkError(f"{self._topic}: {error.str()}")
+            raise WorkError(self._denied(error) or f"{self._topic}: {error.str()}")
         number = message.partition()
         merger = self._mergers.get(number)
         if merger is None:

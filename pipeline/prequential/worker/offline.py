@@ -26,6 +26,7 @@ from prequential.topics.admin import partition_counts
 from prequential.topics.clients import is_temporary, plain_errors
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import DeadLetter, Encoded, Output
+from prequential.topics.permissions import READ, require, why_unread
 from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL, PARTS
 from prequential.worker.batches import Originals, SharedParser, to_batch
@@ -44,6 +45,9 @@ _HOLD, _RESUME = 200_000, 50_000
 
 #: Seconds without a record after which reading is given up.
 _SILENCE_SECONDS = 60.0
+
+#: Needed by the client, never joined.
+_GROUP = "prequential-replay"
 
 #: A watermark above all times: the topic is read to its present end.
 _ENDED = 1 << 62
@@ -74,6 +78,7 @@ def replay_topics(
         config = without_metrics(config)
     kafka = config.kafka
     names = [kafka.topic(name) for name in (*INPUTS, JOURNAL)]
+    require(kafka, dict.fromkeys(names, READ))
     counts = partition_counts(kafka, names)
     if len(set(counts.values())) > 1:
         raise WorkError(f"the topics differ in their number of partitions: {counts}")
@@ -140,7 +145,7 @@ class _ShardReplay:
             self._config.kafka.client(
                 **{
                     **FETCH_SETTINGS,
-                    "group.id": "prequential-replay",  # needed by the client, never joined
+                    "group.id": _GROUP,
                     "enable.auto.commit": False,
                     "enable.partition.eof": True,
                     "auto.offset.reset": "earliest",
@@ -196,6 +201,10 @@ class _ShardReplay:
 
     def _add(self, messages: list[Message], ends: list[int]) -> None:
         for topic, group in groupby(messages, key=Message.topic):
+            if topic is None:  # of the client
+                for message in group:
+                    self._fail(message.error(), topic)
+                continue
             kind = self._kinds[topic]
             good, end = [], None
             for message in group:
@@ -207,8 +216,8 @@ class _ShardReplay:
                         end = ends[kind]  # it came after we began
                 elif error.code() == KafkaError._PARTITION_EOF:
                     end = message.offset()
-                elif not is_temporary(error):
-                    raise WorkError(f"{topic}/{self._partition}: {error.str()}")
+                else:
+                    self._fail(error, topic)
             if good:
                 records = ConsumerRecords.of(good)
                 self._shard.add(to_batch(kind, records, self._parser))
@@ -216,6 +225,11 @@ class _ShardReplay:
             if end is not None:
                 self._ended[kind] = True
                 self._shard.merge.reach(kind, end)
+
+    def _fail(self, error: KafkaError, topic: str | None) -> None:
+        if not is_temporary(error):
+            where = f"{topic or 'reading'}/{self._partition}"
+            raise WorkError(why_unread(self._config.kafka, error, topic, _GROUP, where))
 
     def _process(self) -> int:
         processed = 0

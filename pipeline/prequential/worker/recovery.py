@@ -13,6 +13,7 @@ from prequential.kafka.fetching import FETCH_SETTINGS
 from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig, is_temporary, plain_errors
 from prequential.topics.errors import WorkError
+from prequential.topics.permissions import why_unread
 from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS
 from prequential.worker.journal import JournalEntry, Lost, decode_entry
@@ -31,6 +32,9 @@ _TELL_SECONDS = 10.0
 
 #: Seconds that a poll waits, and until a question that no broker has answered is asked again.
 _POLL_SECONDS = 1.0
+
+#: Needed by the clients, never joined.
+_GROUP = "prequential-read"
 
 #: Is told what is waited for, and None when it has come.
 Waiting = Callable[[Union[str, None]], None]
@@ -96,7 +100,7 @@ def read_partition(
             elif error.code() == KafkaError._PARTITION_EOF:
                 return
             elif not is_temporary(error):
-                raise WorkError(f"{topic}/{partition}: {error.str()}")
+                raise WorkError(why_unread(kafka, error, topic, _GROUP, f"{topic}/{partition}"))
     finally:
         consumer.close()
 
@@ -108,7 +112,7 @@ def _reader(kafka: KafkaConfig, topic: str, partition: int, offset: int) -> Cons
             **{
                 **FETCH_SETTINGS,
                 **COMPLAINING,
-                "group.id": "prequential-read",  # needed by the client, never joined
+                "group.id": _GROUP,
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "isolation.level": "read_committed",
@@ -201,7 +205,7 @@ def _beginnings(
     kafka: KafkaConfig, partition: int, stopped: Callable[[], bool], waiting: Waiting | None
 ) -> list[int]:
     """The offsets at which the inputs begin."""
-    consumer = Consumer(kafka.client(**{**COMPLAINING, "group.id": "prequential-read"}))  # never joined
+    consumer = Consumer(kafka.client(**{**COMPLAINING, "group.id": _GROUP}))
     try:
         with plain_errors(kafka):
             parts = [TopicPartition(kafka.topic(name), partition) for name in INPUTS]

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
-from confluent_kafka.admin import (
-    AdminClient,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-    ResourceType,
-    TopicDescription,
-)
-from prequential.topics.clients import REACH_SECONDS, KafkaConfig, connect, plain_errors
+from confluent_kafka import KafkaError, KafkaException, Uuid
+from confluent_kafka.admin import AdminClient, NewTopic
+from prequential.topics.clients import REACH_SECONDS, KafkaConfig, connect
+from prequential.topics.describing import configured, described
 from prequential.topics.errors import WorkError
+from prequential.topics.permissions import Permission, lacking
 from prequential.topics.specs import DEAD_LETTER_HEADER_BYTES, FITS, Fit, Role, TopicSpec
 
 #: Seconds for one administrative request: creating topics takes a busy cluster a few.
@@ -155,20 +149,20 @@ def identities(kafka: KafkaConfig, names: Sequence[str]) -> dict[str, TopicIdent
     """
     admin = connect(kafka)
     deadline = monotonic() + _LEARN_SECONDS
-    while len(described := _described(kafka, admin, names)) < len(set(names)) and monotonic() < deadline:
+    while len(found := described(kafka, admin, names)) < len(set(names)) and monotonic() < deadline:
         admin.poll(_LOOK_SECONDS)
-    if missing := [repr(name) for name in names if name not in described]:
+    if missing := [repr(name) for name in names if name not in found]:
         raise WorkError(
             f"no topic {', '.join(missing)} at {kafka.bootstrap_servers}: "
             "`prequential topics create` makes what is missing"
         )
-    topics = {name: described[name] for name in names}
+    topics = {name: found[name] for name in names}
     return {name: TopicIdentity(len(one.partitions), _id(one.topic_id)) for name, one in topics.items()}
 
 
 def present(kafka: KafkaConfig, names: Sequence[str]) -> set[str]:
     """Those of the topics that exist, by full name; raises WorkError if the cluster can't be reached."""
-    return set(_described(kafka, connect(kafka), names))
+    return set(described(kafka, connect(kafka), names))
 
 
 def partition_counts(kafka: KafkaConfig, names: Sequence[str]) -> dict[str, int]:
@@ -186,8 +180,8 @@ def find(
     """
     deadline = monotonic() + _REQUEST_SECONDS
     while True:
-        topics = _described(kafka, admin, names)
-        configs, unknown = _configured(kafka, admin, list(topics), as_far_as_possible)
+        topics = described(kafka, admin, names)
+        configs, unknown = configured(kafka, admin, list(topics), as_far_as_possible)
         if not unknown or monotonic() >= deadline:
             break
         admin.poll(_LOOK_SECONDS)  # one broker knows a topic that another doesn't: new, or being deleted
@@ -425,50 +419,6 @@ def _count(number: int, what: str = "partition") -> str:
     return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
-def _described(
-    kafka: KafkaConfig, admin: AdminClient, names: Sequence[str]
-) -> dict[str, TopicDescription]:
-    """Those of the topics that exist.
-
-    (Not `list_topics(name)`: asking for one topic makes brokers create it where they may.)
-    """
-    descriptions = {}
-    with plain_errors(kafka):
-        answers = admin.describe_topics(
-            TopicCollection(list(names)), request_timeout=_REQUEST_SECONDS
-        )
-        for name, answer in answers.items():
-            try:
-                descriptions[name] = answer.result()
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise
-    return descriptions
-
-
-def _configured(
-    kafka: KafkaConfig, admin: AdminClient, names: Sequence[str], as_far_as_possible: bool
-) -> tuple[dict[str, dict[str, ConfigEntry]], set[str]]:
-    """The settings of each topic, and those topics that the broker asked doesn't know."""
-    configs: dict[str, dict[str, ConfigEntry]] = {}
-    unknown = set()
-    if names:
-        with plain_errors(kafka):
-            answers: Mapping[ConfigResource, Future[dict[str, ConfigEntry]]]
-            answers = admin.describe_configs(
-                [ConfigResource(ResourceType.TOPIC, name) for name in names], request_timeout=_REQUEST_SECONDS
-            )
-            for resource, answer in answers.items():
-                try:
-                    configs[resource.name] = answer.result()
-                except KafkaException as error:
-                    if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                        unknown.add(resource.name)
-                    elif not as_far_as_possible:
-                        raise
-    return configs, unknown
-
-
 def _id(topic_id: Uuid | None) -> str:
     if topic_id is None or not (
         topic_id.get_most_significant_bits() or topic_id.get_least_significant_bits()
@@ -501,14 +451,20 @@ def _create(
         validate_only=validate_only,
     )
     created = []
+    denied: list[Permission] = []
     refused: dict[str, list[str]] = {}  # the same reason often holds for all of them
     for name, answer in answers.items():
         try:
             answer.result()
             created.append(name)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            code = error.args[0].code()
+            if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                denied.append(Permission("Create", "topic", name))
+            elif code != KafkaError.TOPIC_ALREADY_EXISTS:
                 refused.setdefault(error.args[0].str(), []).append(repr(name))
+    if denied:
+        raise WorkError(lacking(kafka, denied))
     if refused:
         reasons = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in refused.items())
         made = f" (created: {', '.join(created)})" if created and not validate_only else ""

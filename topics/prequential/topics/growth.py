@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, OffsetSpec
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import KafkaConfig, connect, is_temporary, plain_errors
 from prequential.topics.errors import WorkError
+from prequential.topics.permissions import Permission, refusal
 
 #: Seconds for one administrative request, and until brokers show what has come of it.
 _REQUEST_SECONDS = 30.0
@@ -87,10 +88,16 @@ def raise_partitions(kafka: KafkaConfig, topic: str, partitions: int) -> None:
     """
     admin = connect(kafka)
     with plain_errors(kafka):
-        admin.create_partitions(
+        raised = admin.create_partitions(
             [NewPartitions(topic, partitions)], operation_timeout=_REQUEST_SECONDS,
             request_timeout=_REQUEST_SECONDS,
-        )[topic].result()  # fmt: skip
+        )[topic]  # fmt: skip
+        try:
+            raised.result()
+        except KafkaException as error:
+            if said := refusal(kafka, error.args[0], Permission("Alter", "topic", topic)):
+                raise WorkError(said) from error
+            raise
     deadline = monotonic() + _REQUEST_SECONDS
     while partition_counts(kafka, [topic])[topic] < partitions:
         if monotonic() > deadline:

@@ -22,6 +22,7 @@ from prequential.topics.clients import KafkaConfig, plain_errors
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.messages import MAX_VALUE_BYTES
 from prequential.topics.partitioning import key_of
+from prequential.topics.permissions import Permission, refusal
 from prequential.topics.specs import INPUT_MESSAGE_BYTES
 from prequential.topics.values import Class, Id, Time
 
@@ -193,7 +194,8 @@ class RecordProducer:
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             with self._lock:
-                self._failures.append((message.topic(), message.key(), error.str()))
+                why = refusal(self.kafka, error, Permission("Write", "topic", message.topic()))
+                self._failures.append((message.topic(), message.key(), why or error.str()))
 
     def _raise_failures(self) -> None:
         if self._failures:

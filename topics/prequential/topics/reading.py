@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Me
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import NO_BROKER, REACH_SECONDS, KafkaConfig, is_temporary, plain_errors
 from prequential.topics.errors import WorkError
+from prequential.topics.permissions import READ, require, why_unread
 
 #: Records taken at once, and seconds to wait for them.
 _BATCH_RECORDS = 5_000
@@ -33,8 +34,9 @@ class TopicReader:
     """
 
     def __init__(self, kafka: KafkaConfig, topic: str, name: str, since: int | None = None) -> None:
-        self._kafka = kafka
+        self._kafka, self._name = kafka, name
         self._trouble: str | None = None
+        require(kafka, {topic: READ})
         count = partition_counts(kafka, [topic])[topic]
         with plain_errors(kafka):
             self._consumer = Consumer(
@@ -116,7 +118,8 @@ class TopicReader:
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return False  # librdkafka looks for the group's coordinator, which nobody here needs
         if not is_temporary(error):
-            raise WorkError(f"can't read {message.topic()!r}: {error.str()}")
+            topic = message.topic()
+            raise WorkError(why_unread(self._kafka, error, topic, self._name, f"can't read {topic!r}"))
         self._note(error)
         return False
 

@@ -1,0 +1,150 @@
+"""What a client's principal may do with resources of Kafka, and the sentence about what it may not.
+
+Kafka only says that it doesn't let a client do something. Which operation on what that was, is known where it
+is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from prequential.topics.clients import KafkaConfig, connect, plain_errors, resolved
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.specs import Role, TopicSpec
+
+#: Seconds that the question for topics may take.
+_REQUEST_SECONDS = 30.0
+
+#: What brokers answer to whoever lacks a permission, by what it is about.
+_DENIED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "topic",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "group",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional id",
+}
+
+#: What is done to topics, by their role: by a worker, by `ingest`, by who reads what workers have said. Kafka
+#: lets whoever may read or write a topic describe it, too; other authorizers may not.
+WORKER: Mapping[Role, tuple[str, ...]] = {
+    "input": ("Read", "Describe"),
+    "output": ("Write", "Describe"),
+    "parts": ("Read", "Write", "Describe"),
+    "dead-letters": ("Write", "Describe"),
+    "journal": ("Read", "Write", "Describe"),
+    "snapshots": ("Read", "Write", "Describe"),
+}
+INGEST: Mapping[Role, tuple[str, ...]] = {
+    "input": ("Write", "Describe"),
+    "dead-letters": ("Write", "Describe"),
+}
+READER: Mapping[Role, tuple[str, ...]] = {"output": ("Read", "Describe")}
+
+#: What reading and writing take.
+READ, WRITE = READER["output"], INGEST["input"]
+
+
+class Permission(NamedTuple):
+    """An operation, as Kafka's documentation writes it (`Read`), and what it is done to.
+
+    `kind` is `topic`, `group` or `transactional id`.
+    """
+
+    operation: str
+    kind: str
+    name: str
+
+
+def lacking(kafka: KafkaConfig, permissions: Iterable[Permission]) -> str:
+    """The sentence that names who lacks these permissions, and where.
+
+    >>> kafka = KafkaConfig("kafka:9093", security={"sasl.username": "me"})
+    >>> print(lacking(kafka, [Permission("Read", "topic", "a"), Permission("Read", "topic", "b")]))
+    the principal 'me' (kafka.security: sasl.username) lacks Read on topics 'a', 'b' at kafka:9093
+    >>> print(lacking(KafkaConfig("kafka:9093"), [Permission("Write", "transactional id", "t")]))
+    the client's principal (kafka.security) lacks Write on transactional id 't' at kafka:9093
+    """
+    names: dict[tuple[str, str], list[str]] = {}
+    for one in permissions:
+        names.setdefault((one.operation, one.kind), []).append(one.name)
+    said = ", ".join(
+        f"{operation} on {kind}{'s' if len(of) > 1 else ''} {', '.join(map(repr, of))}"
+        for (operation, kind), of in names.items()
+    )
+    return f"{_principal(kafka)} lacks {said} at {kafka.bootstrap_servers}"
+
+
+def refusal(kafka: KafkaConfig, error: KafkaError, *needed: Permission) -> str | None:
+    """The sentence about an error, if it says that permissions that were `needed` are lacking.
+
+    Kafka says whether it is about a topic, a group or a transactional id, so it is about those of that kind.
+    """
+    denied = [one for one in needed if one.kind == _DENIED.get(error.code())]
+    return lacking(kafka, denied) if denied else None
+
+
+def to_join(group: str, topics: Sequence[str], topic: str | None = None) -> list[Permission]:
+    """What a member of a group needs that reads topics; of one of them, if an error is about that."""
+    read = topics if topic is None else [topic]
+    return [Permission("Read", "group", group), *(Permission("Read", "topic", name) for name in read)]
+
+
+def why_unread(kafka: KafkaConfig, error: KafkaError, topic: str | None, group: str, where: str) -> str:
+    """The sentence about an error that keeps somebody from reading.
+
+    `topic` is the full name of what was to be read, None if the error is the client's, `group` what the
+    client names, though it doesn't join it; `where` stands before errors that are no want of a permission.
+    """
+    needed = [Permission("Describe", "group", group)]
+    if topic is not None:
+        needed.append(Permission("Read", "topic", topic))
+    return refusal(kafka, error, *needed) or f"{where}: {error.str()}"
+
+
+def needs(specs: Iterable[TopicSpec], of: Mapping[Role, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """The operations on topics, by full name, that who does `of` (such as `WORKER`) needs."""
+    return {spec.name: of[spec.role] for spec in specs if spec.role in of}
+
+
+def missing(kafka: KafkaConfig, needs: Mapping[str, Sequence[str]]) -> list[Permission]:
+    """Those of the operations on topics (by full name) that the principal may not do.
+
+    A topic that doesn't exist isn't judged, nor is what a broker doesn't tell. Raises WorkError if the
+    cluster can't be reached, or fails otherwise.
+    """
+    found: list[Permission] = []
+    with plain_errors(kafka):
+        admin = connect(kafka)  # while it is there, answers come
+        answers = admin.describe_topics(
+            TopicCollection(list(needs)), include_authorized_operations=True, request_timeout=_REQUEST_SECONDS
+        )
+        for name, answer in answers.items():
+            try:
+                allowed = answer.result().authorized_operations
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue
+                if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    raise
+                allowed = ()
+            if allowed is not None:  # not every broker tells
+                may = {operation.name for operation in allowed}
+                found += (Permission(one, "topic", name) for one in needs[name] if one.upper() not in may)
+    return found
+
+
+def require(kafka: KafkaConfig, needs: Mapping[str, Sequence[str]]) -> None:
+    """Raise WorkError if the principal may not do all that, naming all that it lacks; see `missing`."""
+    if found := missing(kafka, needs):
+        raise WorkError(lacking(kafka, found))
+
+
+def _principal(kafka: KafkaConfig) -> str:
+    """How a sentence names the client: by the user that it logs in as, if it does so by a name."""
+    user = kafka.security.get("sasl.username")
+    if user is None:
+        return "the client's principal (kafka.security)"
+    with suppress(UsageError):  # it was there when the client was made
+        user = resolved("kafka.security: sasl.username", user)
+    return f"the principal {user!r} (kafka.security: sasl.username)"
