@@ -249,6 +249,11 @@ class JavaBroker(Broker):
         return self._folder / "log"
 
     @property
+    def internal(self) -> str:
+        """`host:port` of the listener of brokers among themselves: everybody there may do everything."""
+        return f"127.0.0.1:{self._internal}"
+
+    @property
     def group(self) -> int:
         """The group of its processes, as `os.killpg` knows it."""
         assert self._process is not None

@@ -1,7 +1,8 @@
 """Apache Kafka of several nodes on this machine's Java, behind a proxy (`tests.proxy`).
 
 Each node is broker and controller. Clients get to a node through a port of the proxy, which the node
-advertises to them; nodes talk to each other directly.
+advertises to them; nodes talk to each other directly. The proxy reads Kafka's requests, so that where clients
+speak TLS there can be none.
 """
 
 from __future__ import annotations
@@ -43,22 +44,26 @@ class _Node(JavaBroker):
 class Cluster:
     """`count` nodes (1, or 3 with everything replicated), to be used in a `with` statement.
 
-    `bootstrap_servers` are the proxy's ports, `ports` the same as numbers, one for each node.
+    `bootstrap_servers` are the proxy's ports, `ports` the same as numbers, one for each node; not `proxied`,
+    they are the nodes' own.
     """
 
     restartable = True
     kind = "java"
 
-    def __init__(self, count: int, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, count: int, properties: Mapping[str, str] | None = None, *, proxied: bool = True
+    ) -> None:
         java_program()
         kafka_jars()
-        self.name = f"Apache Kafka {KAFKA} (Java, {count} node{'s' if count > 1 else ''} behind a proxy)"
+        behind = " behind a proxy" if proxied else ""
+        self.name = f"Apache Kafka {KAFKA} (Java, {count} node{'s' if count > 1 else ''}{behind})"
         picked: set[int] = set()
         while len(picked) < 4 * count:
             picked.add(pick_port())
         numbers = list(picked)
         places = [tuple(numbers[i : i + 3]) for i in range(0, 3 * count, 3)]
-        self.ports = numbers[3 * count :]
+        self.ports = numbers[3 * count :] if proxied else [place[0] for place in places]
         self.bootstrap_servers = ",".join(f"127.0.0.1:{port}" for port in self.ports)
         voters = ",".join(f"{n}@127.0.0.1:{place[2]}" for n, place in enumerate(places, 1))
         self.nodes: list[JavaBroker] = []
@@ -74,7 +79,8 @@ class Cluster:
                 self.nodes.append(_Node(settings, (place[0], place[1], place[2])))
             for node in self.nodes:
                 node.start()
-            self.proxy = Proxy({port: ("127.0.0.1", place[0]) for port, place in zip(self.ports, places)})
+            if proxied:
+                self.proxy = Proxy({port: ("127.0.0.1", place[0]) for port, place in zip(self.ports, places)})
             for node in self.nodes:
                 node.await_ready()
         except BaseException:

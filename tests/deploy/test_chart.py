@@ -297,7 +297,10 @@ def test_each_may_do_what_it_does_and_nothing_else(documents: Documents, tmp_pat
             ("group", f"{group}-ingest-dry-run", "literal"): {"Describe"},
             ("transactionalId", f"{group}-ingest-", "prefix"): {"Write", "Describe"},
         },
-        "dashboard": {("topic", name, "literal"): {"Read", "Describe"} for name in topics["output"]},
+        "dashboard": {
+            **{("topic", name, "literal"): {"Read", "Describe"} for name in topics["output"]},
+            ("group", "prequential-watch", "literal"): {"Describe"},
+        },
         "notify": {
             **{
                 ("topic", f"{prefix}{name}", "literal"): {"Read", "Describe"}

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
@@ -105,6 +105,22 @@ def killed_at(text: str, *words: str | Path, cwd: Path) -> None:
     assert written, f"it ended without {text!r}"
 
 
+def started(
+    words: Sequence[str], folder: Path, log: Path, variables: Mapping[str, str] | None = None, *,
+    copied: bool = False,
+) -> forked.Forked | subprocess.Popen[bytes]:  # fmt: skip
+    """The program, which goes on in a folder and writes to a log; `variables` are further ones of its.
+
+    `copied`: a copy will do, also at night.
+    """
+    own = {**_environment(), **(variables or {})}
+    with log.open("wb") as file:
+        copy = forked.start(list(words), folder, own, file, file) if copied or _may_be_copied() else None
+        return copy or subprocess.Popen(
+            [*_PROGRAM, *words], cwd=folder, env=own, stdout=file, stderr=file, stdin=subprocess.DEVNULL
+        )
+
+
 class WorkerProcess:
     """A worker; it is killed when the `with` block ends, if it still runs then."""
 
@@ -121,12 +137,7 @@ class WorkerProcess:
         self._log = config.parent / f"worker-{WorkerProcess._number}.log"
         address = f"127.0.0.1:{self.port}"
         words = [self.command, "--config", str(config), "--http", address, *options]
-        with self._log.open("wb") as log:
-            copy = forked.start(words, self.folder, _environment(), log, log) if _may_be_copied() else None
-            self._process: forked.Forked | subprocess.Popen[bytes] = copy or subprocess.Popen(
-                [*_PROGRAM, *words], cwd=self.folder, env=_environment(), stdout=log, stderr=log,
-                stdin=subprocess.DEVNULL,
-            )  # fmt: skip
+        self._process = started(words, self.folder, self._log)
 
     def __enter__(self) -> WorkerProcess:
         return self

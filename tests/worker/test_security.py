@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +40,7 @@ from workload import Sender, records
 
 from tests.brokers import READY_SECONDS, Broker, launch
 from tests.nightly import few
+from tests.secured.pki import Pki, make_pki
 from tests.skipping import or_skip
 
 pytestmark = pytest.mark.kafka
@@ -72,24 +71,12 @@ WORKER_ACLS = (
 
 
 @pytest.fixture(scope="module")
-def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an authority `ca.pem`, and a server's `server.key` and `server.pem`."""
-    folder = tmp_path_factory.mktemp("pki")
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl isn't installed")
-    (folder / "san").write_text("subjectAltName=IP:127.0.0.1\n")
-    for words in (
-        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.pem",
-        "req -newkey rsa:2048 -nodes -subj /CN=kafka -keyout server.key -out server.csr",
-        "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 "
-        "-extfile san -out server.pem",
-    ):
-        subprocess.run(["openssl", *words.split()], cwd=folder, check=True, capture_output=True)
-    return folder
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
+    return make_pki(tmp_path_factory.mktemp("pki"))
 
 
 @pytest.fixture(scope="module")
-def guarded(pki: Path) -> Iterator[Broker]:
+def guarded(pki: Pki) -> Iterator[Broker]:
     """A broker that wants TLS and SASL, and lets users do only what they may."""
     listener = "listener.name.client"
     users = {"admin": SECRET, "alice": SECRET}
@@ -98,9 +85,7 @@ def guarded(pki: Path) -> Iterator[Broker]:
             "kafka",
             {
                 "listener.security.protocol.map": "CLIENT:SASL_SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
-                f"{listener}.ssl.keystore.type": "PEM",
-                f"{listener}.ssl.keystore.key": (pki / "server.key").read_text(),
-                f"{listener}.ssl.keystore.certificate.chain": (pki / "server.pem").read_text(),
+                **pki.broker_properties(listener),
                 f"{listener}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,OAUTHBEARER",
                 f"{listener}.plain.sasl.jaas.config": PLAIN
                 + "".join(f' user_{user}="{password}"' for user, password in users.items())
@@ -117,10 +102,10 @@ def guarded(pki: Path) -> Iterator[Broker]:
         yield broker
 
 
-def config(broker: Broker, pki: Path, **security: str) -> KafkaConfig:
+def config(broker: Broker, pki: Pki, **security: str) -> KafkaConfig:
     common = {
         "security.protocol": "SASL_SSL",
-        "ssl.ca.location": str(pki / "ca.pem"),
+        "ssl.ca.location": str(pki.ca),
         "sasl.mechanism": "PLAIN",
     }
     return KafkaConfig(
@@ -129,7 +114,7 @@ def config(broker: Broker, pki: Path, **security: str) -> KafkaConfig:
 
 
 @pytest.fixture
-def admin(guarded: Broker, pki: Path) -> KafkaConfig:
+def admin(guarded: Broker, pki: Pki) -> KafkaConfig:
     """Topics, seen by somebody who may do everything."""
     kafka = config(guarded, pki, **{"sasl.username": "admin", "sasl.password": SECRET})
     create(kafka, topic_specs(kafka))
@@ -154,7 +139,7 @@ def evaluates(kafka: KafkaConfig, admin: KafkaConfig, folder: Path) -> str:
 
 
 def test_plain_with_the_password_in_the_environment_and_least_privilege(
-    guarded: Broker, pki: Path, admin: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    guarded: Broker, pki: Pki, admin: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_PASSWORD", SECRET)
     security = {**admin.security, "sasl.username": "alice", "sasl.password": "env:KAFKA_PASSWORD"}

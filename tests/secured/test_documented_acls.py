@@ -1,0 +1,22 @@
+"""What docs/operations.md lets each component do is what the chart's users may do."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.secured import chart
+from tests.secured.acls import of_kafka_user
+from tests.secured.documented import documented
+
+#: Operations of `topics grow`, which the chart gives the worker's user while it is asked for.
+GROW = "`topics grow`"
+
+
+@pytest.mark.parametrize("name", ["worker", "ingest", "notify", "dashboard"])
+def test_the_chart_gives_a_user_what_the_docs_say(name: str) -> None:
+    assert documented(name) == set(chart.parts()[name].acls)
+
+
+def test_while_it_grows_the_worker_s_user_has_what_that_needs() -> None:
+    [worker] = [one for one in chart.of("KafkaUser") if chart.component_of(one) == "worker"]
+    assert documented("worker") | documented(GROW) == set(of_kafka_user(worker))
