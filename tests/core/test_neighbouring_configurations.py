@@ -73,6 +73,7 @@ NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     "objective": (None, Objective({"recall": 0.5}), Objective({"accuracy": 0.6}, reference="200ms")),
 
     "alarm_budget": ("1 per 30d",), "alarm_change": (0.1,), "versions": ("separate",),
+    "key": ("instance",),
     "emit_outcomes": (5,), "emit_every": (100,), "emit_comparisons": (200,), "expected": (False,),
     "period_alarms": (PeriodAlarmConfig(1.0, None, 2.0, 0.5),),
 }  # fmt: skip
