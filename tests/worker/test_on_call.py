@@ -248,7 +248,8 @@ def test_a_broker_that_goes_away_while_ends_are_asked_for_is_a_sentence(
     monkeypatch.setattr(dryrun, "partition_counts", lambda *_: {"source": 1})
     monkeypatch.setattr(dryrun, "require", lambda *_: None)
     one = Config(kafka=KafkaConfig("kafka:9092"))
-    cluster = offline._Cluster(one, [[Generation(None, None, [], [], [])]], *[None] * 4, True)  # type: ignore[arg-type]
+    journals = [[Generation(None, None, [], [], [])]]
+    cluster = offline._Cluster(one, journals, *[None] * 4, True, None)  # type: ignore[arg-type]
     sentence = "^Kafka at kafka:9092: Local: Broker transport failure$"
     with pytest.raises(WorkError, match=sentence):
         offline._ShardReplay(cluster, Shard(one)).run()
