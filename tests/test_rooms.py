@@ -23,3 +23,15 @@ def test_the_contracts_name_all_rooms() -> None:
     of_core = {folder.parent.name for folder in (packages / "core").glob("*/__init__.py")}
     of_core |= {file.stem for file in (packages / "core").glob("*.py")} - {"__init__"}
     assert sorted(core) == sorted(of_core)
+
+
+def test_what_is_installed_has_all_rooms() -> None:
+    """Tests run on the sources: nothing else notices a folder that an installation lacks."""
+    import tomllib
+
+    content = tomllib.loads((rooms.ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    listed = set(content["tool"]["setuptools"]["packages"])
+    for root in (rooms.ROOT / "pipeline", rooms.ROOT / "topics"):
+        for init in root.rglob("__init__.py"):
+            name = ".".join(init.parent.relative_to(root).parts)
+            assert name in listed, f"pyproject.toml lists no package {name}: tool.setuptools.packages"
