@@ -22,13 +22,10 @@ class Memory(msgspec.Struct, gc=False, omit_defaults=True):
     ----------
     stage, estimator
         As in messages.
-    n
-        Outcomes, or their weight.
     at
         Label time (epoch ms) as of which weights are; 0 where they don't fade.
     cells
-        Label, prediction (positions in `Part.classes`) and how many outcomes, or their weight; of a pair the
-        four cells 2·(A is wrong) + (B is wrong), or the sums of both models' losses and their number.
+        Label, prediction (positions in `Part.classes`) and how many outcomes, or their weight.
     sums
         Sums of scores (`prequential.core.tables.scores`), where there are any.
     labels
@@ -41,7 +38,6 @@ class Memory(msgspec.Struct, gc=False, omit_defaults=True):
 
     stage: str
     estimator: str
-    n: float
     at: int = 0
     cells: list[tuple[int, int, float]] = []
     sums: list[float] | None = None
@@ -80,7 +76,18 @@ class Evaluated(msgspec.Struct, gc=False, omit_defaults=True):
 
 
 class Compared(msgspec.Struct, gc=False, omit_defaults=True):
-    """Joint outcomes of two models by one loss, in one stage."""
+    """Joint outcomes of two models by one loss, in one stage.
+
+    Attributes
+    ----------
+    counted
+        Whether `memories` are counts, else sums of losses.
+    pairs
+        How many pairs of the stream share its level.
+    memories
+        By estimator its name, the label time (epoch ms) as of which weights are, and the four cells
+        2·(A is wrong) + (B is wrong), or the sums of both models' losses and their number.
+    """
 
     model: str
     against: str

@@ -174,8 +174,7 @@ class Merged:
             newest = max(at for _, at, _ in memories)
             cells = np.zeros(len(memories[0][2]))
             for _, at, values in memories:
-                left = 1.0 if memory.whole else memory.weight_left(parameter, 0, newest - at)
-                cells += np.array(values) * left
+                cells += np.array(values) * memory.weight_left(parameter, 0, newest - at)
             whole = memory.whole
             found, why = np.zeros((1, len(OF_PAIRS))), np.zeros((1, len(OF_PAIRS)), dtype=np.int64)
             if of[0].counted:

@@ -100,7 +100,7 @@ def _memory(stage: str, estimator: Estimator, sequence: int) -> Memory:
     by_class = cells.reshape(-1, 4).sum(axis=1)
     places = np.flatnonzero(by_class).tolist()
     memory = Memory(
-        stage, estimator.name, float(cells.sum()), _label_time(estimator.cells, sequence),
+        stage, estimator.name, _label_time(estimator.cells, sequence),
         [(*divmod(place, estimator.capacity), float(by_class[place])) for place in places],
     )  # fmt: skip
     if estimator.summed:
@@ -109,7 +109,7 @@ def _memory(stage: str, estimator: Estimator, sequence: int) -> Memory:
             memory.sums = sums[:SIZE].tolist()
             if estimator.numbers:
                 mean = float(estimator.sums.table.sums[sequence, MEAN])
-                memory.labels = memory.n, mean, float(sums[SPREAD])
+                memory.labels = float(cells.sum()), mean, float(sums[SPREAD])
     if estimator.histogram is not None:
         scores = estimator.histogram.counted(at).cells[0]
         memory.scores = [(place, float(scores[place])) for place in np.flatnonzero(scores).tolist()]

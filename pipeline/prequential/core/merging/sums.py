@@ -24,7 +24,7 @@ from prequential.core.output.estimates import State
 from prequential.core.tables.score_bins import WIDTH
 from prequential.core.tables.scores import NO_WEIGHT, SIZE
 from prequential.settings.model import Config
-from prequential.topics.parts import Memory, Part
+from prequential.topics.parts import Memory
 
 #: Measures that need the label before, which may be another partition's: by task, their columns.
 _OF_LABELS_BEFORE = {
@@ -63,10 +63,6 @@ class Classes:
         """Room for classes."""
         return max(1, len(self.stream.class_names))
 
-    def places(self, part: Part) -> list[int]:
-        """Where the classes of a part are here."""
-        return [self.stream.classes[name] for name in part.classes]
-
 
 def added(memories: Sequence[tuple[Memory, Sequence[int]]], estimator: str, capacity: int) -> Sum:
     """The sum of memories of one estimator, each with where its classes are."""
@@ -76,7 +72,7 @@ def added(memories: Sequence[tuple[Memory, Sequence[int]]], estimator: str, capa
     scores = np.zeros(WIDTH)
     weight = mean = spread = 0.0
     for one, places in memories:
-        left = 1.0 if memory.whole else memory.weight_left(parameter, 0, newest - one.at)
+        left = memory.weight_left(parameter, 0, newest - one.at)
         for y, h, n in one.cells:
             if n * left >= NO_WEIGHT:
                 place = places[y] * capacity + places[h] if places else 0
