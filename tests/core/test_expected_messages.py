@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from helpers import metrics_of
 from oracle_cases import inst, lab, pred
@@ -178,7 +179,7 @@ def test_what_waits_has_an_interval_once_open_periods_have_records() -> None:
             maturity -= 1
         one = graded(tables.records, record, maturity, float(looked.about[place, SCALE]))
         half += looked.about[place, EXPECTED] * one.half * (looked.about[place, WAITING] > 0)
-    waiting = lives.shard.reporter.expectations.of_waiting(row, clock)
+    [waiting] = lives.shard.reporter.expectations.of_waiting(np.array([row]), np.array([clock]))
     assert waiting is not None
     assert waiting.half is not None
     assert waiting.half == pytest.approx(half, rel=1e-12)

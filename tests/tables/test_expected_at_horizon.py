@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pytest
-from prequential.core.delay.expected import counters_of, knows
+from prequential.core.delay.expected import counters_of, known_of
 from prequential.core.tables.events import MET, REVISED, WAITS, Events, new_events
 from test_expected_tables import (
     HORIZON,
@@ -127,6 +128,7 @@ def test_nothing_is_known_in_the_first_horizon() -> None:
     events, _ = clicks(1, 10, 2)
     tables = run(events, [10], 2, at_horizon=1 + LAST)
     since = int(events.ts[0])
-    assert [knows(tables.models, 0, since + HORIZON + more) for more in (0, 1)] == [False, True]
+    whose, ends = np.array([0, 0]), since + HORIZON + np.array([0, 1])
+    assert known_of(tables.models, whose, ends).tolist() == [False, True]
     tables = run(events, [10], 2)
-    assert knows(tables.models, 0, since)
+    assert known_of(tables.models, whose, np.array([since, since])).all()

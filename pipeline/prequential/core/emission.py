@@ -7,12 +7,12 @@ from itertools import groupby
 from operator import attrgetter
 
 import numpy as np
-from prequential.core.catalog.catalog import Stream
 from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.compiled.kernel import Ints32
 from prequential.core.incidents.incidents import ALARM, Raised
 from prequential.core.merging.parting import part_of
 from prequential.core.output.messages import Reporter
+from prequential.core.output.period_messages import OfPeriods
 from prequential.core.state import State
 from prequential.core.tables.logs import Logs
 from prequential.topics.outputs import Encoded, Output
@@ -89,7 +89,8 @@ class Emission:
             rows = [one.row for one in catalog.entities_of(stream) if outcomes[one.row]]
             outputs += self.reporter.metrics(rows, covered=True, replaying=replaying)
             if stream.config.period is not None:
-                outputs += self._of_periods(stream, all_news=True, replaying=replaying)
+                [found] = self.reporter.periods.due([stream], all_news=True)
+                outputs += self._of_periods(found, replaying=replaying)
             outputs += self.comparisons.of_all(stream, replaying=replaying)
         return outputs
 
@@ -120,27 +121,27 @@ class Emission:
 
         Periods change with their stream's records only.
         """
-        merged: list[Output] = []
+        catalog, merged = self._state.catalog, list[Output]()
         by_stream = groupby(metrics, key=attrgetter("stream"))
         name, messages = next(by_stream, (None, iter(())))
-        for code in np.flatnonzero(self._touched).tolist():
-            stream = self._state.catalog.streams[code]
-            if stream.config.emit_every not in passed:
-                continue
-            self._touched[code] = False
+        touched = [
+            stream for stream in map(catalog.streams.__getitem__, np.flatnonzero(self._touched).tolist())
+            if stream.config.emit_every in passed
+        ]  # fmt: skip
+        self._touched[[stream.code for stream in touched]] = False
+        periodic = [stream for stream in touched if stream.config.period is not None]
+        found = dict(zip((stream.code for stream in periodic), self.reporter.periods.due(periodic)))
+        for stream in touched:
             if name == stream.name:
                 merged += messages
                 name, messages = next(by_stream, (None, iter(())))
-            if stream.config.period is not None:
-                merged += self._of_periods(stream, replaying=replaying)
+            if stream.code in found:
+                merged += self._of_periods(found[stream.code], replaying=replaying)
         assert name is None, "what has changed was touched"
         return merged
 
-    def _of_periods(
-        self, stream: Stream, *, replaying: bool, all_news: bool = False
-    ) -> Sequence[Output]:
+    def _of_periods(self, found: OfPeriods, *, replaying: bool) -> Sequence[Output]:
         """Messages about a stream's periods, then their alarms, which incidents take over."""
-        found = self.reporter.of_periods(stream, all_news=all_news)
         raised = [Raised(0, model, alarm, ALARM) for model, alarm in found.alarms]
         incidents = self._state.incidents.raise_alarms(raised)
         return [] if replaying else [*found.messages, *(alarm for _, alarm in found.alarms), *incidents]

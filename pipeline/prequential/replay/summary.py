@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
+import numpy as np
 from prequential.core.catalog.catalog import Stream
 from prequential.core.comparisons import VERDICTS
 from prequential.core.comparisons import pair_statuses as comparisons
@@ -360,8 +361,10 @@ def _expected(shard: Shard, stream: Stream) -> Iterator[Expected]:
     """Of models with periods, as far as there is something to expect."""
     clock = int(shard.catalog.columns.streams.clock[stream.code])
     expectations = shard.reporter.expectations
-    for model, row in stream.models.items():
-        newest, waiting = expectations.provisional(row), expectations.of_waiting(row, clock)
+    rows = np.array(list(stream.models.values()), dtype=np.int64)
+    waits = expectations.of_waiting(rows, np.full(len(rows), clock))
+    for (model, row), waiting in zip(stream.models.items(), waits):
+        newest = expectations.provisional(row)
         period = None if newest is None else expected_period(
             newest.state.start, newest.state.end, newest.state.labelled_share, newest.labelled_so_far,
             newest.measures,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.core.catalog.ended import Ended
 from prequential.core.catalog.plans import Plan
-from prequential.core.compiled.kernel import Bytes, Floats, Ints, as_columns, grown, records
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, as_columns, grown, records
 from prequential.core.detectors.objectives import every_detector
 from prequential.core.estimators.histograms import SCORES
 from prequential.core.estimators.naming import CORRECTED_SUFFIX, RANDOM_SUFFIX
@@ -686,11 +686,15 @@ class Catalog:
 
     def positives(self, plan: Plan) -> Positives:
         """What says which class is the positive one, by row of a plan; arrays that loops can take."""
+        return self.positives_by(plan.owner)
+
+    def positives_by(self, owner: Ints32) -> Positives:
+        """The same by the streams (codes) of anything, (n,) int32."""
         s = self.registry.streams
         columns = s.positive_code, s.classes, s.class_count, self.registry.classes.meaning, s.quantile
         # Copies: loops would be compiled for columns of records, and again for those of a single record.
         code, classes, count, meaning, quantile = map(np.ascontiguousarray, columns)
-        return Positives(plan.owner, code, classes, count, meaning, *self.prices(), quantile)
+        return Positives(owner, code, classes, count, meaning, *self.prices(), quantile)
 
     def positives_of(self, stream: Stream) -> Positives:
         """As `positives` for one stream, of which every sequence is number 0."""

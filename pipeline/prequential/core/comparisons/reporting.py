@@ -86,6 +86,8 @@ class ComparisonReporter:
         self._writer = Writer(COMPARISONS, vocabulary(NAMES, REASONS, counts=COUNTS), _ENDINGS)
         self._all_columns = self._writer.columns(tuple(range(len(NAMES))))
         self._thresholds: dict[float, float] = {}
+        self._known_times: set[int | None] = set()
+        self._known_streams = 0  # whose values of `emit.comparisons` are among these
 
     def consume(self, logs: Logs, *, replaying: bool = False) -> list[Encoded]:
         """Let the pairing take over what the outcome log has; messages that its outcomes make due.
@@ -100,13 +102,22 @@ class ComparisonReporter:
     def passed(self, times: Collection[int], *, replaying: bool = False) -> list[Encoded]:
         """Messages about what has joint outcomes since its last ones, of streams whose time it is.
 
-        `times` are the values of `emit.comparisons` of which record time has passed a multiple.
+        `times` are the durations of `emit` of which record time has passed a multiple.
         """
+        if self._times().isdisjoint(times):
+            return []
         reports = [
             one for one in self._pairing.with_news()
             if self._stream_of(self._pair_of(one)).config.emit_comparisons in times
         ]  # fmt: skip
         return _in_order(self._report(reports, replaying=replaying))
+
+    def _times(self) -> set[int | None]:
+        """The values of `emit.comparisons` of all streams."""
+        streams = self._catalog.streams
+        self._known_times.update(one.config.emit_comparisons for one in streams[self._known_streams :])
+        self._known_streams = len(streams)
+        return self._known_times
 
     def of_all(self, stream: Stream, *, replaying: bool = False) -> list[Encoded]:
         """Messages about all pairs of a stream that have joint outcomes, at the end of a replay."""

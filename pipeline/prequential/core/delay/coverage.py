@@ -185,13 +185,23 @@ def labelled(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, f
     list of dict
         By model: the shares in [0, 1] by names of `SHARES`; one that isn't known is left out.
     """
+    return [_named(shares) for shares in _up_to_date(coverage, models, clocks).tolist()]
+
+
+def shares_at_horizon(coverage: Coverage, models: Ints, clocks: Ints) -> Floats:
+    """Of each model the share `horizon` of the same curve, (m,); NaN: it isn't known."""
+    return _up_to_date(coverage, models, clocks)[:, HORIZON]
+
+
+def _up_to_date(coverage: Coverage, models: Ints, clocks: Ints) -> Floats:
+    """The models' curves, (m, shares), made anew where they are due."""
     table = coverage.models
     steps = clocks // (_STEPS * table.width[models])
     moved = np.flatnonzero(steps != table.step[models])
     if len(moved):
         table.step[models[moved]] = steps[moved]
         _make_anew(table, coverage.pool, coverage.cohorts, models[moved], clocks[moved], _new_sums())
-    return [_named(shares) for shares in table.shares[models].tolist()]
+    return table.shares[models]
 
 
 def curve(coverage: Coverage, model: int, clock: int) -> dict[str, float]:

@@ -21,7 +21,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, kernel
-from prequential.core.compiled.pool import Pool, insert, new_pool, remove, remove_all, with_free_row
+from prequential.core.compiled.pool import (
+    Pool,
+    insert,
+    new_pool,
+    remove,
+    remove_all,
+    sort_by_key,
+    with_free_row,
+)
 from prequential.core.delay.records import NEVER, Records, Said, new_records, new_said, record_tables
 from prequential.core.delay.usual import Usual, new_usual, usual_tables
 from prequential.core.tables.keys import Key, Table, of_pool
@@ -233,13 +241,12 @@ def with_model(
     return expected, same
 
 
-def knows(models: Models, model: int, clock: int) -> bool:
-    """Whether anything can be expected of a model at a clock (ms).
+def known_of(models: Models, whose: Ints, clocks: Ints) -> Any:
+    """Whether anything can be expected of models at clocks (ms): (m,) bool.
 
     Where a class is known at the horizon alone, that is from the first one on: before, only the others are.
     """
-    horizon_ends = models.since[model] + models.horizon[model]
-    return not models.at_horizon[model] or bool(clock > horizon_ends)
+    return (models.at_horizon[whose] == 0) | (clocks > models.since[whose] + models.horizon[whose])
 
 
 def shape_of(models: Models, model: int, layout: int | None = None) -> Shape:
@@ -277,7 +284,7 @@ def without(expected: Expected, models: Ints) -> Expected:
 def _forget_all(expected: Expected, model: int) -> None:
     """Free a model's block, periods and records."""
     models = expected.models
-    for row in rows_of(expected, model).tolist():
+    for row in open_rows(expected, model).tolist():
         close(expected, model, row)
     remove_all(expected.pool, int(models.first[model]))
     remove_all(expected.record_pool, int(models.first_record[model]))
@@ -355,6 +362,12 @@ def counters_of(expected: Expected, model: int) -> Counters:
     return Counters(*counters)
 
 
+def losses_at(models: Models, whose: Ints) -> Ints:
+    """Where sums of losses by stratum begin of models whose counters lie alike, (m,)."""
+    j, k, b, _, _ = shape_of(models, int(whose[0]))
+    return models.block[whose] + j * b * (k + 1) + j * k * (BUCKETS + LEVEL)
+
+
 def levels_of(expected: Expected, model: int) -> Floats:
     """(J, K, LEVEL): a view."""
     return counters_of(expected, model).levels
@@ -379,68 +392,35 @@ def parts_of(shape: Shape, count: Any, at: int) -> list[Any]:
     return parts
 
 
-def outcomes_of(shape: Shape, count: Ints32, blocks: Ints) -> Ints:
-    """Outcomes of periods by predicted class and label.
-
-    Parameters
-    ----------
-    shape
-        How a period's counters lie.
-    count
-        Counters of all periods.
-    blocks
-        Where those of these periods begin, (n,).
-
-    Returns
-    -------
-    Ints
-        (n, J, K).
-    """
-    j, k, b = shape.predicted, shape.labels, shape.bins
-    places = blocks[:, None] + j * b + np.arange(j * b * k)  # behind those of what was predicted
-    outcomes: Ints = count[places].reshape(-1, j, b, k).sum(axis=2)
-    return outcomes
-
-
 # ---- periods
 
 
-@kernel
-def _rows(key: Ints, following: Ints32, row: int, rows: Ints32) -> None:
-    """Put a list's rows into `rows`, in order of their keys (by insertion: they come nearly sorted)."""
-    count = 0
-    while row:
-        at = count
-        while at and key[rows[at - 1]] > key[row]:
-            rows[at] = rows[at - 1]
-            at -= 1
-        rows[at] = row
-        count += 1
-        row = np.int64(following[row])
-
-
-@kernel
-def _length(following: Ints32, row: int) -> int:
-    """Rows of a list."""
-    count = 0
-    while row:
-        count += 1
-        row = np.int64(following[row])
-    return count
-
-
-def rows_of(expected: Expected, model: int) -> Ints32:
-    """The rows of a model's periods in order of time."""
-    first, pool = int(expected.models.first[model]), expected.pool
-    rows = np.empty(_length(pool.next, first), dtype=np.int32)
-    _rows(pool.key, pool.next, first, rows)
-    return rows
-
-
 def open_rows(expected: Expected, model: int) -> Ints32:
-    """Rows of a model's periods that aren't closed, (n,) int32."""
-    rows = rows_of(expected, model)
-    return rows[expected.periods.block[rows] > 0]
+    """Rows of a model's periods that aren't closed, in order of time, (n,) int32."""
+    return all_open_rows(expected, np.array([model]))[0]
+
+
+def all_open_rows(expected: Expected, whose: Ints) -> tuple[Ints32, Ints]:
+    """The same of many models, one's after the other's; and how many there are up to each one's last."""
+    rows = np.empty(int(expected.models.periods[whose].sum()), dtype=np.int32)
+    ends = np.empty(len(whose), dtype=np.int64)
+    _open_rows(expected.pool, expected.models.first, expected.periods.block, whose, rows, ends)
+    return rows, ends
+
+
+@kernel
+def _open_rows(pool: Pool, first: Ints32, block: Ints, whose: Ints, rows: Ints32, ends: Ints) -> None:
+    """Put lists' rows that aren't closed into `rows`, each list's in order of their keys."""
+    count = 0
+    for m in range(len(whose)):
+        begin, row = count, np.int64(first[whose[m]])
+        while row:
+            if block[row] > 0:
+                rows[count] = row
+                count += 1
+            row = np.int64(pool.next[row])
+        sort_by_key(pool, rows[begin:count])
+        ends[m] = count
 
 
 def close(expected: Expected, model: int, row: int) -> None:
@@ -452,8 +432,25 @@ def close(expected: Expected, model: int, row: int) -> None:
         expected.models.periods[model] -= 1
 
 
-def forget_before(expected: Expected, model: int, number: int) -> None:
-    """Periods before this one are forgotten, those that aren't closed are closed."""
+def forget_before(expected: Expected, whose: Ints, numbers: Ints) -> None:
+    """Models' periods before these numbers are forgotten, those that aren't closed are closed."""
+    found = np.zeros(len(whose), dtype=np.uint8)
+    _has_before(expected.pool, expected.models.first, whose, numbers, found)
+    for model, number in zip(whose[found > 0].tolist(), numbers[found > 0].tolist()):
+        _forget_before(expected, model, number)
+    expected.models.begin[whose] = np.maximum(expected.models.begin[whose], numbers)
+
+
+@kernel
+def _has_before(pool: Pool, first: Ints32, whose: Ints, numbers: Ints, found: Bytes) -> None:
+    for m in range(len(whose)):
+        row = np.int64(first[whose[m]])
+        while row and pool.key[row] >= numbers[m]:
+            row = np.int64(pool.next[row])
+        found[m] = row > 0
+
+
+def _forget_before(expected: Expected, model: int, number: int) -> None:
     models, pool = expected.models, expected.pool
     row, previous = int(models.first[model]), 0
     while row:
@@ -462,7 +459,6 @@ def forget_before(expected: Expected, model: int, number: int) -> None:
             row = remove(pool, models.first, model, previous, row)
         else:
             previous, row = row, int(pool.next[row])
-    models.begin[model] = max(int(models.begin[model]), number)
 
 
 def open_period(expected: Expected, model: int, number: int) -> Expected:

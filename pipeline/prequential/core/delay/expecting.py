@@ -10,9 +10,10 @@ expected is of all predictions: the difference estimator of survey sampling (Sä
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
-from prequential.core.compiled.kernel import Floats, Ints32, inner, kernel
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel
 from prequential.core.delay.at_horizon import correct_events
 from prequential.core.delay.calibrating import (
     COLUMNS,
@@ -49,63 +50,140 @@ from prequential.core.delay.expected import BUCKETS, EDGES, LEVEL, SLOTS, Expect
 from prequential.core.delay.sampled import expect_sampled
 
 
-def look(expected: Expected, model: int, rows: Ints32, clock: int, *, closing: bool = False) -> Look:
-    """What is expected of these periods of a model (rows, in order of time).
+class _Together(NamedTuple):
+    """Models whose counters lie alike, which one loop looks at: see `Model`."""
 
-    With `closing` they are final, and the level of the correction learns from them.
+    at: Ints
+    levels: Ints
+    squares: Ints
+    width: Ints
+    horizon: Ints
+    clock: Ints
+    closes: Bytes
+    last: Ints
+    ends: Ints  # behind the last period of each
+
+
+class Group(NamedTuple):
+    """What is expected of the periods of models whose counters lie alike."""
+
+    places: Ints  # of the models among those that were asked for
+    rows: Ints  # of their periods among all of these …
+    ends: Ints  # … and how many there are up to each model's last
+    look: Look  # of these periods
+
+
+def look(expected: Expected, model: int, rows: Ints32, clock: int, *, closing: bool = False) -> Look:
+    """What is expected of these periods of a model (rows, in order of time): `look_together` of one model."""
+    whose, ends, clocks = np.array([[model], [len(rows)], [clock]], dtype=np.int64)
+    [group] = look_together(expected, whose, rows, ends, clocks, closing=closing)
+    return group.look
+
+
+def look_together(
+    expected: Expected, whose: Ints, rows: Ints32, ends: Ints, clocks: Ints, *, closing: bool = False
+) -> list[Group]:
+    """What is expected of periods of models.
+
+    Parameters
+    ----------
+    expected
+        The tables.
+    whose, clocks
+        (m,) rows of models, each of them once, and the clock of each one's stream, ms.
+    rows, ends
+        Rows of their periods, one model's after the other's, each in order of time, and how many there are up
+        to each one's last.
+    closing
+        Whether these are final, and the levels of the correction learn from them.
+
+    Returns
+    -------
+    list of Group
+        Each of the models is in one of them.
     """
-    j, k, b, _, sampled = shape_of(expected.models, model)
-    n = len(rows)
+    models = expected.models
+    alike = np.stack((models.layout[whose], models.bins[whose], models.sampled[whose]), axis=1)
+    counts, of = np.diff(ends, prepend=0), np.zeros(len(whose), dtype=np.int64)
+    kinds = np.unique(alike, axis=0)
+    for number, kind in enumerate(kinds):
+        of[(alike == kind).all(axis=1)] = number
+    groups = []
+    for number in range(len(kinds)):
+        places, own = np.flatnonzero(of == number), np.flatnonzero(np.repeat(of, counts) == number)
+        up_to = np.cumsum(counts[places])
+        found = _look_at(expected, whose[places], rows[own], up_to, clocks[places], closing)
+        groups.append(Group(places, own, up_to, found))
+    return groups
+
+
+def _look_at(
+    expected: Expected, whose: Ints, rows: Ints32, ends: Ints, clocks: Ints, closing: bool
+) -> Look:
+    """The periods of models whose counters lie alike."""
+    models, n = expected.models, len(rows)
+    j, k, b, _, sampled = shape_of(models, int(whose[0]))
     result = Look(np.zeros((n, j, k)), np.zeros((n, COLUMNS)), np.zeros((n, j, b)))
     scratch = Scratch(
         np.zeros((j, b, k)), np.zeros((j, b)), np.zeros((SLOTS, j, k)), np.zeros((j, k)), np.zeros((j, k)),
         np.zeros((j, k, 2)), np.zeros(k), np.zeros((k, 3)), np.zeros((j, k, BUCKETS + 1)),
         np.zeros(BUCKETS + 1),
     )  # fmt: skip
-    models, at = expected.models, int(expected.models.block[model])
+    at = models.block[whose]
     levels = at + j * b * (k + 1) + j * k * BUCKETS
-    about = Model(
-        expected.of_models.counts, at, levels, levels + j * k * LEVEL if sampled else 0, j, k, b,
-        int(models.width[model]), int(models.horizon[model]), clock, closing,
-        bool(models.at_horizon[model]), _last(models, model),
+    together = _Together(
+        at, levels, levels + j * k * LEVEL if sampled else np.zeros_like(at), models.width[whose],
+        models.horizon[whose], clocks, (models.at_horizon[whose] > 0).astype(np.uint8),
+        _last(models, whose), ends,
     )  # fmt: skip
     counts = expected.of_periods.counts
     periods = OpenPeriods(
         counts, counts.view(np.float32), expected.periods.block[rows], expected.pool.key[rows]
     )
-    _look(about, periods, EDGES, scratch, result)
+    _look(expected.of_models.counts, together, closing, periods, EDGES, scratch, result)
     return result
 
 
-def _last(models: Models, model: int) -> int:
+def _last(models: Models, whose: Ints) -> Ints:
     """The place of the class that is known at the horizon alone; -1: there is none, or it hasn't come yet."""
-    codes = models.codes[model, : models.classes[model]].tolist()
-    code = int(models.at_horizon[model]) - 1
-    return codes.index(code) if code in codes else -1
+    known = np.arange(models.codes.shape[1]) < models.classes[whose, None]
+    found = known & (models.codes[whose] == models.at_horizon[whose, None] - 1)
+    return np.where(found.any(axis=1), found.argmax(axis=1), -1)
 
 
 @kernel
 def _look(
-    model: Model, periods: OpenPeriods, edges: Floats, scratch: Scratch, result: Look
-) -> None:
-    faded, predicted, labels, width = model.faded, model.predicted, model.labels, model.width
-    calibrate(faded, model.at, model.squares, predicted, labels, model.bins, scratch)
-    add_up(faded, model.at + predicted * model.bins * (labels + 1), predicted, labels, scratch)
-    for j in range(predicted):
-        for k in range(labels):
-            level = model.levels + (j * labels + k) * LEVEL
-            scratch.mean[j, k], scratch.variance[j, k] = faded[level + MEAN], faded[level + VARIANCE]
-    for i in range(len(periods.block)):
-        start = periods.number[i] * width
-        for slot in range(SLOTS):
-            newest = max(0.0, float(model.clock - start - width * (slot + 1) // SLOTS))
-            oldest = max(0.0, float(model.clock - start - width * slot // SLOTS))
-            share_arrived(model, newest, oldest, edges, scratch, slot)
-        if model.squares:
-            expect_sampled(model, periods, periods.block[i], scratch, result, i)
-        else:
-            _expect(model, periods.counts, periods.block[i], scratch, result, i)
-        deviate(model, periods.counts, periods.block[i], scratch, result, i)
+    faded: Floats, together: _Together, closing: bool, periods: OpenPeriods, edges: Floats, scratch: Scratch,
+    result: Look,
+) -> None:  # fmt: skip
+    _, predicted, labels = result.cells.shape
+    bins, i = result.coming.shape[2], 0
+    for m in range(len(together.ends)):
+        if i == together.ends[m]:  # no period: it may have no counters yet
+            continue
+        model = Model(
+            faded, together.at[m], together.levels[m], together.squares[m], predicted, labels, bins,
+            together.width[m], together.horizon[m], together.clock[m], closing, together.closes[m] != 0,
+            together.last[m],
+        )  # fmt: skip
+        calibrate(faded, model.at, model.squares, predicted, labels, bins, scratch)
+        add_up(faded, model.at + predicted * bins * (labels + 1), predicted, labels, scratch)
+        for j in range(predicted):
+            for k in range(labels):
+                level = model.levels + (j * labels + k) * LEVEL
+                scratch.mean[j, k], scratch.variance[j, k] = faded[level + MEAN], faded[level + VARIANCE]
+        while i < together.ends[m]:
+            start = periods.number[i] * model.width
+            for slot in range(SLOTS):
+                newest = max(0.0, float(model.clock - start - model.width * (slot + 1) // SLOTS))
+                oldest = max(0.0, float(model.clock - start - model.width * slot // SLOTS))
+                share_arrived(model, newest, oldest, edges, scratch, slot)
+            if model.squares:
+                expect_sampled(model, periods, periods.block[i], scratch, result, i)
+            else:
+                _expect(model, periods.counts, periods.block[i], scratch, result, i)
+            deviate(model, periods.counts, periods.block[i], scratch, result, i)
+            i += 1
 
 
 @inner

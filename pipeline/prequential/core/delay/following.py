@@ -23,8 +23,8 @@ from prequential.core.delay.expected import (
     counters_of,
     give_block,
     open_period,
+    open_rows,
     parts_of,
-    rows_of,
     shape_of,
     take_block,
 )
@@ -255,10 +255,8 @@ def _widen(expected: Expected, model: int) -> Expected:
     if shape.sampled:
         _move(wider.squares, counters[5], None, merged)
     size = int(models.size[model])
-    for row in rows_of(expected, model).tolist():
+    for row in open_rows(expected, model).tolist():
         at = int(expected.periods.block[row])
-        if not at:
-            continue
         parts = [part.copy() for part in parts_of(before, expected.of_periods.counts, at)]
         give_block(expected, 1, old_size, at)
         expected, at = take_block(expected, 1, size, shape.of_period)

@@ -43,7 +43,7 @@ def take_stake(stakes: Floats, cell: int, value: float) -> None:
 def counts_of(pool: Pool, cells: Cells, first: int, count: int, capacity: int) -> Floats:
     """Joint counts of so many cells from row `first` on: (4·k²,) float64 with capacity for k classes."""
     counts = np.zeros(4 * capacity * capacity)
-    _put_counts(pool.key, pool.next, cells.counts, first, count, capacity, counts)
+    put_counts(pool.key, pool.next, cells.counts, first, count, capacity, counts)
     return counts
 
 
@@ -51,12 +51,12 @@ def stakes_of(pool: Pool, cells: Cells, first: int, count: int, capacity: int) -
     """What was at stake in them, by label·k + prediction: (k², 2) float64, columns as `Cells.stakes`."""
     stakes = np.zeros((capacity * capacity, 2))
     if cells.stakes.shape[1]:
-        _put_stakes(pool.key, pool.next, cells.stakes, first, count, capacity, stakes)
+        put_stakes(pool.key, pool.next, cells.stakes, first, count, capacity, stakes)
     return stakes
 
 
 @kernel
-def _put_counts(
+def put_counts(
     key: Ints, following: Ints32, count: Ints, row: int, cells: int, capacity: int, counts: Floats
 ) -> None:
     """Put so many cells from a row on into `counts`. Behind them may stand others, which are free."""
@@ -67,7 +67,7 @@ def _put_counts(
 
 
 @kernel
-def _put_stakes(
+def put_stakes(
     key: Ints, following: Ints32, stakes: Floats, row: int, cells: int, capacity: int, into: Floats
 ) -> None:
     """Likewise what is at stake, of any bits, into `into`: (k², 2)."""

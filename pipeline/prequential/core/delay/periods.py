@@ -10,6 +10,7 @@ found by hashing (period, cell). Sums of scores are rows of a third table, for p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from prequential.core.compiled.pool import (
     new_pool,
     remove,
     remove_all,
+    sort_by_key,
     with_free_row,
 )
 from prequential.core.delay import period_cells
@@ -124,19 +126,6 @@ class PeriodTables(NamedTuple):
     cells: Cells
     sums: Sums
     sums_used: Ints
-
-
-class _Question(NamedTuple):
-    """What is due of a model; times in ms."""
-
-    model: int
-    clock: int  # of its stream
-    forgotten: int  # periods before this number can have no label, nor a revision, any more …
-    begin: int  # … and those before this one are forgotten
-    expected: float  # share of predictions that get a label at all; NaN: it isn't known
-    everything: bool  # whether all periods are looked at, not only those that changed
-    all_news: bool  # whether the least change is enough
-    many: bool  # whether there are so many that clocks have been wrong
 
 
 class PeriodState(NamedTuple):
@@ -255,7 +244,19 @@ def update(tables: PeriodTables, events: Events, start: int, stop: int) -> Perio
 def due(
     tables: PeriodTables, model: int, clock: int, expected: float | None, *, all_news: bool = False
 ) -> list[PeriodState]:
-    """The model's periods about which there is something to report, in order of time.
+    """The model's periods about which there is something to report, in order of time: `due_of` of one model.
+
+    `expected` is None where the share of predictions that get a label isn't known.
+    """
+    whose, clocks = np.array([[model], [clock]], dtype=np.int64)
+    shares = np.array([np.nan if expected is None else expected])
+    return due_of(tables, whose, clocks, shares, all_news=all_news)[0]
+
+
+def due_of(
+    tables: PeriodTables, whose: Ints, clocks: Ints, shares: Floats, *, all_news: bool = False
+) -> list[list[PeriodState]]:
+    """The models' periods about which there is something to report, by model, in order of time.
 
     Then they count as reported. Their rows may be read until the next `update`, even of periods that are
     forgotten now.
@@ -264,60 +265,55 @@ def due(
     ----------
     tables
         The tables.
-    model
-        The model's row.
-    clock
-        Of its stream, ms.
-    expected
-        The share of predictions that get a label at all, as far as it is known.
+    whose
+        The models' rows, (m,), each of them once.
+    clocks
+        Of their streams, ms.
+    shares
+        The share of predictions that get a label at all; NaN as long as it isn't known.
     all_news
         Whether the least change is enough; else 5 % more labels, a change from provisional to final, or a
         correction of what was final.
 
     Returns
     -------
-    list of PeriodState
+    list of list of PeriodState
         What there is to report.
     """
-    models = tables.models
-    width, horizon = int(models.width[model]), int(models.horizon[model])
-    # No label of a prediction before it can be in time, or be revised.
-    forgotten = (clock - 2 * horizon - int(models.settle[model])) // width
-    begin = max(int(models.begin[model]), forgotten)
-    models.begin[model] = begin
-    many = int(models.periods[model]) > _MANY * (2 + horizon // width)
-    share, before = np.nan if expected is None else expected, float(models.expected[model])
-    same = share == before or (np.isnan(share) and np.isnan(before))
-    everything = bool(all_news or many or clock >= models.next[model] or not same)
-    if not (everything or models.changed[model]):
-        return []
-    if everything:
-        models.next[model], models.expected[model] = _NEVER, share
-    models.changed[model] = 0
-    rows = np.empty(int(models.periods[model]), dtype=np.int32)
-    question = _Question(model, clock, forgotten, begin, share, everything, all_news, many)
-    count = _due(tables, question, rows)
-    return [_state_of(tables, row, width, expected) for row in rows[:count].tolist()]
+    rows = np.empty(int(tables.models.periods[whose].sum()), dtype=np.int32)
+    ends = np.empty(len(whose), dtype=np.int64)
+    _due(tables, whose, clocks, shares, all_news, rows, ends)
+    widths = np.repeat(tables.models.width[whose], np.diff(ends, prepend=0))
+    expected = np.repeat(shares, np.diff(ends, prepend=0))
+    states = _states_of(tables, rows[: ends[-1] if len(ends) else 0], widths, expected)
+    return [states[begin:end] for begin, end in zip([0, *ends[:-1].tolist()], ends.tolist())]
 
 
-def asked(tables: PeriodTables, model: int, number: int, expected: float | None) -> PeriodState | None:
+def asked(tables: PeriodTables, model: int, number: int, share: float) -> PeriodState | None:
     """A period that isn't final, by its number, which then counts as reported; None: there is none."""
     row = find(tables.pool, model, number)
     state = tables.periods.state
     if not row or tables.periods.dropped[row] or state[row, _FINAL] or not state[row, _PREDICTIONS]:
         return None
     tables.periods.reported[row], tables.periods.is_reported[row] = state[row], 1
-    return _state_of(tables, row, int(tables.models.width[model]), expected)
+    return _states_of(tables, np.array([row]), tables.models.width[[model]], np.array([share]))[0]
 
 
-def _state_of(tables: PeriodTables, row: int, width: int, expected: float | None) -> PeriodState:
-    predictions, labelled, revisions, corrections, final, at_horizon = tables.periods.state[row].tolist()
-    start = int(tables.pool.key[row]) * width
-    return PeriodState(
-        row, start, start + width, predictions, labelled, labelled / predictions if predictions else 0.0,
-        expected, "final" if final else "provisional", corrections,
-        int(tables.periods.newest_ts[row]) if labelled else start + width, revisions, at_horizon,
-    )  # fmt: skip
+def _states_of(tables: PeriodTables, rows: Any, widths: Ints, shares: Floats) -> list[PeriodState]:
+    periods = tables.periods
+    return [
+        PeriodState(
+            row, start, start + width, predictions, labelled, labelled / predictions if predictions else 0.0,
+            share if share == share else None, "final" if final else "provisional", corrections,
+            newest if labelled else start + width, revisions, at_horizon,
+        )
+        for row, start, width, share, newest, (
+            predictions, labelled, revisions, corrections, final, at_horizon,
+        ) in zip(
+            rows.tolist(), (tables.pool.key[rows] * widths).tolist(), widths.tolist(), shares.tolist(),
+            periods.newest_ts[rows].tolist(), periods.state[rows].tolist(),
+        )
+    ]  # fmt: skip
 
 
 def cells_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
@@ -340,8 +336,7 @@ def sums_of(tables: PeriodTables, period: int) -> Floats | None:
 
 def spread_of(tables: PeriodTables, period: int) -> float:
     """Σ(y - ȳ)² of the labels of a period (row); 0 where all are the same as far as digits tell."""
-    n, mean, total, _ = tables.sums.spread[int(tables.periods.sums[period])].tolist()
-    return float(total) if total > _NOISE * n * mean * mean else 0.0
+    return float(spread_at(tables.sums.spread, int(tables.periods.sums[period])))
 
 
 def _forget_all(tables: PeriodTables, model: int) -> None:
@@ -505,17 +500,67 @@ def _add_number(sums: Floats, spread: Floats, row: int, error: float, y: float) 
     spread[row, _TOTAL] += apart * (y - mean - spread[row, _REST])
 
 
+@inner
+def spread_at(spread: Floats, row: int) -> float:
+    """`spread_of`, by the row of the sums."""
+    n, mean, total = spread[row, _N], spread[row, _MEAN], spread[row, _TOTAL]
+    return total if total > _NOISE * n * mean * mean else 0.0
+
+
 # ---- what is due
 
 
+class _Question(NamedTuple):
+    """What is due of a model; times in ms."""
+
+    model: int
+    clock: int  # of its stream
+    forgotten: int  # periods before this number can have no label, nor a revision, any more …
+    begin: int  # … and those before this one are forgotten
+    expected: float  # share of predictions that get a label at all; NaN: it isn't known
+    everything: bool  # whether all periods are looked at, not only those that changed
+    all_news: bool  # whether the least change is enough
+    many: bool  # whether there are so many that clocks have been wrong
+
+
 @kernel
-def _due(tables: PeriodTables, question: _Question, rows: Ints32) -> int:
-    """Put the rows of the periods to report into `rows`, in order of time; returns how many there are."""
+def _due(
+    tables: PeriodTables, whose: Ints, clocks: Ints, shares: Floats, all_news: bool, rows: Ints32, ends: Ints
+) -> None:
+    """Put the rows of the periods to report into `rows`, in order of time, and into `ends` where they end."""
+    models, count = tables.models, 0
+    for m in range(len(whose)):
+        model, clock, share = whose[m], clocks[m], shares[m]
+        width, horizon = models.width[model], models.horizon[model]
+        if width:
+            # No label of a prediction before it can be in time, or be revised.
+            forgotten = (clock - 2 * horizon - models.settle[model]) // width
+            begin = max(models.begin[model], forgotten)
+            models.begin[model] = begin
+            many = models.periods[model] > _MANY * (2 + horizon // width)
+            before = models.expected[model]
+            same = share == before or (math.isnan(share) and math.isnan(before))
+            everything = all_news or many or clock >= models.next[model] or not same
+            if everything:
+                models.next[model], models.expected[model] = _NEVER, share
+            if everything or models.changed[model]:
+                models.changed[model] = 0
+                question = _Question(
+                    model, clock, forgotten, begin, share, everything, all_news, many
+                )
+                first = count
+                count = _due_of_model(tables, question, rows, count)
+                sort_by_key(tables.pool, rows[first:count])
+        ends[m] = count
+
+
+@inner
+def _due_of_model(tables: PeriodTables, question: _Question, rows: Ints32, count: int) -> int:
+    """Put the rows of a model's periods to report behind `count` others; returns how many there are then."""
     models, pool, periods, cell_pool, _, sums, sums_used = tables
     model, clock, forgotten, begin, expected, everything, all_news, many = question
     width, horizon, settle = models.width[model], models.horizon[model], models.settle[model]
     state, reported = periods.state, periods.reported
-    count = 0
     row, previous = np.int64(models.first[model]), np.int64(0)
     while row:
         number = pool.key[row]
@@ -556,7 +601,6 @@ def _due(tables: PeriodTables, question: _Question, rows: Ints32) -> int:
         else:
             previous = row
             row = np.int64(pool.next[row])
-    _sort(pool.key, rows, count)
     return count
 
 
@@ -573,23 +617,3 @@ def _is_news(state: Ints, reported: Ints, row: int, is_reported: bool, all_news:
         return not same
     more = labelled - reported[row, _LABELLED] + state[row, _REVISIONS] - reported[row, _REVISIONS]
     return more >= max(1.0, _NEWS * state[row, _PREDICTIONS])
-
-
-@inner
-def _sort(keys: Ints, rows: Ints32, count: int) -> None:
-    """Sort rows by their keys (Shell 1959): they come nearly in the opposite order."""
-    for i in range(count // 2):
-        swapped = rows[i]
-        rows[i] = rows[count - 1 - i]
-        rows[count - 1 - i] = swapped
-    gap = 1
-    while gap < count:
-        gap = 3 * gap + 1
-    while gap:
-        for i in range(gap, count):
-            row, j = rows[i], i
-            while j >= gap and keys[rows[j - gap]] > keys[row]:
-                rows[j] = rows[j - gap]
-                j -= gap
-            rows[j] = row
-        gap //= 3

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
-from prequential.core.compiled.kernel import Floats, Ints
+from prequential.core.compiled.kernel import Floats, Ints, kernel
 from prequential.core.compiled.pool import Pool
 from prequential.core.tables.keys import Key, Table, of_pool
 
@@ -112,11 +112,15 @@ def record_tables(said_pool: Pool, said: Said, record_pool: Pool, records: Recor
     yield Table("expected|records.", Key.EXPECTED_RECORD, records)
 
 
-def maturity_of(clock: int, end: int, horizon: int) -> int:
-    """Which of the maturities a period has that ends there; -1: its time isn't over.
+def maturity_of(clock: Any, end: Any, horizon: Any) -> Any:
+    """Which of the maturities periods have that end there; -1: their time isn't over.
+
+    Times are numbers of ms, or (n,) int64 of them.
 
     >>> [maturity_of(clock, 1_000, 2_800) for clock in (999, 1_000, 1_150, 9_999)]
     [-1, 0, 1, 4]
+    >>> maturity_of(np.array([999, 1_150]), 1_000, 2_800)
+    array([-1,  1])
     """
     age = (clock - end) * _PARTS
     return sum(age >= part * horizon for part in MATURITIES) - 1
@@ -131,13 +135,17 @@ def share_of(maturity: int) -> float | None:
     return None if maturity < 0 else MATURITIES[maturity] / _PARTS
 
 
-def next_maturity(clock: int, end: int, horizon: int) -> int:
-    """The clock at which a period has its next maturity; `NEVER`: it has the last one."""
-    for part in MATURITIES:
+def next_maturity(clock: Any, end: Any, horizon: Any) -> Ints:
+    """The clocks at which periods have their next maturity; `NEVER`: they have the last one.
+
+    >>> [int(next_maturity(clock, 1_000, 2_800)) for clock in (999, 1_000, 9_999)] == [1_000, 1_100, NEVER]
+    True
+    """
+    after: Any = np.int64(NEVER)
+    for part in reversed(MATURITIES):
         begin = end + -(-part * horizon // _PARTS)
-        if clock < begin:
-            return begin
-    return NEVER
+        after = np.where(clock < begin, begin, after)
+    return cast(Ints, after)
 
 
 # ---- one value
@@ -150,19 +158,38 @@ def begin(records: Records, row: int) -> None:
     records.errors[row], records.level[row], records.last[row] = 0.0, LEVEL, np.nan
 
 
+@kernel
+def ratio_of(records: Records, row: int, maturity: int, room: Floats) -> float:
+    """Half the width of an interval in scales, by the finals at a maturity; NaN: there are too few of them.
+
+    The ⌈(n + 1)·level⌉-th smallest of n, the largest where there are fewer: the next one is at most that with
+    this probability, as far as they are exchangeable. `room` is for `FINALS` numbers.
+    """
+    finals = min(FINALS, records.finals[row, maturity])
+    if finals < LEAST:
+        return math.nan
+    for i in range(finals):
+        score, at = abs(float(records.scores[row, maturity, i])), i
+        while at and room[at - 1] > score:
+            room[at] = room[at - 1]
+            at -= 1
+        room[at] = score
+    level = min(1.0, records.level[row, maturity])
+    return room[min(finals, math.ceil((finals + 1) * level - _ROUNDING)) - 1]
+
+
 def graded(records: Records, row: int, maturity: int, scale: float) -> Grade:
     """The interval of an estimate, and what it rests on."""
-    finals = int(records.finals[row, maturity])
-    if finals < LEAST:
+    ratio = ratio_of(records, row, maturity, np.empty(FINALS))
+    if ratio != ratio:
         return Grade(_FIRST_HALF * scale, None)
-    scores = records.scores[row, maturity, : min(finals, FINALS)].tolist()
-    half = _quantile(sorted(map(abs, scores)), min(1.0, float(records.level[row, maturity]))) * scale
-    covered = sum(math.copysign(1.0, score) > 0 for score in scores)
+    finals = min(FINALS, int(records.finals[row, maturity]))
+    covered = int((np.copysign(1.0, records.scores[row, maturity, :finals]) > 0).sum())
     errors = [
         error if count else np.nan
         for error, count in zip(records.errors[row, maturity].tolist(), records.counts[row, maturity])
     ]
-    return Grade(half, Record(len(scores), covered / len(scores), *errors))
+    return Grade(ratio * scale, Record(finals, covered / finals, *errors))
 
 
 def say(
@@ -208,15 +235,3 @@ def grade(records: Records, row: int, said: Any, final: float, variance: float =
                 mean = float(records.errors[row, maturity, place])
                 records.errors[row, maturity, place] = mean + (abs(value - final) - mean) / min(count, FINALS)
     records.last[row] = final
-
-
-def _quantile(values: list[float], level: float) -> float:
-    """The ⌈(n + 1)·level⌉-th smallest of n sorted values, the largest where there are fewer.
-
-    The next value is at most that with this probability, as far as they are exchangeable.
-
-    >>> _quantile([0.0, 1.0, 4.0], 0.75), _quantile([0.0, 1.0, 4.0], 0.5), _quantile([0.0, 1.0, 4.0], 0.9)
-    (4.0, 1.0, 4.0)
-    """
-    place = math.ceil((len(values) + 1) * level - _ROUNDING)
-    return values[min(place, len(values)) - 1]

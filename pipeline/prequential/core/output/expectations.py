@@ -2,62 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.catalog.catalog import Catalog, Stream
-from prequential.core.compiled.kernel import Floats, Ints32, grown
+from prequential.core.compiled.kernel import Ints, Ints32, grown
 from prequential.core.compiled.pool import find, insert, with_free_row
 from prequential.core.delay import expected as counters
 from prequential.core.delay import periods, records, usual
 from prequential.core.delay.accounts import Accounts
-from prequential.core.delay.calibrating import CONCEPT, EXPECTED, LABELLED, SCALE, WEIGHT, Look
+from prequential.core.delay.calibrating import CONCEPT, EXPECTED, LABELLED, SCALE, WEIGHT
 from prequential.core.delay.correcting import FEW
-from prequential.core.delay.expected import NUMBERS, RIGHT_WRONG, Expected, counters_of
-from prequential.core.delay.expecting import look
+from prequential.core.delay.expected import Expected
+from prequential.core.delay.expecting import Group, look_together
 from prequential.core.delay.periods import PeriodState
 from prequential.core.detectors.period_alarms import PeriodAlarm, alarms_of
-from prequential.core.measures.declaration import CLASSES, COSTS, MATRIX, POSITIVE, PROBABILITIES, REASONS
-from prequential.core.measures.declaration import NUMBERS as OF_NUMBERS
-from prequential.core.measures.per_class import new_classes
+from prequential.core.measures.declaration import COSTS
 from prequential.core.measures.registry import INDEX, MEASURES, NAMES
-from prequential.core.measures.table import InMemory, measure_cells, measure_numbers
 from prequential.core.output.missing import miss
-from prequential.core.output.waiting import Waiting, waiting_of
-from prequential.core.tables.outcomes import cell_of
-from prequential.core.tables.scores import (
-    ABSOLUTE_ERRORS,
-    BIAS,
-    BRIER,
-    LOG_LOSS,
-    SCORED,
-    SIZE,
-    SQUARED_ERRORS,
+from prequential.core.output.period_measures import (
+    ESTIMATED,
+    FIRST_HORIZON,
+    OF_LOSSES,
+    Measured,
+    expected,
+    so_far,
 )
-
-#: Measures of a matrix that are expected: those that say how good a model is, baselines aside.
-_OF_MATRIX = frozenset(
-    one.name for one in MEASURES.values()
-    if one.inputs in (MATRIX, CLASSES, POSITIVE, COSTS) and one.quality and not one.needs_label
-    and one.name != "cost_total"  # which isn't of the same predictions before and after
-)  # fmt: skip
-
-#: Of these, those that right and wrong alone say.
-_OF_RIGHT = frozenset({"accuracy", "error"})
-
-#: Measures of mean losses, and where their sums stand; `ece` is none.
-_LOSSES = {"log_loss": LOG_LOSS, "brier": BRIER}
-_OF_LOSSES = frozenset(
-    one.name for one in MEASURES.values()
-    if one.inputs == OF_NUMBERS or (one.inputs == PROBABILITIES and one.name in _LOSSES)
-)  # fmt: skip
-_PLACES = {False: (LOG_LOSS, BRIER), True: (ABSOLUTE_ERRORS, SQUARED_ERRORS, BIAS)}
-
-#: Why a measure has no expected value: none is made; the classes are too many for all but right and wrong; no
-#: prediction has come to the end of its horizon, where alone it is known that it has no event.
-NOT_ESTIMATED, TOO_MANY_CLASSES, FIRST_HORIZON = "not_estimated", "too_many_classes", "first_horizon"
+from prequential.core.output.waiting import Waiting, all_waiting
 
 #: An interval's least scale, as a share of an expected loss.
 _LEAST_SCALE = 1e-3
@@ -65,8 +38,18 @@ _LEAST_SCALE = 1e-3
 #: With so many times as many open periods as the horizon has, clocks have been very wrong.
 _MANY = 8
 
-#: Gives the measures of what is labelled of a period (row), and why others have none.
-Measured = Callable[[int], tuple[dict[str, float], dict[str, str]]]
+#: Measures whose scale is a share of their value.
+_BY_VALUE = frozenset({*OF_LOSSES, *(one.name for one in MEASURES.values() if one.inputs == COSTS)})
+
+
+class Due(NamedTuple):
+    """A model, and its periods that are due, in order of time; those that are said of are added to these."""
+
+    stream: Stream
+    model: int
+    clock: int
+    share: float  # of its predictions that get a label at all; NaN: it isn't known
+    periods: list[PeriodState]
 
 
 class Saying(NamedTuple):
@@ -75,6 +58,16 @@ class Saying(NamedTuple):
     maturity: int
     message: dict[str, Any]
     alarms: list[PeriodAlarm]
+    so_far: tuple[dict[str, float], dict[str, str]]  # measures of what is labelled; why others aren't there
+
+
+class _Asked(NamedTuple):
+    """An open period of which something is to be said."""
+
+    due: Due
+    row: int
+    maturity: int
+    place: int  # in what was found of it
 
 
 class Newest(NamedTuple):
@@ -111,122 +104,156 @@ class Expectations:
         row = find(expected.pool, model, newest.state.start // int(expected.models.width[model]))
         return newest if row and expected.periods.block[row] else None
 
-    def of_waiting(self, model: int, clock: int) -> Waiting | None:
-        """What is expected of a model's predictions that wait, which then counts as said."""
-        said = waiting_of(self._tables, model, clock)
-        if said is None:
-            self.waiting.pop(model, None)
-        else:
-            self.waiting[model] = said
+    def of_waiting(self, models: Ints, clocks: Ints) -> list[Waiting | None]:
+        """What is expected of models' predictions that wait, (m,), which then counts as said."""
+        said = all_waiting(self._tables, models, clocks)
+        for model, one in zip(models.tolist(), said):
+            if one is None:
+                self.waiting.pop(model, None)
+            else:
+                self.waiting[model] = one
         return said
 
     @property
     def _tables(self) -> Expected:
         return self._accounts.expected
 
-    def of_model(
-        self, stream: Stream, model: int, clock: int, due: list[PeriodState], share: float | None,
-        measured: Measured,
-    ) -> tuple[list[PeriodState], dict[int, Saying]]:  # fmt: skip
-        """The periods of a model to report, in order of time, and by row of these what is expected of them.
+    def of_models(self, due: Sequence[Due]) -> dict[int, Saying]:
+        """What is expected of models' periods, by row of these; each model is there once.
 
-        Beside those that are due, the ones of which nothing was said at their present maturity. Those that
-        are final are graded.
+        Beside those that are due, of the ones of which nothing was said at their present maturity, which are
+        due from now on. Those that are final are graded.
         """
         models = self._tables.models
-        if not models.width[model] or not (due or clock >= models.next[model]):
-            return due, {}
-        width, horizon = int(models.width[model]), int(models.horizon[model])
-        self._drop_some(model, clock)
-        final = {state.start // width: state for state in due if state.status == "final"}
-        said = self._of_finals(stream, model, final, clock, measured) if models.sampled[model] else {}
-        self._close(stream, model, final, clock, measured)
-        provisional = {state.start // width: state for state in due if state.status == "provisional"}
-        rows = counters.open_rows(self._tables, model)
-        numbers = self._tables.pool.key[rows].tolist()
-        ends = [(number + 1) * width for number in numbers]
-        maturities = [records.maturity_of(clock, end, horizon) for end in ends]
-        models.next[model] = min(
-            (records.next_maturity(clock, end, horizon) for end in ends), default=records.NEVER
+        whose, clocks = np.array([(one.model, one.clock) for one in due], dtype=np.int64).reshape(-1, 2).T
+        looked = (models.width[whose] > 0) & (
+            (clocks >= models.next[whose]) | np.array([bool(one.periods) for one in due], dtype=np.bool_)
         )
-        wanted = [
-            place for place, number in enumerate(numbers)
-            if number in provisional or self._tables.periods.asked[rows[place]] < 2 + maturities[place]
-        ]  # fmt: skip
-        if not wanted:
-            return due, said
-        expected = look(self._tables, model, rows, clock)
-        for place in wanted:
-            if not expected.about[place, EXPECTED] > 0:
-                continue
-            state = provisional.get(numbers[place])
-            if state is None:
-                state = periods.asked(self._accounts.periods, model, numbers[place], share)
-                if state is None:
-                    continue
-                due.append(state)
-            said[state.row] = self._say(
-                stream, model, int(rows[place]), maturities[place], state, expected, place, measured, clock
-            )
-        due.sort(key=lambda state: state.start)
-        return due, said
+        places = np.flatnonzero(looked)
+        some, whose, clocks = [due[place] for place in places.tolist()], whose[places], clocks[places]
+        self._drop_some(whose, clocks)
+        said: dict[int, Saying] = {}
+        for one in some:
+            final = [state for state in one.periods if state.status == "final"]
+            if final:
+                self._close(one, final, said)
+        rows, ends = counters.all_open_rows(self._tables, whose)
+        counts = np.diff(ends, prepend=0)
+        clock_of, widths, horizons = (
+            np.repeat(column, counts) for column in (clocks, models.width[whose], models.horizon[whose])
+        )
+        ends_at = (self._tables.pool.key[rows] + 1) * widths
+        maturities = records.maturity_of(clock_of, ends_at, horizons)
+        following = np.append(records.next_maturity(clock_of, ends_at, horizons), records.NEVER)
+        after = np.minimum.reduceat(following, ends - counts) if len(whose) else ends
+        models.next[whose] = np.where(counts > 0, after, records.NEVER)
+        self._say_all(some, whose, clocks, rows, ends, maturities, said)
+        return said
 
-    def _drop_some(self, model: int, clock: int) -> None:
+    def _say_all(
+        self, due: list[Due], whose: Ints, clocks: Ints, rows: Ints32, ends: Ints, maturities: Ints,
+        said: dict[int, Saying],
+    ) -> None:  # fmt: skip
+        """What is said of open periods (rows, model by model) that are due or have a new maturity."""
+        expected = self._tables
+        wanted = expected.periods.asked[rows] < 2 + maturities
+        provisional: dict[int, PeriodState] = {}  # by row
+        for one in due:
+            width = int(expected.models.width[one.model])
+            for state in one.periods:
+                if state.status == "provisional":
+                    provisional[find(expected.pool, one.model, state.start // width)] = state
+        wanted |= np.isin(rows, list(provisional))
+        of = np.repeat(np.arange(len(whose)), np.diff(ends, prepend=0))
+        speaks = np.zeros(len(whose), dtype=np.bool_)
+        speaks[of[wanted]] = True
+        picked, chosen = np.flatnonzero(speaks), np.flatnonzero(speaks[of])
+        ends_of = np.cumsum(np.bincount(of[chosen], minlength=len(whose))[picked])
+        for group in look_together(expected, whose[picked], rows[chosen], ends_of, clocks[picked]):
+            own = chosen[group.rows]
+            asked = [
+                _Asked(due[of[at]], int(rows[at]), int(maturities[at]), place)
+                for place, at in enumerate(own.tolist())
+                if wanted[at] and group.look.about[place, EXPECTED] > 0
+            ]  # fmt: skip
+            states = [provisional.get(one.row) or self._state_of(one) for one in asked]
+            self._say_each(
+                group, [(one, state) for one, state in zip(asked, states) if state is not None], said
+            )
+        for one in due:
+            one.periods.sort(key=lambda state: state.start)
+
+    def _state_of(self, asked: _Asked) -> PeriodState | None:
+        """That of a period of which nothing is due but a new maturity."""
+        number = int(self._tables.pool.key[asked.row])
+        state = periods.asked(self._accounts.periods, asked.due.model, number, asked.due.share)
+        if state is not None:
+            asked.due.periods.append(state)
+        return state
+
+    def _drop_some(self, whose: Ints, clocks: Ints) -> None:
         """Periods that no label in time can reach any more; of times to come, where there are too many."""
         expected, models = self._tables, self._tables.models
-        width, horizon = int(models.width[model]), int(models.horizon[model])
-        counters.forget_before(expected, model, (clock - 2 * horizon - int(models.settle[model])) // width)
-        if models.periods[model] > _MANY * (2 + horizon // width):
+        width, horizon = models.width[whose], models.horizon[whose]
+        counters.forget_before(expected, whose, (clocks - 2 * horizon - models.settle[whose]) // width)
+        many = models.periods[whose] > _MANY * (2 + horizon // width)
+        for model, clock in zip(whose[many].tolist(), clocks[many].tolist()):
             for row in counters.open_rows(expected, model).tolist():
-                if expected.pool.key[row] * width > clock:
+                if expected.pool.key[row] * models.width[model] > clock:
                     counters.close(expected, model, row)
 
     # ---- finals
 
-    def _of_finals(
-        self, stream: Stream, model: int, final: dict[int, PeriodState], clock: int, measured: Measured
-    ) -> dict[int, Saying]:
-        """What is said of periods that are final now, of labels that are a sample: it stays an estimate."""
-        rows = counters.open_rows(self._tables, model)
-        numbers = self._tables.pool.key[rows].tolist()
-        if final.keys().isdisjoint(numbers):
-            return {}
-        expected, said = look(self._tables, model, rows, clock), {}
-        width, horizon = int(self._tables.models.width[model]), int(self._tables.models.horizon[model])
-        for place, number in enumerate(numbers):
-            if number in final and expected.about[place, EXPECTED] > 0:
-                maturity = max(0, records.maturity_of(clock, (number + 1) * width, horizon))
-                said[final[number].row] = self._say(
-                    stream, model, int(rows[place]), maturity, final[number], expected, place, measured,
-                    clock,
-                )
-        return said
-
-    def _close(
-        self, stream: Stream, model: int, final: dict[int, PeriodState], clock: int, measured: Measured
-    ) -> None:
+    def _close(self, due: Due, final: list[PeriodState], said: dict[int, Saying]) -> None:
         """Periods that are final now: the correction's level learns from them, what was said is graded."""
-        expected = self._tables
-        by_number = {number: find(expected.pool, model, number) for number in sorted(final)}
-        rows = [row for row in by_number.values() if row and expected.periods.block[row]]
+        tables, model = self._tables, due.model
+        width = int(tables.models.width[model])
+        whose, clocks = np.array([[model], [due.clock]])
+        by_row = {find(tables.pool, model, state.start // width): state for state in final}
+        rows = [row for row in counters.open_rows(tables, model).tolist() if row in by_row]
         if not rows:
             return
-        own = look(expected, model, np.array(rows, dtype=np.int32), clock, closing=True)
+        sampled = bool(tables.models.sampled[model])
+        if sampled:
+            self._say_finals(due, by_row, said)
+        of = np.array(rows, dtype=np.int32)
+        [own] = look_together(tables, whose, of, np.array([len(rows)]), clocks, closing=True)
+        names = due.stream.config.measures
+        models, states = np.full(len(rows), model), np.array([by_row[row].row for row in rows])
+        labelled = so_far(self._catalog, self._accounts.periods, models, states)
+        if sampled:
+            labelled = expected(
+                self._catalog, self._accounts.periods, tables, models, states, own, np.arange(len(rows))
+            )
         for place, row in enumerate(rows):
-            state, variance = final[int(expected.pool.key[row])], 0.0
-            values, _ = measured(state.row)
-            if expected.models.sampled[model]:
-                values, _ = self._values(stream, model, state.row, own, place)
-                variance = float(own.about[place, SCALE]) ** 2
-                if own.about[place, LABELLED] < FEW:
+            values, _ = labelled.by_name(place, names)
+            about, variance = own.look.about[place], 0.0
+            if sampled:
+                variance = float(about[SCALE]) ** 2
+                if about[LABELLED] < FEW:
                     values = {}
-            for name in stream.config.measures:
-                if name in values and name in _OF_MATRIX | _OF_LOSSES:
-                    said = find(self._tables.said_pool, row, INDEX[name])
-                    kept = self._tables.said.what[said] if said else records.NO_GRADES
+            for name in names:
+                if name in values and name in ESTIMATED:
+                    kept = find(tables.said_pool, row, INDEX[name])
+                    was = self._tables.said.what[kept] if kept else records.NO_GRADES
                     record = self._record(model, INDEX[name])
-                    records.grade(self._tables.records, record, kept, values[name], variance)
+                    records.grade(self._tables.records, record, was, values[name], variance)
             counters.close(self._tables, model, row)
+
+    def _say_finals(self, due: Due, final: dict[int, PeriodState], said: dict[int, Saying]) -> None:
+        """What is said of periods that are final now, of labels that are a sample: it stays an estimate."""
+        tables, model = self._tables, due.model
+        rows = counters.open_rows(tables, model)
+        whose, ends, clocks = np.array([[model], [len(rows)], [due.clock]])
+        [group] = look_together(tables, whose, rows, ends, clocks)
+        width, horizon = int(tables.models.width[model]), int(tables.models.horizon[model])
+        some = []
+        for place, row in enumerate(rows.tolist()):
+            if row in final and group.look.about[place, EXPECTED] > 0:
+                end = (int(tables.pool.key[row]) + 1) * width
+                maturity = max(0, records.maturity_of(due.clock, end, horizon))
+                some.append((_Asked(due, row, maturity, place), final[row]))
+        self._say_each(group, some, said)
 
     def _record(self, model: int, measure: int) -> int:
         """The row of a measure's record, which begins if there is none."""
@@ -248,42 +275,59 @@ class Expectations:
 
     # ---- what is said
 
+    def _say_each(
+        self, group: Group, some: list[tuple[_Asked, PeriodState]], said: dict[int, Saying]
+    ) -> None:
+        """Say what is expected of these periods, by row."""
+        if not some:
+            return
+        catalog, of_periods = self._catalog, self._accounts.periods
+        models = np.array([one.due.model for one, _ in some], dtype=np.int64)
+        clocks = np.array([one.due.clock for one, _ in some], dtype=np.int64)
+        rows = np.array([state.row for _, state in some], dtype=np.int64)
+        places = np.array([one.place for one, _ in some], dtype=np.int64)
+        labelled = so_far(catalog, of_periods, models, rows)
+        values = expected(catalog, of_periods, self._tables, models, rows, group, places)
+        values.reasons[~counters.known_of(self._tables.models, models, clocks)] = FIRST_HORIZON
+        for number, (one, state) in enumerate(some):
+            said[state.row] = self._say(one, state, group.look.about[one.place], values, labelled, number)
+
     def _say(
-        self, stream: Stream, model: int, row: int, maturity: int, state: PeriodState, expected: Look,
-        place: int, measured: Measured, clock: int,
-    ) -> Saying:  # fmt: skip
+        self, asked: _Asked, state: PeriodState, about: Any, values: Measured, labelled: Measured, number: int
+    ) -> Saying:
         """`expected` of a period; what is said at a maturity for the first time is kept."""
-        about = expected.about[place]
-        values, undefined = self._values(stream, model, state.row, expected, place)
-        if not counters.knows(self._tables.models, model, clock):
-            values, undefined = {}, dict.fromkeys(stream.config.measures, FIRST_HORIZON)
-        so_far, _ = measured(state.row)
-        first = self._tables.periods.asked[row] < 2 + maturity
-        self._tables.periods.asked[row] = 2 + maturity
+        stream, model, maturity = asked.due.stream, asked.due.model, asked.maturity
+        names = stream.config.measures
+        found, undefined = values.by_name(number, names)
+        first = bool(self._tables.periods.asked[asked.row] < 2 + maturity)
+        self._tables.periods.asked[asked.row] = 2 + maturity
+        weight, so_far = float(about[WEIGHT]), labelled.by_name(number, names)
         said: dict[str, Any] = {}
-        for name, value in values.items():
-            scale = float(about[SCALE])
-            if name in _OF_LOSSES or MEASURES[name].inputs == COSTS:
-                unknown = 1.0 - float(about[LABELLED]) / float(about[EXPECTED])
-                scale = abs(value) * (_LEAST_SCALE + max(0.0, unknown)) + _LEAST_SCALE**4
-            said[name] = self._graded(
-                stream, model, row, INDEX[name], maturity, first, value, scale,
-                so_far.get(name, np.nan), float(about[WEIGHT]),
-            )  # fmt: skip
-        signals = self._signals(model, row, maturity, about) if first and maturity >= 0 else None
-        predictions = state.predictions
-        if maturity >= 0 and (model not in self.newest or state.start >= self.newest[model].state.start):
-            self.newest[model] = Newest(state, said, so_far)
+        if maturity < 0:
+            said = {name: {"value": value, "record": None} for name, value in found.items()}
+        else:
+            of_all, unknown = float(about[SCALE]), 1.0 - float(about[LABELLED]) / float(about[EXPECTED])
+            for name, value in found.items():
+                scale = of_all
+                if name in _BY_VALUE:
+                    scale = abs(value) * (_LEAST_SCALE + max(0.0, unknown)) + _LEAST_SCALE**4
+                said[name] = self._graded(
+                    stream, model, asked.row, INDEX[name], maturity, first, value, scale,
+                    so_far[0].get(name, np.nan), weight,
+                )  # fmt: skip
+            if model not in self.newest or state.start >= self.newest[model].state.start:
+                self.newest[model] = Newest(state, said, so_far[0])
         message: dict[str, Any] = {
-            "labelled_share": state.labelled / predictions if predictions else 0.0,
-            "predictions": predictions, "maturity": records.share_of(maturity),
-            "measures": said, "undefined": undefined, "correction": float(about[WEIGHT]),
+            "labelled_share": state.labelled_share, "predictions": state.predictions,
+            "maturity": records.share_of(maturity), "measures": said, "undefined": undefined,
+            "correction": weight,
         }  # fmt: skip
-        if signals is None:
-            return Saying(maturity, message, [])
+        if not first or maturity < 0:
+            return Saying(maturity, message, [], so_far)
+        signals = self._signals(model, asked.row, maturity, about)
         message["signals"] = signals
         self.signals.setdefault(model, {})[maturity] = signals
-        return Saying(maturity, message, self._alarms(stream, row, signals, said))
+        return Saying(maturity, message, self._alarms(stream, asked.row, signals, said), so_far)
 
     def _alarms(
         self, stream: Stream, period: int, signals: dict[str, float | None], said: dict[str, Any]
@@ -319,8 +363,6 @@ class Expectations:
         scale: float, so_far: float, weight: float,
     ) -> dict[str, Any]:  # fmt: skip
         """A value with its interval and record, if there are enough finals at this maturity."""
-        if maturity < 0:
-            return {"value": value, "record": None}
         record = self._record(model, measure)
         half, grade = records.graded(self._tables.records, record, maturity, scale)
         learned = self._tables.models.since[model] + self._tables.models.horizon[model]
@@ -347,77 +389,3 @@ class Expectations:
         if is_new:
             self._tables.said.what[row] = np.nan
         return row
-
-    def _values(
-        self, stream: Stream, model: int, period: int, expected: Look, place: int
-    ) -> tuple[dict[str, float], dict[str, str]]:
-        """The expected measures of a period, and why others have none."""
-        layout = int(self._tables.models.layout[model])
-        values, undefined = self._of_losses(model, period, expected.coming[place])
-        cells = expected.cells[place]
-        if layout == RIGHT_WRONG:
-            right = float(cells[0, 1] / (cells[0, 0] + cells[0, 1]))
-            values |= {"accuracy": right, "error": 1.0 - right}
-            undefined |= dict.fromkeys(_OF_MATRIX - _OF_RIGHT, TOO_MANY_CLASSES)
-        elif layout != NUMBERS:
-            of_matrix = self._of_matrix(stream, model, cells)
-            values |= of_matrix[0]
-            undefined |= of_matrix[1]
-        names = stream.config.measures
-        return (
-            {name: values[name] for name in names if name in values},
-            {name: undefined.get(name, NOT_ESTIMATED) for name in names if name not in values},
-        )
-
-    def _of_matrix(
-        self, stream: Stream, model: int, cells: Floats
-    ) -> tuple[dict[str, float], dict[str, str]]:
-        """Measures of an expected confusion matrix (J, K) by places of classes."""
-        plan = self._catalog.plans[self._catalog.columns.entities.plan[model]]
-        models = self._tables.models
-        codes = models.codes[model, : models.classes[model]].tolist()
-        joint = np.zeros(4 * plan.capacity * plan.capacity)
-        for j, prediction in enumerate(codes):
-            for k, label in enumerate(codes):
-                joint[cell_of(label, prediction, 0, plan.capacity)] = cells[j, k]
-        values, reasons = np.zeros(len(NAMES)), np.zeros(len(NAMES), dtype=np.int64)
-        measure_cells(
-            InMemory(joint, True, np.zeros(SIZE), False), new_classes(plan.capacity),
-            self._catalog.positives_of(stream), 0, False, values, reasons,
-        )  # fmt: skip
-        return _by_name(_OF_MATRIX, values, reasons)
-
-    def _of_losses(self, model: int, period: int, coming: Floats) -> tuple[dict[str, float], dict[str, str]]:
-        """Measures of mean losses: of the labels that have come, and of those to come by their strata."""
-        models = self._tables.models
-        count = int(models.losses[model])
-        if not count:
-            return {}, {}
-        numbers = int(models.layout[model]) == NUMBERS
-        by_stratum = counters_of(self._tables, model).losses
-        given = periods.sums_of(self._accounts.periods, period)
-        sums = np.zeros(SIZE) if given is None else given
-        start = 0 if numbers else 1  # the first bin is that of predictions without probabilities
-        for j in range(len(coming)):
-            for b in range(start, coming.shape[1]):
-                n = float(by_stratum[j, b, 0])
-                if n > 0.0 and coming[j, b] > 0.0:
-                    sums[SCORED] += coming[j, b]
-                    for one, at in enumerate(_PLACES[numbers]):
-                        sums[at] += coming[j, b] * (by_stratum[j, b, 1 + one] / n)
-        values, reasons = np.zeros(len(NAMES)), np.zeros(len(NAMES), dtype=np.int64)
-        if numbers:
-            measure_numbers(sums, True, 0.0, 0.0, values, reasons)
-            return _by_name(_OF_LOSSES, values, reasons)
-        if sums[SCORED] <= 0.0:
-            return {}, dict.fromkeys(_LOSSES, "no_probabilities")
-        return {name: float(sums[at] / sums[SCORED]) for name, at in _LOSSES.items()}, {}
-
-
-def _by_name(names: frozenset[str], values: Floats, reasons: Any) -> tuple[dict[str, float], dict[str, str]]:
-    """Values, and reasons why there are none."""
-    columns = [(name, INDEX[name]) for name in sorted(names)]
-    return (
-        {name: float(values[at]) for name, at in columns if not reasons[at]},
-        {name: REASONS[reasons[at]] for name, at in columns if reasons[at]},
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,30 +11,29 @@ import numpy as np
 from prequential.core.catalog.catalog import Catalog, Entity, Stream
 from prequential.core.catalog.plans import Plan
 from prequential.core.delay import coverage as coverage_of
-from prequential.core.delay import latency, periods, records, selection
+from prequential.core.delay import latency, selection
 from prequential.core.delay.accounts import Accounts
 from prequential.core.details.deciles import as_message as deciles_as_message
 from prequential.core.details.details import details_of
 from prequential.core.details.notes import Notes
 from prequential.core.details.references import beside, refers, side_of
-from prequential.core.detectors.period_alarms import PeriodAlarm
 from prequential.core.detectors.watch import Watch
 from prequential.core.estimators.histograms import SCORES, as_message
 from prequential.core.estimators.residuals import DETAIL as RESIDUALS
-from prequential.core.measures.costs import SUMS, sum_up_stakes
 from prequential.core.measures.declaration import REASONS
 from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import positive_of
-from prequential.core.measures.registry import INDEX, NAMES, by_name
-from prequential.core.measures.table import InMemory, measure_cells, measure_numbers, sum_up
+from prequential.core.measures.registry import INDEX, NAMES
+from prequential.core.measures.table import sum_up
+from prequential.core.output.counts import counts_of
 from prequential.core.output.estimates import Estimates, Line, Lines, State, States, state_of
-from prequential.core.output.expectations import Expectations, Saying
+from prequential.core.output.expectations import Expectations
+from prequential.core.output.period_messages import PeriodReporter
 from prequential.core.output.texts import Draft, Writer, vocabulary
-from prequential.core.tables.scores import SIZE
 from prequential.core.tables.streams import AGE, MODEL
 from prequential.settings.model import StreamConfig
-from prequential.settings.stages import FINAL, INITIAL, PERIOD, parts
-from prequential.topics.outputs import Alarm, Encoded, Metrics, encode, fields_of, identity
+from prequential.settings.stages import FINAL, INITIAL, parts
+from prequential.topics.outputs import Alarm, Encoded, Metrics, fields_of, identity
 from prequential.topics.specs import METRICS
 
 #: The measures that are baselines' accuracies.
@@ -61,13 +60,6 @@ class Estimate(NamedTuple):
     same: list[str]  # stages that are the same up to now
 
 
-class OfPeriods(NamedTuple):
-    """What there is to say of periods: messages, and alarms with the rows of their models."""
-
-    messages: list[Encoded]
-    alarms: list[tuple[int, Alarm]]
-
-
 class Reporter:
     """Makes the messages about what is known of a catalog's streams and entities."""
 
@@ -76,6 +68,7 @@ class Reporter:
         #: What its messages say of estimators.
         self.of_estimators = Estimates(catalog)
         self.expectations = Expectations(catalog, accounts)
+        self.periods = PeriodReporter(catalog, accounts, self.expectations)
         self._writer = Writer(METRICS, vocabulary(NAMES, REASONS))
         self._columns: dict[tuple[str, ...], int] = {}  # by names of measures
 
@@ -147,8 +140,9 @@ class Reporter:
         catalog, entities, draft = self._catalog, self._catalog.columns.entities, Draft()
         states, beyond = self.of_estimators.with_intermediate(rows, states)
         columns_of = (entities.outcomes, entities.revisions, entities.newest_ts)
+        texts: dict[tuple[Any, ...], bytes] = {}
         of_rows = (column[rows].tolist() for column in columns_of)
-        for row, counts, outcomes, revisions, ts in zip(rows, self._counts(rows), *of_rows):
+        for row, counts, outcomes, revisions, ts in zip(rows, counts_of(catalog, rows), *of_rows):
             about = catalog.entities[row]
             assert about is not None
             stream = catalog.streams[about.stream]
@@ -161,7 +155,7 @@ class Reporter:
                 for block, position in lines.places
             ]
             begin = 0
-            for count, fields in self._rests(about, stream, lines, counts, coverages.get(row)):
+            for count, fields in self._rests(about, stream, lines, counts, coverages.get(row), texts):
                 end = begin + count
                 whose, value_rows = lines.who.part(begin, end), at[begin:end]
                 draft.add(stream.name, whose, numbers, value_rows, outcomes, ts, columns, fields)
@@ -170,9 +164,12 @@ class Reporter:
 
     def _rests(
         self, about: Entity, stream: Stream, lines: Lines, counts: dict[str, int],
-        coverage: dict[str, Any] | None,
+        coverage: dict[str, Any] | None, texts: dict[tuple[Any, ...], bytes],
     ) -> Iterable[tuple[int, bytes]]:  # fmt: skip
-        """How many of an entity's messages have what in common behind their measures, in their order."""
+        """How many of an entity's messages have what in common behind their measures, in their order.
+
+        `texts` has what others with the same counts have there: segments of one stream have the same.
+        """
         row, config, entities = about.row, stream.config, self._catalog.columns.entities
         version, began_later = int(entities.version[row]), self._notes.started_empty.get(row)
         shared: dict[str, Any] = {"counts": counts, "config": config.digest}
@@ -185,6 +182,11 @@ class Reporter:
         said = {} if coverage is None else {"coverage": coverage}  # the first message alone says it
         place, alone = 0, bool(config.details or began_later or refers(config))
         for count, chance, same in lines.runs:
+            key = id(counts), row if version and not chance else None, *same
+            if not (alone or said) and key in texts:
+                yield count, texts[key]
+                place += count
+                continue
             one = dict(shared if chance else with_version)
             if same:
                 one["same"] = same
@@ -197,8 +199,10 @@ class Reporter:
                 if alone:
                     details = self._details(row, about, stream, line)
                     fields |= {name: details[name] for name in _DETAILS if name in details}
-                step = 1 if alone or said else end - place
-                yield step, fields_of(fields)
+                step, text = 1 if alone or said else end - place, fields_of(fields)
+                if not (alone or said):
+                    texts[key] = text
+                yield step, text
                 place, said = place + step, {}
 
     def _columns_of(self, measures: tuple[str, ...]) -> int:
@@ -304,32 +308,6 @@ class Reporter:
             for what in (f"stage {one}", *(f"{one} {kind} {line.estimator}" for kind in _BEGUN))
         )
 
-    def _counts(self, rows: Sequence[int]) -> list[dict[str, int]]:
-        """The `counts` of entities' messages: their models' and their streams' (see `docs/semantics.md`)."""
-        streams, entities = self._catalog.columns.streams, self._catalog.columns.entities
-        at = entities.stream[rows]
-        kinds = entities.kind[rows]
-        models = np.where((kinds == MODEL) | (kinds == AGE), entities.model[rows], 0)
-        columns = {
-            "late": entities.late[models],
-            "expired": entities.expired[models],
-            "duplicate": entities.duplicate[models] + streams.duplicate_instances[at]
-            + streams.duplicate_labels[at],
-            "late_label": streams.late_label[at],
-            "unmatched_label": streams.unmatched_label[at],
-            "revisions": streams.revisions[at],
-        }  # fmt: skip
-        names = tuple(columns)
-        closes = streams.at_horizon[at].tolist()
-        at_horizon = entities.at_horizon[models].tolist()
-        lost = self._catalog.lost
-        beyond = {"lost_records": sum(lost[:3]), "lost_journal_entries": lost[3]} if any(lost) else {}
-        values = zip(*(column.tolist() for column in columns.values()))
-        return [
-            dict(zip(names, values_of_row)) | ({"at_horizon": closed} if has_class else {}) | beyond
-            for values_of_row, has_class, closed in zip(values, closes, at_horizon)
-        ]
-
     def _coverages(self, rows: Sequence[int], *, replaying: bool) -> dict[int, dict[str, Any]]:
         """By entity, the `coverage` of its first message; what isn't predicted by anybody has none."""
         streams, entities = self._catalog.columns.streams, self._catalog.columns.entities
@@ -341,8 +319,9 @@ class Reporter:
         unique, back = np.unique(at, return_inverse=True)
         lived = latency.quantiles(self._accounts.latencies, unique)
         recent = latency.recent_quantiles(self._accounts.latencies, unique)
+        expected = repeat(None) if replaying else self.expectations.of_waiting(models, clocks)
         coverages: dict[int, dict[str, Any]] = {}
-        for row, code, model, place, waiting, oldest, labelled, unpredicted, alone, orphans, psi in zip(
+        for row, code, model, place, waiting, oldest, labelled, unpredicted, alone, orphans, psi, said in zip(
             covered, at.tolist(), models.tolist(), back.tolist(),
             self._accounts.coverage.models.waiting[models].tolist(),
             coverage_of.oldest(self._accounts.coverage, models, clocks),
@@ -351,6 +330,7 @@ class Reporter:
             streams.instances_without_predictions[at].tolist(),
             streams.predictions_without_instance[at].tolist(),
             selection.indices(self._accounts.selection, models),
+            expected,
         ):  # fmt: skip
             one: dict[str, Any] = {
                 "waiting": waiting,
@@ -365,9 +345,8 @@ class Reporter:
             if streams.at_horizon[code]:
                 one["at_horizon"] = int(entities.at_horizon[model])
             stream, counts = self._catalog.streams[code], self._accounts.selection
-            clock = int(streams.clock[code])
-            if not replaying and (waits := self.expectations.of_waiting(model, clock)) is not None:
-                one["waiting_expected"] = waits.as_message()
+            if said is not None:
+                one["waiting_expected"] = said.as_message()
             if stream.config.task == "classification":
                 one["labelled_by_class"] = selection.shares(counts, model, stream.class_names)
                 one["prediction_psi"] = psi
@@ -403,96 +382,6 @@ class Reporter:
             if index is not None:
                 by_name[name] = index
         return by_name
-
-    # ---- periods
-
-    def of_periods(self, stream: Stream, *, all_news: bool = False) -> OfPeriods:
-        """Messages about periods of prediction time of a stream's models, where there is something to say.
-
-        What they say counts as reported then. With `all_news` the least change is enough.
-        """
-        found = OfPeriods([], [])
-        registry = self._catalog.columns
-        clock = int(registry.streams.clock[stream.code])
-        models = np.array(list(stream.models.values()), dtype=np.int64)
-        curves = coverage_of.labelled(self._accounts.coverage, models, np.full(len(models), clock))
-        for (name, model), curve in zip(stream.models.items(), curves):
-            share = curve.get("horizon")
-            due = periods.due(self._accounts.periods, model, clock, share, all_news=all_news)
-            measured = partial(self._measure_period, stream, model)
-            due, said = self.expectations.of_model(stream, model, clock, due, share, measured)
-            for state in due:
-                saying = said.get(state.row)
-                message = self._period(stream, name, model, state, saying)
-                found.messages.append(Encoded(METRICS, stream.name, encode(message)))
-                if saying:
-                    found.alarms.extend(
-                        (model, self._period_alarm(stream, name, model, state, one, saying.maturity))
-                        for one in saying.alarms
-                    )
-        return found
-
-    def _period_alarm(
-        self, stream: Stream, name: str, model: int, state: periods.PeriodState, alarm: PeriodAlarm,
-        maturity: int,
-    ) -> Alarm:  # fmt: skip
-        entities = self._catalog.columns.entities
-        key = stream.name, self._catalog.partition, name, None, PERIOD, alarm.detector, alarm.signal
-        period = {"start": state.start, "end": state.end, "maturity": records.share_of(maturity)}
-        return Alarm(
-            identity(*key, state.start, *self._catalog.loss),
-            *key, int(entities.outcomes[model]), "", int(self._catalog.columns.streams.clock[stream.code]),
-            alarm.statistic, alarm.threshold, {}, period=period,
-            untimed=self._catalog.untimed or msgspec.UNSET,
-        )  # fmt: skip
-
-    def _period(
-        self, stream: Stream, model: str, row: int, state: periods.PeriodState, saying: Saying | None
-    ) -> Metrics:
-        key = (stream.name, self._catalog.partition, model, None, PERIOD, state.name)
-        selected = self._measure_period(stream, row, state.row)
-        said = {
-            "start": state.start, "end": state.end, "status": state.status,
-            "predictions": state.predictions, "labelled": state.labelled,
-            "labelled_share": state.labelled_share, "expected_share": state.expected_share,
-            "corrections": state.corrections,
-        }  # fmt: skip
-        if stream.config.label_at_horizon is not None:
-            said["at_horizon"] = state.at_horizon
-        return Metrics(
-            identity(
-                *key, state.predictions, state.labelled, state.revisions, state.corrections, state.status,
-                *self._catalog.loss, *([saying.maturity] if saying else []),
-            ),
-            *key, state.labelled, state.labelled, state.newest_ts, *selected,
-            self._counts([row])[0], stream.config.digest, period=said,
-            expected=saying.message if saying else msgspec.UNSET,
-            untimed=self._catalog.untimed or msgspec.UNSET,
-        )  # fmt: skip
-
-    def _measure_period(
-        self, stream: Stream, model: int, period: int
-    ) -> tuple[dict[str, float], dict[str, str]]:
-        catalog = self._catalog
-        entities = catalog.columns.entities
-        plan = catalog.plans[entities.plan[model]]
-        tables = self._accounts.periods
-        sums = periods.sums_of(tables, period)
-        values, reasons = np.zeros(len(NAMES)), np.zeros(len(NAMES), dtype=np.int64)
-        given = np.zeros(SIZE) if sums is None else sums
-        if plan.numbers:
-            spread, quantile = periods.spread_of(tables, period), stream.config.quantile or 0.0
-            measure_numbers(given, sums is not None, spread, quantile, values, reasons)
-        else:
-            cells = periods.cells_of(tables, period, plan.capacity)
-            positives, paid = catalog.positives_of(stream), np.zeros(SUMS)
-            if stream.config.cost_per_value:
-                stakes = periods.stakes_of(tables, period, plan.capacity)
-                sum_up_stakes(positives, 0, stakes, plan.capacity, paid)
-            known, scored = bool(tables.periods.known[period]), sums is not None
-            memory = InMemory(cells, known, given, scored, True, paid)
-            measure_cells(memory, new_classes(plan.capacity), positives, 0, False, values, reasons)
-        return by_name(stream.config.measures, values, reasons)
 
     # ---- alarms
 

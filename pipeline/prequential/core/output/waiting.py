@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.compiled.kernel import Floats
-from prequential.core.compiled.pool import find
+from prequential.core.compiled.kernel import Floats, Ints, Ints32, kernel
+from prequential.core.compiled.pool import Pool, find
 from prequential.core.delay import records
-from prequential.core.delay.calibrating import EXPECTED, SCALE, WAITING
-from prequential.core.delay.expected import (
-    NUMBERS,
-    RIGHT_WRONG,
-    Expected,
-    knows,
-    open_rows,
-    outcomes_of,
-    shape_of,
-)
-from prequential.core.delay.expecting import look
+from prequential.core.delay.calibrating import EXPECTED, SCALE, WAITING, Look
+from prequential.core.delay.expected import NUMBERS, RIGHT_WRONG, Expected, all_open_rows, known_of
+from prequential.core.delay.expecting import look_together
+from prequential.core.delay.records import FINALS, Records, ratio_of
 from prequential.core.measures.registry import INDEX
 
 #: Measures whose records say how far off shares of right predictions were: either does.
@@ -44,53 +38,87 @@ class Waiting(NamedTuple):
 
 def waiting_of(expected: Expected, model: int, clock: int) -> Waiting | None:
     """What waits of a model (row) at a clock; None where nothing is estimated, waits, or can be right."""
-    models = expected.models
-    if model >= len(models.width) or not models.width[model] or models.layout[model] == NUMBERS:
-        return None
-    if not knows(models, model, clock):
-        return None
-    rows = open_rows(expected, model)
-    said = look(expected, model, rows, clock)
-    waits = np.flatnonzero(said.about[:, WAITING] > 0.0)
-    if not len(waits):
-        return None
-    layout, counts = int(models.layout[model]), expected.of_periods.counts
-    met = outcomes_of(shape_of(models, model), counts, expected.periods.block[rows[waits]])
-    right = _right((said.cells[waits] - met).sum(axis=0), layout)
-    width, horizon = int(models.width[model]), int(models.horizon[model])
-    half = 0.0
-    ratios: dict[int, float | None] = {}  # by maturity
-    for number, n, scale in zip(
-        expected.pool.key[rows[waits]].tolist(), said.about[waits, EXPECTED].tolist(),
-        said.about[waits, SCALE].tolist(),
-    ):  # fmt: skip
-        # While its time isn't over it is as at its end.
-        maturity = max(0, records.maturity_of(clock, (number + 1) * width, horizon))
-        if maturity not in ratios:
-            ratios[maturity] = _ratio(expected, model, maturity)
-        half += n * scale * (ratios[maturity] or 0.0)
-    labels = float(said.coming[waits].sum())
-    return Waiting(
-        int(said.about[waits, WAITING].sum()), labels, min(labels, max(0.0, right)),
-        None if None in ratios.values() else half,
-    )  # fmt: skip
+    return all_waiting(expected, np.array([model]), np.array([clock]))[0]
 
 
-def _right(cells: Floats, layout: int) -> float:
-    """Those of a matrix (J, K) that are right."""
-    return float(cells[0, 1] if layout == RIGHT_WRONG else np.trace(cells))
+def all_waiting(expected: Expected, whose: Ints, clocks: Ints) -> list[Waiting | None]:
+    """The same of many models, (m,) rows, and the clocks of their streams, ms."""
+    models, found = expected.models, list[Any]([None] * len(whose))
+    places = np.flatnonzero(whose < len(models.width))
+    some, clock = whose[places], clocks[places]
+    told = (models.width[some] > 0) & (models.layout[some] != NUMBERS) & known_of(models, some, clock)
+    places, some, clock = places[told], some[told], clock[told]
+    rows, ends = all_open_rows(expected, some)
+    widths, horizons, clock_of = (
+        np.repeat(column, np.diff(ends, prepend=0))
+        for column in (models.width[some], models.horizon[some], clock)
+    )
+    # While its time isn't over a period is as at its end.
+    ends_at = (expected.pool.key[rows] + 1) * widths
+    maturities = np.maximum(0, records.maturity_of(clock_of, ends_at, horizons))
+    ratios = np.empty(len(rows))
+    _put_ratios(expected.record_pool, expected.records, some, ends, maturities, np.empty(FINALS), ratios)
+    for group in look_together(expected, some, rows, ends, clock):
+        sums = np.zeros((len(group.places), 5))  # the fields of `Waiting`, and how many have no ratio
+        layout = int(models.layout[some[group.places[0]]])
+        _add_up(
+            group.look, group.ends, expected.periods.block[rows[group.rows]], expected.of_periods.counts,
+            layout == RIGHT_WRONG, ratios[group.rows], sums,
+        )  # fmt: skip
+        for place, (waits, labels, right, half, unknown) in zip(group.places.tolist(), sums.tolist()):
+            if waits > 0.0:
+                found[places[place]] = Waiting(
+                    int(waits), labels, min(labels, max(0.0, right)), None if unknown else half
+                )
+    return found
 
 
-def _ratio(expected: Expected, model: int, maturity: int) -> float | None:
-    """Half the width of the interval of a period's share that is right, in scales; None: too few finals.
+@kernel
+def _put_ratios(
+    pool: Pool, of_models: Records, whose: Ints, ends: Ints, maturities: Ints, room: Floats, ratios: Floats
+) -> None:
+    """By period half the width of the interval of its share that is right, in scales; NaN: too few finals.
 
-    That of the maturity or, if it has too few finals, of the one before it that has enough.
+    That of its maturity or, if it has too few finals, of the one before it that has enough.
     """
-    record = next((one for name in _GRADED if (one := find(expected.record_pool, model, name))), 0)
-    if not record:
-        return None
-    for before in range(maturity, -1, -1):
-        ratio, known = records.graded(expected.records, record, before, 1.0)
-        if known is not None:
-            return ratio
-    return None
+    i = 0
+    for m in range(len(whose)):
+        record = np.int64(0)
+        for measure in _GRADED:
+            if record == 0:
+                record = find(pool, whose[m], measure)
+        for own in range(i, ends[m]):
+            ratios[own] = math.nan
+            if own > i and maturities[own] == maturities[own - 1]:
+                ratios[own] = ratios[own - 1]
+            elif record:
+                before = maturities[own]
+                while before >= 0 and math.isnan(ratios[own]):
+                    ratios[own] = ratio_of(of_models, record, before, room)
+                    before -= 1
+        i = ends[m]
+
+
+@kernel
+def _add_up(
+    look: Look, ends: Ints, block: Ints, counts: Ints32, right_wrong: bool, ratios: Floats, sums: Floats
+) -> None:
+    """Of each model, over its periods in which something waits: see `all_waiting`."""
+    _, predicted, labels = look.cells.shape
+    bins, i = look.coming.shape[2], 0
+    for m in range(len(ends)):
+        while i < ends[m]:
+            if look.about[i, WAITING] > 0.0:
+                sums[m, 0] += look.about[i, WAITING]
+                met = block[i] + predicted * bins  # behind those of what was predicted
+                for j in range(predicted):
+                    right = 1 if right_wrong else j
+                    sums[m, 2] += look.cells[i, j, right]
+                    for b in range(bins):
+                        sums[m, 1] += look.coming[i, j, b]
+                        sums[m, 2] -= counts[met + (j * bins + b) * labels + right]
+                if math.isnan(ratios[i]):
+                    sums[m, 4] += 1.0
+                else:
+                    sums[m, 3] += look.about[i, EXPECTED] * look.about[i, SCALE] * ratios[i]
+            i += 1

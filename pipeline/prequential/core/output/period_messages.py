@@ -1,0 +1,114 @@
+"""Messages about periods of prediction time, and their alarms (`docs/semantics.md`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from prequential.core.catalog.catalog import Catalog, Stream
+from prequential.core.delay import coverage, periods, records
+from prequential.core.delay.accounts import Accounts
+from prequential.core.detectors.period_alarms import PeriodAlarm
+from prequential.core.output.counts import counts_of
+from prequential.core.output.expectations import Due, Expectations, Saying
+from prequential.core.output.period_measures import so_far
+from prequential.settings.stages import PERIOD
+from prequential.topics.outputs import Alarm, Encoded, Metrics, encode, identity
+from prequential.topics.specs import METRICS
+
+
+class OfPeriods(NamedTuple):
+    """What there is to say of a stream's periods: messages, and alarms with the rows of their models."""
+
+    messages: list[Encoded]
+    alarms: list[tuple[int, Alarm]]
+
+
+class PeriodReporter:
+    """Makes the messages about periods of a catalog's models."""
+
+    def __init__(self, catalog: Catalog, accounts: Accounts, expectations: Expectations) -> None:
+        self._catalog, self._accounts, self._expectations = catalog, accounts, expectations
+
+    def due(self, streams: Sequence[Stream], *, all_news: bool = False) -> list[OfPeriods]:
+        """What there is to say of the periods of streams' models, by stream; it counts as reported then.
+
+        With `all_news` the least change is enough.
+        """
+        clock, accounts = self._catalog.columns.streams.clock, self._accounts
+        whose = [(stream, name, row) for stream in streams for name, row in stream.models.items()]
+        models = np.array([row for _, _, row in whose], dtype=np.int64)
+        clocks = clock[np.array([stream.code for stream, _, _ in whose], dtype=np.int64)].astype(np.int64)
+        shares = coverage.shares_at_horizon(accounts.coverage, models, clocks)
+        found = periods.due_of(accounts.periods, models, clocks, shares, all_news=all_news)
+        due = [
+            Due(stream, row, clock, share, states) for (stream, _, row), clock, share, states in zip(
+                whose, clocks.tolist(), shares.tolist(), found
+            )
+        ]  # fmt: skip
+        said = self._expectations.of_models(due)
+        by_stream = {stream.code: OfPeriods([], []) for stream in streams}
+        some = [(name, one) for (_, name, _), one in zip(whose, due) if one.periods]
+        for (name, one), counts in zip(some, counts_of(self._catalog, [one.model for _, one in some])):
+            self._report(by_stream[one.stream.code], name, one, said, counts)
+        return [by_stream[stream.code] for stream in streams]
+
+    def _report(
+        self, into: OfPeriods, name: str, due: Due, said: dict[int, Saying], counts: dict[str, int]
+    ) -> None:
+        """The messages about a model's periods."""
+        alone = [state.row for state in due.periods if state.row not in said]
+        measured = {}
+        if alone:  # nothing is expected of these
+            found = so_far(
+                self._catalog, self._accounts.periods, np.full(len(alone), due.model), np.array(alone)
+            )
+            names = due.stream.config.measures
+            measured = {row: found.by_name(place, names) for place, row in enumerate(alone)}
+        for state in due.periods:
+            saying = said.get(state.row)
+            measures = measured[state.row] if saying is None else saying.so_far
+            message = self._message(due.stream, name, state, saying, measures, counts)
+            into.messages.append(Encoded(METRICS, due.stream.name, encode(message)))
+            if saying:
+                into.alarms.extend(
+                    (due.model, self._alarm(due, name, state, one, saying.maturity)) for one in saying.alarms
+                )
+
+    def _message(
+        self, stream: Stream, model: str, state: periods.PeriodState, saying: Saying | None,
+        measures: tuple[dict[str, float], dict[str, str]], counts: dict[str, int],
+    ) -> Metrics:  # fmt: skip
+        key = (stream.name, self._catalog.partition, model, None, PERIOD, state.name)
+        said = {
+            "start": state.start, "end": state.end, "status": state.status,
+            "predictions": state.predictions, "labelled": state.labelled,
+            "labelled_share": state.labelled_share, "expected_share": state.expected_share,
+            "corrections": state.corrections,
+        }  # fmt: skip
+        if stream.config.label_at_horizon is not None:
+            said["at_horizon"] = state.at_horizon
+        return Metrics(
+            identity(
+                *key, state.predictions, state.labelled, state.revisions, state.corrections, state.status,
+                *self._catalog.loss, *([saying.maturity] if saying else []),
+            ),
+            *key, state.labelled, state.labelled, state.newest_ts, *measures, counts, stream.config.digest,
+            period=said, expected=saying.message if saying else msgspec.UNSET,
+            untimed=self._catalog.untimed or msgspec.UNSET,
+        )  # fmt: skip
+
+    def _alarm(
+        self, due: Due, name: str, state: periods.PeriodState, alarm: PeriodAlarm, maturity: int
+    ) -> Alarm:
+        key = (
+            due.stream.name, self._catalog.partition, name, None, PERIOD, alarm.detector, alarm.signal
+        )  # fmt: skip
+        period = {"start": state.start, "end": state.end, "maturity": records.share_of(maturity)}
+        outcomes = int(self._catalog.columns.entities.outcomes[due.model])
+        return Alarm(
+            identity(*key, state.start, *self._catalog.loss), *key, outcomes, "", due.clock, alarm.statistic,
+            alarm.threshold, {}, period=period, untimed=self._catalog.untimed or msgspec.UNSET,
+        )  # fmt: skip
