@@ -61,7 +61,7 @@ def by_default() -> list[str]:
     from prequential.core import warmup
     from prequential.core.comparisons import updating
     from prequential.core.comparisons.pair_statuses import pair_statuses
-    from prequential.core.delay import expecting, following, periods
+    from prequential.core.delay import due_periods, expecting, following, periods
     from prequential.core.estimators import window
     from prequential.core.shard import Shard
     from prequential.core.snapshot import read_snapshot
@@ -84,7 +84,7 @@ def by_default() -> list[str]:
         list(pair_statuses(copied.pairs))
     shard.last_set()
     unneeded: tuple[Any, ...] = (
-        following._update, expecting._look, periods._update, periods._due, window.rank,
+        following._update, expecting._look, periods._update, due_periods._due, window.rank,
         updating.step_losses,
     )  # fmt: skip
     return [*found, *(loop.__qualname__ for loop in unneeded if loop.overloads)]

@@ -18,6 +18,7 @@ from oracle_ranks import RANKED
 from oracle_records import settings_of
 from oracle_scores import FURTHER_NUMERIC, OF_TOP, WEIGHTED
 from prequential.core.delay import periods as tables
+from prequential.core.delay.due_periods import PeriodState, due
 from prequential.core.tables.events import LATE, MET, REVISED, WAITS, new_events
 from prequential.settings.durations import duration
 from prequential.topics.outputs import Metrics, Output
@@ -166,10 +167,10 @@ class Periods:
     def revise(self, ts: int, before: int, now: int) -> None:
         self._see(REVISED, ts, 0, before, now)
 
-    def due(self, clock: int, share: float | None) -> list[tables.PeriodState]:
-        return tables.due(self.tables, 0, clock, share)
+    def due(self, clock: int, share: float | None) -> list[PeriodState]:
+        return due(self.tables, 0, clock, share)
 
-    def values(self, state: tables.PeriodState) -> dict[str, float]:
+    def values(self, state: PeriodState) -> dict[str, float]:
         """The share of right ones, if there are any."""
         cells = tables.cells_of(self.tables, state.row, 2).reshape(2, 2, 4).sum(axis=2)
         return {"accuracy": cells.trace() / cells.sum()} if cells.any() else {}

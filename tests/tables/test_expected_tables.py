@@ -12,10 +12,16 @@ import numpy as np
 import pytest
 from prequential.core.delay import expected as engine
 from prequential.core.delay import records
-from prequential.core.delay.expected import Expected, new_expected, open_rows, with_model
-from prequential.core.delay.expecting import Look, look
+from prequential.core.delay.expected import (
+    Expected,
+    all_open_rows,
+    new_expected,
+    open_rows,
+    with_model,
+)
+from prequential.core.delay.expecting import Look, look, look_together
 from prequential.core.delay.following import update
-from prequential.core.output.waiting import waiting_of
+from prequential.core.output.waiting import all_waiting, waiting_of
 from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events, new_events
 from prequential.core.tables.outcomes import SCORED
 from test_coverage import assert_same, digest_of, without_compiler
@@ -502,3 +508,38 @@ def test_what_four_bytes_dont_hold_is_not_graded_and_scores_stay_finite() -> Non
     assert math.isfinite(half)
     assert record.mean_error == record.last_final == 1e300
     assert math.isnan(record.labelled_so_far)  # it couldn't be kept
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_models_together_are_as_they_are_alone(sampled: bool) -> None:
+    """Whatever classes others have: to the bit; one without periods among them."""
+    kinds, tables = (2, 5, 0, 2, 12, 2), new_expected()
+    for model, classes in enumerate(kinds):
+        tables, _ = with_model(
+            tables, model, WIDTH, horizon=HORIZON, settle=0, numbers=not classes, binned=True, scored=True,
+            sampled=sampled and bool(classes), at_horizon=0,
+        )  # fmt: skip
+    clocks = np.zeros(len(kinds), dtype=np.int64)
+    for model, classes in enumerate(kinds[:-1]):  # the last one has no predictions
+        events, vectors = events_of(model, 600, classes)
+        events.model[:], events.weight[:] = model, 2.0
+        tables = update(tables, events, 0, 600)
+        clocks[model] = vectors[-1]
+    whose = np.array([3, 0, 5, 4, 1, 2])
+    rows, ends = all_open_rows(tables, whose)
+    seen = 0
+    for group in look_together(tables, whose, rows, ends, clocks[whose]):
+        first = 0
+        for place, last in zip(group.places.tolist(), group.ends.tolist()):
+            model = int(whose[place])
+            own = open_rows(tables, model)
+            assert rows[group.rows[first:last]].tolist() == own.tolist()
+            if len(own):
+                alone = look(tables, model, own, int(clocks[model]))
+                for together, one in zip(group.look, alone):
+                    assert together[first:last].tobytes() == one.tobytes()
+            first, seen = last, seen + 1
+    assert seen == len(kinds)
+    waiting = all_waiting(tables, whose, clocks[whose])
+    assert waiting == [waiting_of(tables, model, int(clocks[model])) for model in whose.tolist()]
+    assert sum(one is not None for one in waiting) == 4

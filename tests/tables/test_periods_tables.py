@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from prequential.core.delay import periods as engine
-from prequential.core.delay.periods import PeriodState, PeriodTables, new_periods, with_model
+from prequential.core.delay.due_periods import PeriodState, due
+from prequential.core.delay.periods import PeriodTables, new_periods, with_model
 from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events, new_events
 from prequential.core.tables.outcomes import SCORED, VALUED, VALUED_BEFORE, WEIGHTED
 from prequential.core.tables.scores import BIAS
@@ -204,7 +205,7 @@ def test_it_says_what_dicts_of_periods_say(seed: int) -> None:
         seen = vector
         for model, plain in plains.items():
             own = plain.own
-            for state in engine.due(tables, model, case.clocks[vector - 1], None, all_news=True):
+            for state in due(tables, model, case.clocks[vector - 1], None, all_news=True):
                 number = state.start // own.width
                 assert state.end == state.start + own.width
                 assert state.predictions == plain.predictions[number]
@@ -245,7 +246,7 @@ def test_cuts_change_no_bit() -> None:
             def ask(tables: PeriodTables, vector: int) -> None:
                 for model in (0, 2, 3):
                     if vector in asked:  # noqa: B023
-                        said[which] += engine.due(tables, model, case.clocks[vector - 1], 0.5)  # noqa: B023
+                        said[which] += due(tables, model, case.clocks[vector - 1], 0.5)  # noqa: B023
 
             return ask
 
@@ -269,7 +270,7 @@ class TestByHand:
     def due(self, clock: int, share: float | None) -> list[tuple[Any, ...]]:
         return [
             (one.start, one.predictions, one.labelled, one.status, one.corrections)
-            for one in engine.due(self.tables, 0, clock, share)
+            for one in due(self.tables, 0, clock, share)
         ]
 
     def test_provisional_until_the_expected_share_then_final_then_corrected(self) -> None:
@@ -323,7 +324,7 @@ class TestByHand:
         self.see(WAITS, 10, 110)
         self.see(MET, 10, 10, t1=20, label=1)
         self.see(MET, 10, 110, t1=20)
-        (one, other) = engine.due(self.tables, 0, 5_000, None)
+        (one, other) = due(self.tables, 0, 5_000, None)
         assert self.tables.models.periods[0] == 0
         counts = engine.cells_of(self.tables, one.row, 2).tolist()
         assert (counts[0], counts[8], sum(counts)) == (1, 2, 3)
@@ -338,7 +339,7 @@ class TestByHand:
         tables, kept = with_model(tables, 0, 200, 0.9, horizon=500, settle=0, numbers=False)
         assert not kept
         assert tables.models.periods[0] == 0
-        assert engine.due(tables, 0, 100, None) == []
+        assert due(tables, 0, 100, None) == []
 
 
 def test_rows_are_used_again() -> None:
@@ -351,7 +352,7 @@ def test_rows_are_used_again() -> None:
         events.ts[:], events.t1[:] = second * 1_000, second * 1_000 + 5
         events.label[10:] = np.arange(10) % 3
         tables = engine.update(tables, events, 0, 20)
-        engine.due(tables, 0, second * 1_000 + 5, 0.5)
+        due(tables, 0, second * 1_000 + 5, 0.5)
     assert len(tables.pool.owner) == 16
     assert len(tables.cell_pool.owner) <= 32
     assert len(tables.sums.next) <= 16
@@ -364,7 +365,7 @@ def digest() -> str:
 
     def ask(tables: PeriodTables, vector: int) -> None:
         for model in (0, 2, 3):
-            for state in engine.due(tables, model, case.clocks[vector - 1], 0.4):
+            for state in due(tables, model, case.clocks[vector - 1], 0.4):
                 said.append((state, engine.cells_of(tables, state.row, CAPACITY).tolist()))
                 said.append(engine.spread_of(tables, state.row))
 

@@ -68,7 +68,7 @@ class Worker(Served):
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._assigned: frozenset[int] | None = None
         self._closing = False
-        self._turns = asyncio.Lock()
+        self._turns, self._ticking = asyncio.Lock(), asyncio.Lock()
         self._snapshot_turn = SnapshotTurn()
         self._fetcher = Fetcher(config, self._on_partitions, self._on_gone)
         #: Where any stream lies in all partitions.
@@ -175,6 +175,7 @@ class Worker(Served):
                 rebuild=rebuild,
                 on_lost=self._on_lost,
                 turns=self._turns,
+                ticking=self._ticking,
                 snapshot_turn=self._snapshot_turn,
                 gone=gone,
             )

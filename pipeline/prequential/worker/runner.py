@@ -92,12 +92,15 @@ class ShardRunner:
         rebuild: bool,
         on_lost: Callable[[int, str], None],
         turns: asyncio.Lock | None = None,
+        ticking: asyncio.Lock | None = None,
         snapshot_turn: SnapshotTurn | None = None,
         gone: str | None = None,
     ) -> None:
         """`turns`: shards of a process that have one try what workers have died at one after the other.
 
-        So a worker that dies is in the middle of one attempt at most. `snapshot_turn` is that of all, too.
+        So a worker that dies is in the middle of one attempt at most. Those that have a tick's messages to
+        make do so one after the other (`ticking`): each one's are on their way before the next one begins.
+        `snapshot_turn` is that of all, too.
         `gone`: what a former runner couldn't fetch any more.
         """
         self.partition = partition
@@ -137,6 +140,7 @@ class ShardRunner:
         self._unpublished = 0  # how many of them, the last ones, nobody may have published outputs of
         self._isolation: Isolation | None = None
         self._turns: Any = turns or nullcontext()
+        self._ticking: Any = ticking or nullcontext()
         self._trying = asyncio.Lock()  # held while an attempt is under way
         self._begun = False  # whether the journal knows that this worker processes records
         self.checkpoint = Checkpoint(
@@ -362,23 +366,28 @@ class ShardRunner:
             await self.checkpoint.committed()
         if self._stopping:
             return
-        if self._journal:
-            processed = self._follow()
-        else:
-            if self.recovering:
-                await self._recovered()
-            processed = await (self._go_on() if self._isolation is None else self._try())
-        self._say_demand()
-        self._was_full = processed >= _FULL_ROUND
-        if processed:
-            self.checkpoint.processed(processed, timely=ticks)
-            self._resume_fetching()
-            self._round_at = monotonic()
-        self._commit_if_due()  # before other shards' turns: what a moment makes due goes out meanwhile
-        if processed:
-            await asyncio.sleep(0)
-        else:
+        takes_turns = ticks and self._begun and self._isolation is None
+        async with self._ticking if takes_turns else nullcontext():
+            processed = 0 if self._stopping else await self._process()
+            self._say_demand()
+            self._was_full = processed >= _FULL_ROUND
+            if processed:
+                self.checkpoint.processed(processed, timely=ticks)
+                self._resume_fetching()
+                self._round_at = monotonic()
+            self._commit_if_due()
+            if processed:
+                await asyncio.sleep(0)  # the commit begins
+        if not processed:
             await self._woken(self._next_look)
+
+    async def _process(self) -> int:
+        """Process what is in turn; returns how many records."""
+        if self._journal:
+            return self._follow()
+        if self.recovering:
+            await self._recovered()
+        return await (self._go_on() if self._isolation is None else self._try())
 
     def _commit_if_due(self) -> None:
         if not self.recovering and self._isolation is None:

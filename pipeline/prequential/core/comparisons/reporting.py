@@ -53,6 +53,10 @@ class Known(NamedTuple):
     at: dict[tuple[int, int], list[int]]  # by side and row: which places; losses may be the same
 
 
+#: A sequence that is due, and its pair.
+_Report: TypeAlias = tuple[DueReport, Known]
+
+
 class Statistics(NamedTuple):
     """Of one estimator: memory's n, statistics, and reasons where there are none (columns as `NAMES`)."""
 
@@ -96,7 +100,7 @@ class ComparisonReporter:
         """
         messages = []
         for due in self._pairing.consume(logs):
-            messages += self._report(due, replaying=replaying)
+            messages += self._report([(one, self._pair_of(one)) for one in due], replaying=replaying)
         return _in_order(messages)
 
     def passed(self, times: Collection[int], *, replaying: bool = False) -> list[Encoded]:
@@ -107,8 +111,8 @@ class ComparisonReporter:
         if self._times().isdisjoint(times):
             return []
         reports = [
-            one for one in self._pairing.with_news()
-            if self._stream_of(self._pair_of(one)).config.emit_comparisons in times
+            (one, known) for one in self._pairing.with_news()
+            if self._stream_of(known := self._pair_of(one)).config.emit_comparisons in times
         ]  # fmt: skip
         return _in_order(self._report(reports, replaying=replaying))
 
@@ -121,14 +125,14 @@ class ComparisonReporter:
 
     def of_all(self, stream: Stream, *, replaying: bool = False) -> list[Encoded]:
         """Messages about all pairs of a stream that have joint outcomes, at the end of a replay."""
-        pairing, reports = self._pairing, []
+        pairing, reports = self._pairing, list[_Report]()
         revisions = self._catalog.columns.entities.revisions
         for pair in {pair for row in stream.entities for pair in pairing.by_entity.get(row, ())}:
             known = self.known(pair)
             revised = int(revisions[known.a.row]), int(revisions[known.b.row])
             sides = pairing.tables[known.number].sides
             reports += [
-                DueReport(known.number, side, row, 0, revised)
+                (DueReport(known.number, side, row, 0, revised), known)
                 for side, row in known.at if sides[side].columns.n[row]
             ]  # fmt: skip
         return _in_order(self._report(reports, replaying=replaying))
@@ -140,9 +144,9 @@ class ComparisonReporter:
     def _stream_of(self, known: Known) -> Stream:
         return self._catalog.streams[known.a.stream]
 
-    def _report(self, reports: list[DueReport], *, replaying: bool) -> list[Ordered]:
+    def _report(self, reports: list[_Report], *, replaying: bool) -> list[Ordered]:
         """Messages about these sequences as they are now, and where these belong."""
-        for one in reports:
+        for one, _ in reports:
             self._pairing.tables[one.number].sides[one.side].report(one.row)
         return [] if replaying or not reports else self._messages(reports)
 
@@ -185,11 +189,10 @@ class ComparisonReporter:
 
     # ---- what is said
 
-    def _messages(self, reports: list[DueReport]) -> list[Ordered]:
+    def _messages(self, reports: list[_Report]) -> list[Ordered]:
         """About these sequences, each with where it belongs among others."""
         catalog, pairing = self._catalog, self._pairing
-        pairs = [(one, self._pair_of(one)) for one in reports]
-        places = [(one, known, place) for one, known in pairs for place in known.at[one.side, one.row]]
+        places = [(one, known, place) for one, known in reports for place in known.at[one.side, one.row]]
         statistics, levels = self._find(places)
         values, first = self._values(statistics, levels)
         draft, loss, orders = Draft(), catalog.loss, []

@@ -10,7 +10,6 @@ found by hashing (period, cell). Sums of scores are rows of a third table, for p
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -22,9 +21,7 @@ from prequential.core.compiled.pool import (
     insert,
     is_full,
     new_pool,
-    remove,
     remove_all,
-    sort_by_key,
     with_free_row,
 )
 from prequential.core.delay import period_cells
@@ -53,14 +50,8 @@ from prequential.core.tables.scores import (
     bin_of,
 )  # fmt: skip
 
-#: With so many times as many periods as the horizon has, clocks have been very wrong.
-_MANY = 8
-
-#: A provisional message says so again when labels have come for this share more of the predictions.
-_NEWS = 0.05
-
 #: No time is below, or above it.
-_NEVER = 1 << 62
+NEVER = 1 << 62
 
 #: A spread of this share of the sum of squares is what rounding leaves of 0.
 _NOISE = 1e-30
@@ -69,8 +60,8 @@ _NOISE = 1e-30
 _N, _MEAN, _TOTAL, _REST = range(4)
 
 #: Columns of what was reported: what changes when there is something to report; never the same again.
-_PREDICTIONS, _LABELLED, _REVISIONS, _CORRECTIONS, _FINAL, _AT_HORIZON = range(6)
-_COLUMNS = 6
+PREDICTIONS, LABELLED, REVISIONS, CORRECTIONS, FINAL, AT_HORIZON = range(6)
+COLUMNS = 6
 
 
 class Models(NamedTuple):
@@ -128,28 +119,6 @@ class PeriodTables(NamedTuple):
     sums_used: Ints
 
 
-class PeriodState(NamedTuple):
-    """What a message says of a period. Times in ms; shares of the period's predictions."""
-
-    row: int
-    start: int
-    end: int
-    predictions: int
-    labelled: int
-    labelled_share: float
-    expected_share: float | None
-    status: str
-    corrections: int
-    newest_ts: int
-    revisions: int
-    at_horizon: int  # of the labelled ones: those that had no label by the horizon, and got a class for that
-
-    @property
-    def name(self) -> str:
-        """What messages have in place of an estimator's name: `period:` and the start as ISO 8601, in UTC."""
-        return f"period:{np.datetime64(self.start, 'ms')}Z"
-
-
 def new_periods() -> PeriodTables:
     """Empty tables."""
     pool, cell_pool = new_pool(), new_pool()
@@ -158,7 +127,7 @@ def new_periods() -> PeriodTables:
     types |= dict.fromkeys(("numbers", "valued", "changed", "dropped", "is_reported", "known"), np.uint8)
     types |= dict.fromkeys(("first", "first_cell", "cells", "sums"), np.int32)
     models = Models(**{name: np.zeros(0, dtype=types.get(name, np.int64)) for name in Models._fields})
-    shapes: dict[str, Any] = dict.fromkeys(("state", "reported"), (rows, _COLUMNS))
+    shapes: dict[str, Any] = dict.fromkeys(("state", "reported"), (rows, COLUMNS))
     periods = Periods(
         **{
             name: np.zeros(shapes.get(name, rows), dtype=types.get(name, np.int64))
@@ -203,10 +172,10 @@ def with_model(
     kept = int(models.width[model]) == width
     if not kept:
         _forget_all(tables, model)
-        models.begin[model] = -_NEVER
+        models.begin[model] = -NEVER
     models.width[model], models.final_at[model] = width, final_at
     models.horizon[model], models.settle[model], models.numbers[model] = horizon, settle, numbers
-    models.next[model], models.expected[model] = -_NEVER, np.nan
+    models.next[model], models.expected[model] = -NEVER, np.nan
     return tables, kept
 
 
@@ -220,6 +189,7 @@ def update(tables: PeriodTables, events: Events, start: int, stop: int) -> Perio
 
     Returns the tables, maybe wider.
 
+    >>> from prequential.core.delay.due_periods import due
     >>> from prequential.core.tables.events import new_events
     >>> tables, _ = with_model(new_periods(), 0, 1_000, 0.95, horizon=5_000, settle=0, numbers=False)
     >>> events = new_events(4)
@@ -239,81 +209,6 @@ def update(tables: PeriodTables, events: Events, start: int, stop: int) -> Perio
             sums=grown(tables.sums, 0 if sums_used[1] else sums_used[0] + 1),
         )  # fmt: skip
     return tables
-
-
-def due(
-    tables: PeriodTables, model: int, clock: int, expected: float | None, *, all_news: bool = False
-) -> list[PeriodState]:
-    """The model's periods about which there is something to report, in order of time: `due_of` of one model.
-
-    `expected` is None where the share of predictions that get a label isn't known.
-    """
-    whose, clocks = np.array([[model], [clock]], dtype=np.int64)
-    shares = np.array([np.nan if expected is None else expected])
-    return due_of(tables, whose, clocks, shares, all_news=all_news)[0]
-
-
-def due_of(
-    tables: PeriodTables, whose: Ints, clocks: Ints, shares: Floats, *, all_news: bool = False
-) -> list[list[PeriodState]]:
-    """The models' periods about which there is something to report, by model, in order of time.
-
-    Then they count as reported. Their rows may be read until the next `update`, even of periods that are
-    forgotten now.
-
-    Parameters
-    ----------
-    tables
-        The tables.
-    whose
-        The models' rows, (m,), each of them once.
-    clocks
-        Of their streams, ms.
-    shares
-        The share of predictions that get a label at all; NaN as long as it isn't known.
-    all_news
-        Whether the least change is enough; else 5 % more labels, a change from provisional to final, or a
-        correction of what was final.
-
-    Returns
-    -------
-    list of list of PeriodState
-        What there is to report.
-    """
-    rows = np.empty(int(tables.models.periods[whose].sum()), dtype=np.int32)
-    ends = np.empty(len(whose), dtype=np.int64)
-    _due(tables, whose, clocks, shares, all_news, rows, ends)
-    widths = np.repeat(tables.models.width[whose], np.diff(ends, prepend=0))
-    expected = np.repeat(shares, np.diff(ends, prepend=0))
-    states = _states_of(tables, rows[: ends[-1] if len(ends) else 0], widths, expected)
-    return [states[begin:end] for begin, end in zip([0, *ends[:-1].tolist()], ends.tolist())]
-
-
-def asked(tables: PeriodTables, model: int, number: int, share: float) -> PeriodState | None:
-    """A period that isn't final, by its number, which then counts as reported; None: there is none."""
-    row = find(tables.pool, model, number)
-    state = tables.periods.state
-    if not row or tables.periods.dropped[row] or state[row, _FINAL] or not state[row, _PREDICTIONS]:
-        return None
-    tables.periods.reported[row], tables.periods.is_reported[row] = state[row], 1
-    return _states_of(tables, np.array([row]), tables.models.width[[model]], np.array([share]))[0]
-
-
-def _states_of(tables: PeriodTables, rows: Any, widths: Ints, shares: Floats) -> list[PeriodState]:
-    periods = tables.periods
-    return [
-        PeriodState(
-            row, start, start + width, predictions, labelled, labelled / predictions if predictions else 0.0,
-            share if share == share else None, "final" if final else "provisional", corrections,
-            newest if labelled else start + width, revisions, at_horizon,
-        )
-        for row, start, width, share, newest, (
-            predictions, labelled, revisions, corrections, final, at_horizon,
-        ) in zip(
-            rows.tolist(), (tables.pool.key[rows] * widths).tolist(), widths.tolist(), shares.tolist(),
-            periods.newest_ts[rows].tolist(), periods.state[rows].tolist(),
-        )
-    ]  # fmt: skip
 
 
 def cells_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
@@ -386,9 +281,9 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
             if row == 0:
                 return i
             models.periods[model] += 1
-            for column in range(_COLUMNS):
+            for column in range(COLUMNS):
                 periods.state[row, column] = 0
-            periods.newest_ts[row] = -_NEVER
+            periods.newest_ts[row] = -NEVER
             periods.is_reported[row] = 0
             periods.dropped[row] = 0
             periods.first_cell[row] = 0
@@ -399,10 +294,10 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
             continue
         periods.changed[row] = 1
         models.changed[model] = 1
-        final = periods.state[row, _FINAL]
+        final = periods.state[row, FINAL]
         if kind == WAITS or kind == LATE:  # noqa: SIM109 - compiles faster
-            periods.state[row, _PREDICTIONS] += 1 if kind == WAITS else -1
-            periods.state[row, _CORRECTIONS] += final
+            periods.state[row, PREDICTIONS] += 1 if kind == WAITS else -1
+            periods.state[row, CORRECTIONS] += final
             continue
         label = np.int64(events.label[i])
         # What comes with label and prediction: see `period_cells`.
@@ -416,13 +311,13 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
                 take_stake(cells.stakes, cell, events.stake_before[i])
             label = np.int64(events.revised[i])
             cell = find(cell_pool, row, label << 18 | pair)
-            periods.state[row, _REVISIONS] += 1
+            periods.state[row, REVISIONS] += 1
         else:
-            periods.state[row, _LABELLED] += 1
-            periods.state[row, _AT_HORIZON] += events.at_horizon[i]
+            periods.state[row, LABELLED] += 1
+            periods.state[row, AT_HORIZON] += events.at_horizon[i]
             periods.newest_ts[row] = max(periods.newest_ts[row], events.t1[i])
             periods.known[row] |= events.known[i]
-        periods.state[row, _CORRECTIONS] += final
+        periods.state[row, CORRECTIONS] += final
         if cell == 0:
             cell = insert(cell_pool, periods.first_cell, row, label << 18 | pair)
             periods.cells[row] += 1
@@ -505,115 +400,3 @@ def spread_at(spread: Floats, row: int) -> float:
     """`spread_of`, by the row of the sums."""
     n, mean, total = spread[row, _N], spread[row, _MEAN], spread[row, _TOTAL]
     return total if total > _NOISE * n * mean * mean else 0.0
-
-
-# ---- what is due
-
-
-class _Question(NamedTuple):
-    """What is due of a model; times in ms."""
-
-    model: int
-    clock: int  # of its stream
-    forgotten: int  # periods before this number can have no label, nor a revision, any more …
-    begin: int  # … and those before this one are forgotten
-    expected: float  # share of predictions that get a label at all; NaN: it isn't known
-    everything: bool  # whether all periods are looked at, not only those that changed
-    all_news: bool  # whether the least change is enough
-    many: bool  # whether there are so many that clocks have been wrong
-
-
-@kernel
-def _due(
-    tables: PeriodTables, whose: Ints, clocks: Ints, shares: Floats, all_news: bool, rows: Ints32, ends: Ints
-) -> None:
-    """Put the rows of the periods to report into `rows`, in order of time, and into `ends` where they end."""
-    models, count = tables.models, 0
-    for m in range(len(whose)):
-        model, clock, share = whose[m], clocks[m], shares[m]
-        width, horizon = models.width[model], models.horizon[model]
-        if width:
-            # No label of a prediction before it can be in time, or be revised.
-            forgotten = (clock - 2 * horizon - models.settle[model]) // width
-            begin = max(models.begin[model], forgotten)
-            models.begin[model] = begin
-            many = models.periods[model] > _MANY * (2 + horizon // width)
-            before = models.expected[model]
-            same = share == before or (math.isnan(share) and math.isnan(before))
-            everything = all_news or many or clock >= models.next[model] or not same
-            if everything:
-                models.next[model], models.expected[model] = _NEVER, share
-            if everything or models.changed[model]:
-                models.changed[model] = 0
-                question = _Question(
-                    model, clock, forgotten, begin, share, everything, all_news, many
-                )
-                first = count
-                count = _due_of_model(tables, question, rows, count)
-                sort_by_key(tables.pool, rows[first:count])
-        ends[m] = count
-
-
-@inner
-def _due_of_model(tables: PeriodTables, question: _Question, rows: Ints32, count: int) -> int:
-    """Put the rows of a model's periods to report behind `count` others; returns how many there are then."""
-    models, pool, periods, cell_pool, _, sums, sums_used = tables
-    model, clock, forgotten, begin, expected, everything, all_news, many = question
-    width, horizon, settle = models.width[model], models.horizon[model], models.settle[model]
-    state, reported = periods.state, periods.reported
-    row, previous = np.int64(models.first[model]), np.int64(0)
-    while row:
-        number = pool.key[row]
-        leaves = False
-        if periods.dropped[row]:
-            leaves = everything and number < begin
-        elif everything or periods.changed[row]:
-            periods.changed[row] = 0
-            end = (number + 1) * width
-            if state[row, _FINAL] == 0 and clock >= end:
-                share = state[row, _LABELLED] / state[row, _PREDICTIONS] if state[row, _PREDICTIONS] else 0.0
-                # With NaN, no expectation, it is false.
-                if share >= models.final_at[model] * expected or clock > end + horizon:
-                    state[row, _FINAL] = 1
-            if _is_news(state, reported, row, periods.is_reported[row] != 0, all_news):
-                for column in range(_COLUMNS):
-                    reported[row, column] = state[row, column]
-                periods.is_reported[row] = 1
-                rows[count] = row
-                count += 1
-            if number < forgotten or (many and number * width > clock):
-                models.periods[model] -= 1
-                remove_all(cell_pool, np.int64(periods.first_cell[row]))
-                freed = periods.sums[row]
-                if freed:
-                    sums.next[freed] = sums_used[1]
-                    sums_used[1] = freed
-                leaves = number < begin
-                periods.dropped[row] = 1
-            elif clock < end:
-                models.next[model] = min(models.next[model], end)
-            elif state[row, _FINAL] == 0:
-                models.next[model] = min(models.next[model], end + horizon + 1)
-            else:
-                models.next[model] = min(models.next[model], end + 2 * horizon + settle)
-        if leaves:
-            row = remove(pool, models.first, model, previous, row)
-        else:
-            previous = row
-            row = np.int64(pool.next[row])
-    return count
-
-
-@inner
-def _is_news(state: Ints, reported: Ints, row: int, is_reported: bool, all_news: bool) -> bool:
-    """Whether there is something to report about a period; with `all_news` the least change is enough."""
-    labelled, final = state[row, _LABELLED], state[row, _FINAL] != 0
-    if not is_reported:
-        return state[row, _PREDICTIONS] > 0 and (all_news or labelled > 0 or final)
-    same = True
-    for column in range(_COLUMNS):
-        same &= state[row, column] == reported[row, column]
-    if same or all_news or final:
-        return not same
-    more = labelled - reported[row, _LABELLED] + state[row, _REVISIONS] - reported[row, _REVISIONS]
-    return more >= max(1.0, _NEWS * state[row, _PREDICTIONS])

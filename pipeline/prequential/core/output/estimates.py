@@ -119,7 +119,19 @@ class Estimates:
 
     def lines(self, row: int, about: Entity, stream: Stream) -> Lines:
         """What messages there are about an entity."""
-        single = bool(self._catalog.columns.entities.single[row])
+        return self._lines(row, about, stream, bool(self._catalog.columns.entities.single[row]))
+
+    def lines_of(self, rows: Sequence[int]) -> Iterator[tuple[Entity, Stream, Lines]]:
+        """The same of many, with what they are."""
+        entities, streams = self._catalog.entities, self._catalog.streams
+        singles = (self._catalog.columns.entities.single[rows] > 0).tolist()
+        for row, single in zip(rows, singles):
+            about = entities[row]
+            assert about is not None
+            stream = streams[about.stream]
+            yield about, stream, self._lines(row, about, stream, single)
+
+    def _lines(self, row: int, about: Entity, stream: Stream, single: bool) -> Lines:
         known = self._known.get(row)
         if known is not None and known[0] is about and known[1] == single:
             return known[2]

@@ -11,13 +11,13 @@ from prequential.core.catalog.catalog import Catalog, Stream
 from prequential.core.compiled.kernel import Ints, Ints32, grown
 from prequential.core.compiled.pool import find, insert, with_free_row
 from prequential.core.delay import expected as counters
-from prequential.core.delay import periods, records, usual
+from prequential.core.delay import records, usual
 from prequential.core.delay.accounts import Accounts
 from prequential.core.delay.calibrating import CONCEPT, EXPECTED, LABELLED, SCALE, WEIGHT
 from prequential.core.delay.correcting import FEW
+from prequential.core.delay.due_periods import PeriodState, report
 from prequential.core.delay.expected import Expected
 from prequential.core.delay.expecting import Group, look_together
-from prequential.core.delay.periods import PeriodState
 from prequential.core.detectors.period_alarms import PeriodAlarm, alarms_of
 from prequential.core.measures.declaration import COSTS
 from prequential.core.measures.registry import INDEX, MEASURES, NAMES
@@ -186,7 +186,7 @@ class Expectations:
     def _state_of(self, asked: _Asked) -> PeriodState | None:
         """That of a period of which nothing is due but a new maturity."""
         number = int(self._tables.pool.key[asked.row])
-        state = periods.asked(self._accounts.periods, asked.due.model, number, asked.due.share)
+        state = report(self._accounts.periods, asked.due.model, number, asked.due.share)
         if state is not None:
             asked.due.periods.append(state)
         return state

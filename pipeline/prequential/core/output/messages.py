@@ -70,7 +70,7 @@ class Reporter:
         self.expectations = Expectations(catalog, accounts)
         self.periods = PeriodReporter(catalog, accounts, self.expectations)
         self._writer = Writer(METRICS, vocabulary(NAMES, REASONS))
-        self._columns: dict[tuple[str, ...], int] = {}  # by names of measures
+        self._columns: dict[int, int] = {}  # by stream: which measures its messages have
 
     def forget(self, rows: Sequence[int]) -> None:
         """Drop what is remembered of these entities' messages."""
@@ -139,46 +139,46 @@ class Reporter:
         """The messages about these entities."""
         catalog, entities, draft = self._catalog, self._catalog.columns.entities, Draft()
         states, beyond = self.of_estimators.with_intermediate(rows, states)
-        columns_of = (entities.outcomes, entities.revisions, entities.newest_ts)
+        columns_of = (entities.outcomes, entities.revisions, entities.newest_ts, entities.version)
         texts: dict[tuple[Any, ...], bytes] = {}
+        ending = b"".join(b",%d" % one for one in catalog.loss) + b"]"
         of_rows = (column[rows].tolist() for column in columns_of)
-        for row, counts, outcomes, revisions, ts in zip(rows, counts_of(catalog, rows), *of_rows):
-            about = catalog.entities[row]
-            assert about is not None
-            stream = catalog.streams[about.stream]
-            numbers = b"".join(b",%d" % one for one in (outcomes, revisions, *catalog.loss)) + b"]"
-            columns = self._columns_of(stream.config.measures)
-            lines = self.of_estimators.lines(row, about, stream)
+        for (about, stream, lines), counts, outcomes, revisions, ts, version in zip(
+            self.of_estimators.lines_of(rows), counts_of(catalog, rows), *of_rows
+        ):
+            row = about.row
+            numbers = b",%d,%d%b" % (outcomes, revisions, ending)
+            columns = self._columns_of(stream)
             first, step = states.places.get(row, (0, 0))  # where there are no stages, no lines
             at = [
                 first + block * step + position if position >= 0 else beyond[row, block]
                 for block, position in lines.places
             ]
             begin = 0
-            for count, fields in self._rests(about, stream, lines, counts, coverages.get(row), texts):
+            rests = self._rests(about, stream, lines, version, counts, coverages.get(row), texts)
+            for count, fields in rests:
                 end = begin + count
-                whose, value_rows = lines.who.part(begin, end), at[begin:end]
-                draft.add(stream.name, whose, numbers, value_rows, outcomes, ts, columns, fields)
+                whose = lines.who if count == len(at) else lines.who.part(begin, end)
+                draft.add(stream.name, whose, numbers, at[begin:end], outcomes, ts, columns, fields)
                 begin = end
         return self._writer.write(draft, states.rows)
 
     def _rests(
-        self, about: Entity, stream: Stream, lines: Lines, counts: dict[str, int],
+        self, about: Entity, stream: Stream, lines: Lines, version: int, counts: dict[str, int],
         coverage: dict[str, Any] | None, texts: dict[tuple[Any, ...], bytes],
     ) -> Iterable[tuple[int, bytes]]:  # fmt: skip
         """How many of an entity's messages have what in common behind their measures, in their order.
 
         `texts` has what others with the same counts have there: segments of one stream have the same.
         """
-        row, config, entities = about.row, stream.config, self._catalog.columns.entities
-        version, began_later = int(entities.version[row]), self._notes.started_empty.get(row)
+        row, config, began_later = about.row, stream.config, self._notes.started_empty.get(about.row)
         shared: dict[str, Any] = {"counts": counts, "config": config.digest}
         if self._catalog.untimed:
             shared["untimed"] = True
         with_version = dict(shared)
         if version:
             with_version["model_version"] = stream.version_name(version)
-            with_version["version_since"] = int(entities.version_since[row])
+            with_version["version_since"] = int(self._catalog.columns.entities.version_since[row])
         said = {} if coverage is None else {"coverage": coverage}  # the first message alone says it
         place, alone = 0, bool(config.details or began_later or refers(config))
         for count, chance, same in lines.runs:
@@ -205,10 +205,11 @@ class Reporter:
                 yield step, text
                 place, said = place + step, {}
 
-    def _columns_of(self, measures: tuple[str, ...]) -> int:
-        number = self._columns.get(measures)
+    def _columns_of(self, stream: Stream) -> int:
+        number = self._columns.get(stream.code)
         if number is None:
-            number = self._columns[measures] = self._writer.columns(tuple(INDEX[name] for name in measures))
+            chosen = tuple(INDEX[name] for name in stream.config.measures)
+            number = self._columns[stream.code] = self._writer.columns(chosen)
         return number
 
     def estimates(
@@ -319,31 +320,27 @@ class Reporter:
         unique, back = np.unique(at, return_inverse=True)
         lived = latency.quantiles(self._accounts.latencies, unique)
         recent = latency.recent_quantiles(self._accounts.latencies, unique)
+        account, places = self._accounts.coverage, back.tolist()
+        columns: dict[str, Iterable[Any]] = {
+            "waiting": account.models.waiting[models].tolist(),
+            "oldest_waiting_ms": coverage_of.oldest(account, models, clocks),
+            "labelled": coverage_of.labelled(account, models, clocks),
+            "label_latency_ms": map(lived.__getitem__, places),
+            "recent_label_latency_ms": map(recent.__getitem__, places),
+            "unpredicted_labels": streams.unmatched_label[at].tolist(),
+            "instances_without_predictions": streams.instances_without_predictions[at].tolist(),
+            "predictions_without_instance": streams.predictions_without_instance[at].tolist(),
+        }
         expected = repeat(None) if replaying else self.expectations.of_waiting(models, clocks)
         coverages: dict[int, dict[str, Any]] = {}
-        for row, code, model, place, waiting, oldest, labelled, unpredicted, alone, orphans, psi, said in zip(
-            covered, at.tolist(), models.tolist(), back.tolist(),
-            self._accounts.coverage.models.waiting[models].tolist(),
-            coverage_of.oldest(self._accounts.coverage, models, clocks),
-            coverage_of.labelled(self._accounts.coverage, models, clocks),
-            streams.unmatched_label[at].tolist(),
-            streams.instances_without_predictions[at].tolist(),
-            streams.predictions_without_instance[at].tolist(),
-            selection.indices(self._accounts.selection, models),
-            expected,
+        for row, code, model, psi, said, closes, at_horizon, values in zip(
+            covered, at.tolist(), models.tolist(), selection.indices(self._accounts.selection, models),
+            expected, streams.at_horizon[at].tolist(), entities.at_horizon[models].tolist(),
+            zip(*columns.values()),
         ):  # fmt: skip
-            one: dict[str, Any] = {
-                "waiting": waiting,
-                "oldest_waiting_ms": oldest,
-                "labelled": labelled,
-                "label_latency_ms": lived[place],
-                "recent_label_latency_ms": recent[place],
-                "unpredicted_labels": unpredicted,
-                "instances_without_predictions": alone,
-                "predictions_without_instance": orphans,
-            }
-            if streams.at_horizon[code]:
-                one["at_horizon"] = int(entities.at_horizon[model])
+            one: dict[str, Any] = dict(zip(columns, values))
+            if closes:
+                one["at_horizon"] = at_horizon
             stream, counts = self._catalog.streams[code], self._accounts.selection
             if said is not None:
                 one["waiting_expected"] = said.as_message()

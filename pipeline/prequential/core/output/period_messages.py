@@ -8,8 +8,9 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 from prequential.core.catalog.catalog import Catalog, Stream
-from prequential.core.delay import coverage, periods, records
+from prequential.core.delay import coverage, records
 from prequential.core.delay.accounts import Accounts
+from prequential.core.delay.due_periods import PeriodState, due_of
 from prequential.core.detectors.period_alarms import PeriodAlarm
 from prequential.core.output.counts import counts_of
 from prequential.core.output.expectations import Due, Expectations, Saying
@@ -42,7 +43,7 @@ class PeriodReporter:
         models = np.array([row for _, _, row in whose], dtype=np.int64)
         clocks = clock[np.array([stream.code for stream, _, _ in whose], dtype=np.int64)].astype(np.int64)
         shares = coverage.shares_at_horizon(accounts.coverage, models, clocks)
-        found = periods.due_of(accounts.periods, models, clocks, shares, all_news=all_news)
+        found = due_of(accounts.periods, models, clocks, shares, all_news=all_news)
         due = [
             Due(stream, row, clock, share, states) for (stream, _, row), clock, share, states in zip(
                 whose, clocks.tolist(), shares.tolist(), found
@@ -78,7 +79,7 @@ class PeriodReporter:
                 )
 
     def _message(
-        self, stream: Stream, model: str, state: periods.PeriodState, saying: Saying | None,
+        self, stream: Stream, model: str, state: PeriodState, saying: Saying | None,
         measures: tuple[dict[str, float], dict[str, str]], counts: dict[str, int],
     ) -> Metrics:  # fmt: skip
         key = (stream.name, self._catalog.partition, model, None, PERIOD, state.name)
@@ -101,7 +102,7 @@ class PeriodReporter:
         )  # fmt: skip
 
     def _alarm(
-        self, due: Due, name: str, state: periods.PeriodState, alarm: PeriodAlarm, maturity: int
+        self, due: Due, name: str, state: PeriodState, alarm: PeriodAlarm, maturity: int
     ) -> Alarm:
         key = (
             due.stream.name, self._catalog.partition, name, None, PERIOD, alarm.detector, alarm.signal

@@ -1,0 +1,231 @@
+"""Which periods of prediction time there is something to report about (`docs/semantics.md`, Periods)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.core.compiled.kernel import Floats, Ints, Ints32, inner, kernel
+from prequential.core.compiled.pool import find, remove, remove_all, sort_by_key
+from prequential.core.delay.periods import (
+    COLUMNS,
+    FINAL,
+    LABELLED,
+    NEVER,
+    PREDICTIONS,
+    REVISIONS,
+    PeriodTables,
+)
+
+#: With so many times as many periods as the horizon has, clocks have been very wrong.
+_MANY = 8
+
+#: A provisional message says so again when labels have come for this share more of the predictions.
+_NEWS = 0.05
+
+
+class PeriodState(NamedTuple):
+    """What a message says of a period. Times in ms; shares of the period's predictions."""
+
+    row: int
+    start: int
+    end: int
+    predictions: int
+    labelled: int
+    labelled_share: float
+    expected_share: float | None
+    status: str
+    corrections: int
+    newest_ts: int
+    revisions: int
+    at_horizon: int  # of the labelled ones: those that had no label by the horizon, and got a class for that
+
+    @property
+    def name(self) -> str:
+        """What messages have in place of an estimator's name: `period:` and the start as ISO 8601, in UTC."""
+        return f"period:{np.datetime64(self.start, 'ms')}Z"
+
+
+def due(
+    tables: PeriodTables, model: int, clock: int, expected: float | None, *, all_news: bool = False
+) -> list[PeriodState]:
+    """The model's periods about which there is something to report, in order of time: `due_of` of one model.
+
+    `expected` is None where the share of predictions that get a label isn't known.
+    """
+    whose, clocks = np.array([[model], [clock]], dtype=np.int64)
+    shares = np.array([np.nan if expected is None else expected])
+    return due_of(tables, whose, clocks, shares, all_news=all_news)[0]
+
+
+def due_of(
+    tables: PeriodTables, whose: Ints, clocks: Ints, shares: Floats, *, all_news: bool = False
+) -> list[list[PeriodState]]:
+    """The models' periods about which there is something to report, by model, in order of time.
+
+    Then they count as reported. Their rows may be read until the next `update`, even of periods that are
+    forgotten now.
+
+    Parameters
+    ----------
+    tables
+        The tables.
+    whose
+        The models' rows, (m,), each of them once.
+    clocks
+        Of their streams, ms.
+    shares
+        The share of predictions that get a label at all; NaN as long as it isn't known.
+    all_news
+        Whether the least change is enough; else 5 % more labels, a change from provisional to final, or a
+        correction of what was final.
+
+    Returns
+    -------
+    list of list of PeriodState
+        What there is to report.
+    """
+    rows = np.empty(int(tables.models.periods[whose].sum()), dtype=np.int32)
+    ends = np.empty(len(whose), dtype=np.int64)
+    _due(tables, whose, clocks, shares, all_news, rows, ends)
+    widths = np.repeat(tables.models.width[whose], np.diff(ends, prepend=0))
+    expected = np.repeat(shares, np.diff(ends, prepend=0))
+    states = _states_of(tables, rows[: ends[-1] if len(ends) else 0], widths, expected)
+    return [states[begin:end] for begin, end in zip([0, *ends[:-1].tolist()], ends.tolist())]
+
+
+def report(tables: PeriodTables, model: int, number: int, share: float) -> PeriodState | None:
+    """A period that isn't final, by its number, which then counts as reported; None: there is none."""
+    row = find(tables.pool, model, number)
+    state = tables.periods.state
+    if not row or tables.periods.dropped[row] or state[row, FINAL] or not state[row, PREDICTIONS]:
+        return None
+    tables.periods.reported[row], tables.periods.is_reported[row] = state[row], 1
+    return _states_of(tables, np.array([row]), tables.models.width[[model]], np.array([share]))[0]
+
+
+def _states_of(tables: PeriodTables, rows: Any, widths: Ints, shares: Floats) -> list[PeriodState]:
+    periods = tables.periods
+    return [
+        PeriodState(
+            row, start, start + width, predictions, labelled, labelled / predictions if predictions else 0.0,
+            share if share == share else None, "final" if final else "provisional", corrections,
+            newest if labelled else start + width, revisions, at_horizon,
+        )
+        for row, start, width, share, newest, (
+            predictions, labelled, revisions, corrections, final, at_horizon,
+        ) in zip(
+            rows.tolist(), (tables.pool.key[rows] * widths).tolist(), widths.tolist(), shares.tolist(),
+            periods.newest_ts[rows].tolist(), periods.state[rows].tolist(),
+        )
+    ]  # fmt: skip
+
+
+class _Question(NamedTuple):
+    """What is due of a model; times in ms."""
+
+    model: int
+    clock: int  # of its stream
+    forgotten: int  # periods before this number can have no label, nor a revision, any more …
+    begin: int  # … and those before this one are forgotten
+    expected: float  # share of predictions that get a label at all; NaN: it isn't known
+    everything: bool  # whether all periods are looked at, not only those that changed
+    all_news: bool  # whether the least change is enough
+    many: bool  # whether there are so many that clocks have been wrong
+
+
+@kernel
+def _due(
+    tables: PeriodTables, whose: Ints, clocks: Ints, shares: Floats, all_news: bool, rows: Ints32, ends: Ints
+) -> None:
+    """Put the rows of the periods to report into `rows`, in order of time, and into `ends` where they end."""
+    models, count = tables.models, 0
+    for m in range(len(whose)):
+        model, clock, share = whose[m], clocks[m], shares[m]
+        width, horizon = models.width[model], models.horizon[model]
+        if width:
+            # No label of a prediction before it can be in time, or be revised.
+            forgotten = (clock - 2 * horizon - models.settle[model]) // width
+            begin = max(models.begin[model], forgotten)
+            models.begin[model] = begin
+            many = models.periods[model] > _MANY * (2 + horizon // width)
+            before = models.expected[model]
+            same = share == before or (math.isnan(share) and math.isnan(before))
+            everything = all_news or many or clock >= models.next[model] or not same
+            if everything:
+                models.next[model], models.expected[model] = NEVER, share
+            if everything or models.changed[model]:
+                models.changed[model] = 0
+                question = _Question(
+                    model, clock, forgotten, begin, share, everything, all_news, many
+                )
+                first = count
+                count = _due_of_model(tables, question, rows, count)
+                sort_by_key(tables.pool, rows[first:count])
+        ends[m] = count
+
+
+@inner
+def _due_of_model(tables: PeriodTables, question: _Question, rows: Ints32, count: int) -> int:
+    """Put the rows of a model's periods to report behind `count` others; returns how many there are then."""
+    models, pool, periods, cell_pool, _, sums, sums_used = tables
+    model, clock, forgotten, begin, expected, everything, all_news, many = question
+    width, horizon, settle = models.width[model], models.horizon[model], models.settle[model]
+    state, reported = periods.state, periods.reported
+    row, previous = np.int64(models.first[model]), np.int64(0)
+    while row:
+        number = pool.key[row]
+        leaves = False
+        if periods.dropped[row]:
+            leaves = everything and number < begin
+        elif everything or periods.changed[row]:
+            periods.changed[row] = 0
+            end = (number + 1) * width
+            if state[row, FINAL] == 0 and clock >= end:
+                share = state[row, LABELLED] / state[row, PREDICTIONS] if state[row, PREDICTIONS] else 0.0
+                # With NaN, no expectation, it is false.
+                if share >= models.final_at[model] * expected or clock > end + horizon:
+                    state[row, FINAL] = 1
+            if _is_news(state, reported, row, periods.is_reported[row] != 0, all_news):
+                for column in range(COLUMNS):
+                    reported[row, column] = state[row, column]
+                periods.is_reported[row] = 1
+                rows[count] = row
+                count += 1
+            if number < forgotten or (many and number * width > clock):
+                models.periods[model] -= 1
+                remove_all(cell_pool, np.int64(periods.first_cell[row]))
+                freed = periods.sums[row]
+                if freed:
+                    sums.next[freed] = sums_used[1]
+                    sums_used[1] = freed
+                leaves = number < begin
+                periods.dropped[row] = 1
+            elif clock < end:
+                models.next[model] = min(models.next[model], end)
+            elif state[row, FINAL] == 0:
+                models.next[model] = min(models.next[model], end + horizon + 1)
+            else:
+                models.next[model] = min(models.next[model], end + 2 * horizon + settle)
+        if leaves:
+            row = remove(pool, models.first, model, previous, row)
+        else:
+            previous = row
+            row = np.int64(pool.next[row])
+    return count
+
+
+@inner
+def _is_news(state: Ints, reported: Ints, row: int, is_reported: bool, all_news: bool) -> bool:
+    """Whether there is something to report about a period; with `all_news` the least change is enough."""
+    labelled, final = state[row, LABELLED], state[row, FINAL] != 0
+    if not is_reported:
+        return state[row, PREDICTIONS] > 0 and (all_news or labelled > 0 or final)
+    same = True
+    for column in range(COLUMNS):
+        same &= state[row, column] == reported[row, column]
+    if same or all_news or final:
+        return not same
+    more = labelled - reported[row, LABELLED] + state[row, REVISIONS] - reported[row, REVISIONS]
+    return more >= max(1.0, _NEWS * state[row, PREDICTIONS])
