@@ -277,3 +277,44 @@ def test_a_backlogs_last_commit_waits_for_the_one_before_it_alone(monkeypatch: p
         assert begun == [[(1, 1, 1)], [(2, 2, 2)]]
 
     asyncio.run(commits())
+
+
+def test_messages_of_a_tick_are_on_their_way_before_the_next_shard_makes_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All shards are ready at the same time: each would make its messages before any is sent."""
+    course: list[tuple[str, int]] = []
+
+    async def run() -> None:
+        fetcher: Any = SimpleNamespace(
+            read_at=lambda *_: inf, demand=lambda *_: None, hold=lambda *_: None
+        )
+        ticking = asyncio.Lock()
+        runners = [
+            ShardRunner(
+                Config(kafka=_NOBODY), partition, fetcher, Origin(3), rebuild=False, on_lost=lambda *_: None,
+                ticking=ticking,
+            )
+            for partition in range(3)
+        ]  # fmt: skip
+        for runner in runners:
+            runner.recovering, runner._begun = False, True
+            reach(runner, [1_000, 1_000, 1_000], 1_000)
+            runner._round_at = runner.checkpoint._committed_at = -inf
+
+            async def made(runner: ShardRunner = runner) -> int:
+                course.append(("made", runner.partition))
+                runner.shard.vectors.append((1, 1, 1))
+                return 3
+
+            async def sent(*_: Any, runner: ShardRunner = runner) -> None:
+                course.append(("sent", runner.partition))
+                await asyncio.sleep(0.01)
+
+            monkeypatch.setattr(runner, "_process", made)
+            monkeypatch.setattr(runner.checkpoint, "_publish_entries", sent)
+        await asyncio.gather(*(runner._step() for runner in runners))
+        await asyncio.gather(*(runner.checkpoint._committing for runner in runners))
+
+    asyncio.run(run())
+    assert course == [(what, partition) for partition in range(3) for what in ("made", "sent")]

@@ -61,3 +61,36 @@ def test_pauses_lie_between_batches_of_chunks(
     assert chunks == sum(published) == 17
     assert published == [8, 8, 1]
     assert paused == pytest.approx(len(published) * expected)
+
+
+@pytest.mark.parametrize(
+    ("took", "first"),
+    [
+        (0.0, 60), (2.99, 60),  # little to process again: six times `snapshot_every`
+        (3.0, 10), (30.0, 10),
+    ],
+)  # fmt: skip
+def test_little_to_repeat_is_no_reason_for_a_snapshot(
+    took: float, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def due() -> list[int]:
+        clock, fetcher = [100.0], SimpleNamespace()
+        monkeypatch.setattr(module, "monotonic", lambda: clock[0])
+        config, whose = Config(kafka=KafkaConfig("127.0.0.1:1")), lambda *_: None
+        runner = ShardRunner(config, 0, fetcher, Origin(1), rebuild=False, on_lost=whose)  # type: ignore[arg-type]
+        checkpoint, begun = runner.checkpoint, list[int]()
+
+        async def commit(*, with_snapshot: bool = False) -> None:
+            begun.append(round(clock[0] - 100.0))
+
+        monkeypatch.setattr(checkpoint, "commit", commit)
+        checkpoint.processed(1, took)
+        for second in range(1, 100):
+            clock[0] = 100.0 + second
+            checkpoint.begin_if_due()
+            await asyncio.sleep(0)
+            if begun:
+                break
+        return begun
+
+    assert asyncio.run(due()) == [first]

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Union
+from typing import Any, Final, Union
 
 import msgspec
 from prequential.mapping.model import RecordMapping
@@ -389,6 +389,15 @@ class HttpConfig:
         return shown == ALL_SERIES or estimator in shown
 
 
+#: Snapshots of all shards may take this share of a worker's time: the interval grows with their cost.
+SNAPSHOT_SHARE: Final = 0.05
+
+#: What would take less time than this (s) to process again is worth a snapshot only after so many times
+#: `snapshot_every`: at a quiet pace nothing costs as much as snapshots, and nobody waits for a replay.
+SNAPSHOT_WORTH: Final = 3.0
+SNAPSHOT_RARELY: Final = 6
+
+
 @dataclass(frozen=True)
 class WorkerConfig:
     """How a worker takes part in its group, and when it commits, snapshots and gives up; times in ms."""
@@ -407,7 +416,7 @@ class WorkerConfig:
     #: Outputs and journal of a shard are committed in transactions at least this far apart (ms):
     #: one costs about 10 ms of waiting for the broker, and metrics must be out within 2 s.
     commit_every: int = 500
-    #: Snapshots are at least this far apart (ms); the interval grows with what they cost.
+    #: Snapshots are at least this far apart (ms): see `SNAPSHOT_SHARE` and `SNAPSHOT_WORTH`.
     snapshot_every: int = 10_000
     #: A record at which so many workers in a row have died goes to the dead letters; None: none ever does.
     quarantine_after: int | None = 3

@@ -14,7 +14,13 @@ from typing import Final, NamedTuple
 from prequential.core.detectors.objectives import every_detector
 from prequential.core.estimators.naming import parse_estimator
 from prequential.core.measures.registry import MEASURES, OF_PROBABILITIES
-from prequential.settings.model import Config, StreamConfig
+from prequential.settings.model import (
+    SNAPSHOT_RARELY,
+    SNAPSHOT_SHARE,
+    SNAPSHOT_WORTH,
+    Config,
+    StreamConfig,
+)
 from prequential.settings.stages import reported, told
 from prequential.sizing.costs import MEASURED, Costs
 
@@ -250,9 +256,9 @@ _PARTITIONS_EACH, _LEAST_PARTITIONS = 4, 4
 #: Commits of a busy shard are so much farther apart than `worker.commit_every` (s), as each takes its time.
 _BETWEEN_COMMITS: Final = 0.05
 
-#: Share of its time that a worker may spend on snapshots at most, megabytes that it writes a second, and
-#: those of a transaction (eight chunks of 900 kB): see `prequential.worker.checkpoint`.
-_SNAPSHOT_SHARE, _SNAPSHOT_MB_PER_SECOND, _CHUNKS_MB = 0.05, 40.0, 7.2
+#: Megabytes of snapshots that a worker writes a second, and those of a transaction (eight chunks of 900 kB):
+#: see `prequential.worker.checkpoint`.
+_SNAPSHOT_MB_PER_SECOND, _CHUNKS_MB = 40.0, 7.2
 
 
 def size(
@@ -301,14 +307,19 @@ def _with(
     bytes_of_state = state(workload, config, costs)
     each = bytes_of_state / active / _MB
     of_worker = max(1.0, active / workers) * each / _SNAPSHOT_MB_PER_SECOND  # s, of all its shards
-    interval = max(config.worker.snapshot_every / _SECOND, of_worker / _SNAPSHOT_SHARE)
+    outcomes = workload.instances * workload.labelled * counted.models * counted.kept * (1 + counted.keys)
+    following = workload.rate * costs.record_seconds + outcomes * costs.outcome_seconds
+    processing = (
+        following + metrics * costs.metrics_seconds + comparisons * costs.comparison_seconds
+    ) / speed / active  # s a second, of a shard
+    every = config.worker.snapshot_every / _SECOND
+    worth = max(every, min(SNAPSHOT_RARELY * every, SNAPSHOT_WORTH / max(processing, 1e-9)))
+    interval = max(worth, of_worker / SNAPSHOT_SHARE)
     snapshots = min(commits, 1 / interval)
     parts = each / _CHUNKS_MB + 1  # transactions of a snapshot, with the manifest's
     transactions = active * (commits + with_outputs + snapshots * parts)
     snapshot_mb = active * snapshots * each
 
-    outcomes = workload.instances * workload.labelled * counted.models * counted.kept * (1 + counted.keys)
-    following = workload.rate * costs.record_seconds + outcomes * costs.outcome_seconds
     cores = (
         workers * costs.worker_seconds
         + partitions * costs.shard_seconds

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
 from time import monotonic
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from prequential.core.input.merge import OffsetVector
 from prequential.core.shard import Shard
 from prequential.kafka.fetching import Fetcher
 from prequential.kafka.rejected import rejected
-from prequential.settings.model import Config
+from prequential.settings.model import SNAPSHOT_RARELY, SNAPSHOT_SHARE, SNAPSHOT_WORTH, Config
 from prequential.topics.dead_letters import headers_of
 from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output, encode
 from prequential.topics.partitioning import partition_of
@@ -46,7 +47,7 @@ from prequential.worker.journal import (
     encode_entry,
 )
 from prequential.worker.origin import Origin
-from prequential.worker.publisher import Outgoing, Publisher
+from prequential.worker.publisher import Outgoing, Publisher, ShardLost
 from prequential.worker.recovery import GENERATION, Known
 from prequential.worker.settings_header import SettingsHeader
 from prequential.worker.snapshot_turn import SnapshotTurn
@@ -67,9 +68,6 @@ _TIMELY, _BEFORE_TICK = 0.5, 2.0
 #: Outputs that may wait for the commit before theirs.
 _MOST_OUTPUTS = 100_000
 
-#: Snapshots of all shards may take this share of a worker's time: the interval grows with their cost.
-_SNAPSHOT_SHARE = 0.05
-
 #: Chunks of a snapshot sent in one transaction: outputs wait no longer than these take.
 _SNAPSHOT_TRANSACTION = 8
 
@@ -82,6 +80,10 @@ _LONGEST_WRITING = 10.0
 
 #: Seconds between looks, in such a pause, whether the shard is to end.
 _LOOK_SECONDS = 0.1
+
+
+#: Of a transaction: offset vectors and a note for the journal, outputs.
+_Entry: TypeAlias = tuple[list[OffsetVector], list[Outgoing], Note | None]
 
 
 class Checkpoint:
@@ -122,6 +124,7 @@ class Checkpoint:
         self._journal_offset = 0
         self._committed_at = monotonic()
         self._uncommitted = 0  # records processed since then
+        self._to_repeat = 0.0  # seconds that processing has taken since the last snapshot
         self._backlog = False
         self._timely = False  # whether there are messages that time has made due
         self._committing: asyncio.Future[None] | None = None
@@ -158,8 +161,12 @@ class Checkpoint:
         self._journal_number = known.journal_number
         self._journal_offset = self._publisher.journal_offset = known.journal_offset
 
-    def processed(self, records: int, *, timely: bool = False) -> None:
-        """The shard has processed records; `timely`: with some of them, time has made messages due."""
+    def processed(self, records: int, seconds: float = 0.0, *, timely: bool = False) -> None:
+        """The shard has processed records, which took so long.
+
+        `timely`: with some of them, time has made messages due.
+        """
+        self._to_repeat += seconds
         self._changed = True
         self._timely |= timely
         self._uncommitted += records
@@ -188,7 +195,7 @@ class Checkpoint:
         caught_up = not any(self._shard.merge.buffered)
         share = _TIMELY if self._timely else _BEFORE_TICK if before_tick else 1.0
         due = now >= self._due_at(share) or (self._backlog and caught_up) or self.many_outputs
-        snapshot = self._changed and self._snapshot is None and now >= self._snapshot_at
+        snapshot = self._changed and self._snapshot is None and self._is_worth_it(now)
         # Whose commit is stuck doesn't wait in line: others would wait for it.
         snapshot = snapshot and self._committing is None and self._turn.ask(self._who, now)
         if self._committing is not None or not due:
@@ -202,6 +209,11 @@ class Checkpoint:
             self._timely = False
             self._committing = asyncio.ensure_future(self.commit(with_snapshot=snapshot))
             self._committing.add_done_callback(lambda _: self.on_committed())
+
+    def _is_worth_it(self, now: float) -> bool:
+        """Whether a snapshot is due."""
+        rarely = (SNAPSHOT_RARELY - 1) * self._config.worker.snapshot_every / 1000
+        return now >= self._snapshot_at + (0.0 if self._to_repeat >= SNAPSHOT_WORTH else rarely)
 
     @property
     def ends_backlog(self) -> bool:
@@ -289,14 +301,15 @@ class Checkpoint:
         parts = None
         if with_snapshot:  # step 2
             started = monotonic()
-            self._changed = False
+            self._changed, self._to_repeat = False, 0.0
             self._kept = vector = tuple(self._shard.merge.vector)
             parts = self._shard.snapshot(space)
             self._statistics.stall.observe(monotonic() - started)
-        if vectors:
-            await self._publish_entry(vectors, [])  # step 3
-        if messages:
-            await self._publish_entry([], messages)  # step 4
+        entries: list[_Entry] = [(vectors, [], None)] if vectors else []  # step 3
+        if messages:  # step 4: without a look of the loop's between, which may be with another shard's tick
+            entries.append(([], messages, None))
+        if entries:
+            await self._publish_entries(entries)
         if parts is not None and not self._publisher.stopping:
             # Beside the transactions that follow: outputs don't wait for a large snapshot. No other commit
             # has begun since step 1, so the journal ends with this one.
@@ -323,7 +336,7 @@ class Checkpoint:
     async def lose(self, lost: Lost) -> None:
         """Settle that the shard goes on without what is missing; a snapshot is due at once."""
         await self._publish_entry([], [], lost)
-        self._changed, self._snapshot_at = True, monotonic()
+        self._changed, self._snapshot_at = True, -math.inf
 
     async def death(self, error: str) -> None:
         """Leave word of an unexpected error, behind what is being committed."""
@@ -350,12 +363,22 @@ class Checkpoint:
         self, vectors: list[OffsetVector], outputs: list[Outgoing], note: Note | None = None
     ) -> None:
         """One transaction of outputs and a journal entry."""
+        await self._publish_entries([(vectors, outputs, note)])
+
+    async def _publish_entries(self, entries: Sequence[_Entry]) -> None:
+        """Such transactions, one after the other."""
         async with self._entering:
+            await self._in_thread(self._publish, entries)
+
+    def _publish(self, entries: Sequence[_Entry]) -> None:
+        """The same; blocks."""
+        topic = self._config.kafka.topic(JOURNAL)
+        for vectors, outputs, note in entries:
+            if self._publisher.stopping:
+                raise ShardLost("the worker lets it go")
             started = monotonic()
             entry = JournalEntry(self._journal_number + 1, vectors, self._origin, note)
-            topic = self._config.kafka.topic(JOURNAL)
-            messages = [*outputs, Outgoing(topic, None, encode_entry(entry))]
-            offsets = await self._in_thread(self._publisher.publish, messages)
+            offsets = self._publisher.publish([*outputs, Outgoing(topic, None, encode_entry(entry))])
             self._journal_number = entry.number
             self._journal_offset = offsets[topic] + 1
             self._statistics.transactions.observe(monotonic() - started)
@@ -375,8 +398,8 @@ class Checkpoint:
         self._statistics.snapshots.observe(cost)
         self._statistics.snapshot_bytes = writer.size
         now = monotonic()
-        self._snapshot_at = now + max(self._config.worker.snapshot_every / 1000, cost / _SNAPSHOT_SHARE)
-        self._turn.pause(now + cost / _SNAPSHOT_SHARE)
+        self._snapshot_at = now + max(self._config.worker.snapshot_every / 1000, cost / SNAPSHOT_SHARE)
+        self._turn.pause(now + cost / SNAPSHOT_SHARE)
 
     async def _write_chunks(
         self, parts: Iterator[object], pause: float = 0.0
