@@ -31,7 +31,7 @@ from prequential.core.estimators.accumulator import Accumulator
 from prequential.core.estimators.declaration import COUNTS, Payload
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.rows import Rows, unrevised
-from prequential.core.estimators.sums import OF_CLASSES, SPREAD, is_any
+from prequential.core.estimators.sums import OF_CLASSES, OF_NUMBERS, SPREAD, is_any
 from prequential.core.tables import outcomes, score_bins, scores
 from prequential.core.tables.outcomes import OUTCOME, REVISION, Log
 
@@ -276,6 +276,34 @@ def test_sides_are_the_scored_probabilities_of_the_window() -> None:
         n = sides(consumers.estimators["window"].sums.table, q, p, is_positive)
         expected = [(one["positive"], one["is_positive"]) for one in of[-SIZE:] if int(one["scored"]) & 1]
         assert list(zip(p[:n].tolist(), is_positive[:n].tolist())) == expected
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+@pytest.mark.parametrize("size", [512, 700])
+def test_long_windows_are_read_by_blocks(size: int, numbers: bool) -> None:
+    """Wherever they are read, full or not, and however outcomes are cut: what a plain loop says."""
+    log = random_log(size, 4_000, sequences=2, numbers=numbers)
+    payload, both, seen = OF_NUMBERS if numbers else OF_CLASSES, np.arange(2), 0
+    windows = [Accumulator(f"window:{size}", payload, 2) for _ in range(2)]
+    assert windows[0].table.blocks.shape[1] == size // 128 + 2
+    for rows in random_cuts(size, 4_000):
+        for row in rows.tolist():
+            windows[0].add(Rows(log, np.array([row], dtype=np.int32), 4, numbers=numbers).scores)
+        windows[1].add(Rows(log, rows, 4, numbers=numbers).scores)
+        found = windows[1].summed(both)
+        assert windows[0].summed(both).tobytes() == found.tobytes()
+        for q, of in enumerate(sequences_of(log[: rows[-1] + 1]) if len(rows) else ()):
+            expected = added(of[-size:], numbers=numbers)
+            assert found[q, : scores.SIZE].tolist() == pytest.approx(expected, rel=1e-12, abs=1e-12)
+            seen += len(of) > size
+    assert seen > 10
+    windows[0].leave_out(np.array([1]), (scores.RANKED, scores.IN_TOP), outcomes.RANKED | outcomes.IN_TOP)
+    left = windows[0].summed(both)
+    kept = np.delete(np.arange(left.shape[1]), (scores.RANKED, scores.IN_TOP))
+    if not numbers:
+        assert left[1, [scores.RANKED, scores.IN_TOP]].tolist() == [0.0, 0.0]
+        assert left[1, kept].tolist() == found[1, kept].tolist()
+    assert left[0].tolist() == found[0].tolist()
 
 
 def place_in_histogram(one: dict[str, float]) -> int:

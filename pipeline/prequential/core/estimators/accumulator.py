@@ -88,7 +88,7 @@ class Accumulator:
         for source, target in zip(other.table, self.table):
             if source.shape[1:] == target.shape[1:]:
                 target[new_rows] = source[rows]
-            else:  # a window keeps more of each outcome, or less: what comes last
+            else:  # values: a window keeps more of each outcome, or less, of what comes last
                 both = min(source.shape[2], target.shape[2])
                 target[new_rows] = 0
                 target[new_rows, :, :both] = source[rows, :, :both]
@@ -97,6 +97,7 @@ class Accumulator:
         """Let sequences forget what these places of their sums have, of outcomes with these flags."""
         if "flags" in self.table._fields:
             self.table.flags[rows] &= 0xFF ^ flags
+            self.table.blocks[rows[:, None], :, np.array(places, dtype=np.int64)] = 0.0
         else:
             self.table.sums[rows[:, None], np.array(places, dtype=np.int64)] = 0.0
 

@@ -17,6 +17,9 @@ from prequential.core.estimators.sums import OF_COSTS
 from prequential.core.tables import scores
 from prequential.core.tables.outcomes import COVERED, IN_TOP, INTERVAL, RANKED
 
+#: Where sums of intervals stand.
+_OF_INTERVALS = scores.INTERVALS, scores.COVERED, scores.WIDTHS
+
 
 class Estimator:
     """One estimator of all sequences of a plan.
@@ -109,7 +112,7 @@ class Estimator:
         if other.summed:
             self.sums.adopt(other.sums, rows, new_rows)
             if self.sums.payload.kept < other.sums.payload.kept:  # widths of intervals are gone
-                self.sums.leave_out(new_rows, (), INTERVAL | COVERED)
+                self.sums.leave_out(new_rows, _OF_INTERVALS, INTERVAL | COVERED)
             if not same_top:
                 self.sums.leave_out(new_rows, (scores.RANKED, scores.IN_TOP), RANKED | IN_TOP)
         elif self.summed:

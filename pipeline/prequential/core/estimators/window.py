@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, allocating, inlined, inner, zeros
 from prequential.core.estimators.declaration import (
+    CLASS_SCORES,
     LOSSES,
     NUMBER_SCORES,
     RIGHT_OR_WRONG,
@@ -29,10 +30,14 @@ from prequential.core.estimators.sums import (
 from prequential.core.measures.declaration import NO_POSITIVE
 from prequential.core.measures.ranking import Ranks, group
 from prequential.core.measures.table import put_ranks, refuse_ranks
-from prequential.core.tables import outcomes
+from prequential.core.tables import outcomes, scores
 
 #: Longest window, in outcomes: each sequence has a ring of so many.
 _LONGEST = 10_000_000
+
+#: Outcomes of a block, and of the shortest window that has blocks.
+_BLOCK = 128
+_LEAST_WITH_BLOCKS = 4 * _BLOCK
 
 # One spelling, because names stand in messages.
 _SIZE = re.compile("[1-9][0-9]*")
@@ -49,10 +54,15 @@ class WindowCounts(NamedTuple):
 
 
 class WindowSums(NamedTuple):
-    """By sequence: what the last W outcomes add; summed up when read, so that nothing drifts."""
+    """By sequence: what the last W outcomes add; summed up when read, so that nothing drifts.
+
+    A long window of scores is read by its blocks: outcomes b·128 + 1 … (b + 1)·128 are block b, at b mod B.
+    In place of W outcomes less than 128 are read, and W/128 sums of blocks.
+    """
 
     flags: Bytes  # (sequences, W), the m-th outcome that it has seen at (m - 1) mod W
     values: Floats  # (sequences, W, kept of each)
+    blocks: Floats  # (sequences, B, sums); of short windows, and other payloads, (sequences, 0, sums)
     sums: Floats  # (sequences, sums) of losses of 0 and 1, whose sums lose what leaves; else (sequences, 0)
     n: Ints  # outcomes seen, in the window or before it
     began: Ints  # as of counts
@@ -66,9 +76,12 @@ def new_counts(rows: int, payload: Payload, parameter: float) -> WindowCounts:
 def new_sums(rows: int, payload: Payload, parameter: float) -> WindowSums:
     """Empty windows."""
     size, summed = int(parameter), payload.width if payload.kind == RIGHT_OR_WRONG else 0
+    in_blocks = payload.kind in (CLASS_SCORES, NUMBER_SCORES) and size >= _LEAST_WITH_BLOCKS
+    blocks = size // _BLOCK + 2 if in_blocks else 0  # of the oldest one some outcomes may be left
     return WindowSums(
-        np.zeros((rows, size), np.uint8), np.zeros((rows, size, payload.kept)), np.zeros((rows, summed)),
-        np.zeros(rows, np.int64), np.zeros(rows, np.int64),
+        np.zeros((rows, size), np.uint8), np.zeros((rows, size, payload.kept)),
+        np.zeros((rows, blocks, scores.SIZE)), np.zeros((rows, summed)), np.zeros(rows, np.int64),
+        np.zeros(rows, np.int64),
     )  # fmt: skip
 
 
@@ -130,6 +143,13 @@ def add_sums(
         copied(values, table.values[q, place])
     table.flags[q, place] = flags
     table.n[q] = n + 1
+    if table.blocks.shape[1]:
+        sums = table.blocks[q, n // _BLOCK % table.blocks.shape[1]]
+        if n % _BLOCK == 0:
+            for i in range(len(sums)):
+                sums[i] = 0.0
+        if flags:
+            add(kind, sums, flags, values)
 
 
 @inner
@@ -146,6 +166,13 @@ def revise_sums(table: WindowSums, q: int, number: int, values: Floats) -> None:
 def _span(table: WindowSums, q: int) -> tuple[int, int]:
     """The outcomes in the window from the oldest to the newest: numbers first … last - 1, from 0."""
     return max(0, table.n[q] - table.flags.shape[1]), table.n[q]
+
+
+@inlined
+def _next(place: int, size: int) -> int:
+    """The place of the next outcome in the ring: a division would take as long as all that is done there."""
+    place += 1
+    return 0 if place == size else place
 
 
 @inner
@@ -169,18 +196,20 @@ def _spread(table: WindowSums, q: int) -> float:
     """Σ(y - ȳ)² of the labels (numbers) in the window."""
     size = table.flags.shape[1]
     first, last = _span(table, q)
-    n, total, least, most = 0, 0.0, np.inf, -np.inf
-    for m in range(first, last):
-        if table.flags[q, m % size]:
-            y = table.values[q, m % size, VALUE]
+    n, total, least, most, place = 0, 0.0, np.inf, -np.inf, first % size
+    for _ in range(first, last):
+        if table.flags[q, place]:
+            y = table.values[q, place, VALUE]
             n, total, least, most = n + 1, total + y, min(least, y), max(most, y)
+        place = _next(place, size)
     if n == 0 or least == most:
         return 0.0
-    mean, spread = total / n, 0.0
-    for m in range(first, last):
-        if table.flags[q, m % size]:
-            apart = table.values[q, m % size, VALUE] - mean
+    mean, spread, place = total / n, 0.0, first % size
+    for _ in range(first, last):
+        if table.flags[q, place]:
+            apart = table.values[q, place, VALUE] - mean
             spread += apart * apart
+        place = _next(place, size)
     return spread
 
 
@@ -192,14 +221,22 @@ def read_sums(table: WindowSums, kind: int, q: int, parameter: float, sums: Floa
     elif kind == LOSSES:
         _add_losses(table, q, sums)
     else:
-        for place in range(len(sums)):
-            sums[place] = 0.0
-        size = table.flags.shape[1]
+        for i in range(len(sums)):
+            sums[i] = 0.0
+        size, blocks = table.flags.shape[1], table.blocks.shape[1]
         first, last = _span(table, q)
-        for m in range(first, last):
-            flags = table.flags[q, m % size]
+        in_blocks = blocks > 0 and kind in (CLASS_SCORES, NUMBER_SCORES)
+        begin = (first + _BLOCK - 1) // _BLOCK if in_blocks else last  # of the first block that is whole
+        place = first % size
+        for _ in range(first, min(last, begin * _BLOCK)):
+            flags = table.flags[q, place]
             if flags:
-                add(kind, sums, flags, table.values[q, m % size])
+                add(kind, sums, flags, table.values[q, place])
+            place = _next(place, size)
+        if in_blocks:
+            for block in range(begin, (last + _BLOCK - 1) // _BLOCK):
+                for i in range(scores.SIZE):
+                    sums[i] += table.blocks[q, block % blocks, i]
         if kind == NUMBER_SCORES:
             sums[SPREAD] = _spread(table, q)
 
@@ -213,17 +250,18 @@ def _sides(table: WindowSums, q: int, p: Floats, is_positive: Bytes) -> int:
     """
     size = table.flags.shape[1]
     first, last = _span(table, q)
-    n, said = 0, 0
-    for m in range(first, last):
-        flags = np.int64(table.flags[q, m % size])
+    n, said, place = 0, 0, first % size
+    for _ in range(first, last):
+        flags = np.int64(table.flags[q, place])
         if flags & outcomes.SCORED:
             which = flags & (outcomes.NO_POSITIVE | outcomes.POSITIVE_IS_ONE)
             if which & outcomes.NO_POSITIVE or (n and which != said):
                 return -1
             said = which
-            p[n] = table.values[q, m % size, POSITIVE]
+            p[n] = table.values[q, place, POSITIVE]
             is_positive[n] = (flags & IS_POSITIVE) != 0
             n += 1
+        place = _next(place, size)
     return n
 
 
