@@ -150,6 +150,21 @@ def test_what_is_planned_and_gone_is_passed_over() -> None:
     assert isolation.next(merge, [None] * 3) == ((8, 4, 0), Attempt(1, 1, (0, 7)))
 
 
+def test_what_came_after_the_death_is_not_doubtful() -> None:
+    """Where it isn't known at which records it was: at most those that were there then."""
+    isolation = Isolation(PairStatus([], [], [], Suspicion(1)))
+    isolation.taken((4, 4, 2), 10)
+    isolation.limit([5, 6, 3], [4, 4, 2])
+    assert not isolation.over
+    isolation.limit([50, 60, 30], [5, 6, 2])  # read further: the first ends count
+    assert not isolation.over
+    isolation.limit([50, 60, 30], [5, 7, 3])
+    assert isolation.over
+    planned = Isolation(PairStatus([], [(9, 9, 9)], [], Suspicion(1)))
+    planned.limit([5, 6, 3], [5, 6, 3])
+    assert not planned.over, "what is settled is taken as it is"
+
+
 # ---- lives
 
 

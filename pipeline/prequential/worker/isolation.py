@@ -20,7 +20,8 @@ from prequential.worker.journal import Attempt, PairStatus, Quarantine, Suspicio
 _PART = 250
 
 #: Where it isn't known at which records a worker died, so many are taken in parts: more than a shard
-#: processes between two commits. Beyond them the journal has got on, and all of it begins anew there.
+#: processes between two commits. Beyond them the journal has got on, and all of it begins anew there. There
+#: are fewer if the topics end before: see `Isolation.limit`.
 _DOUBTFUL = 200_000
 
 #: Characters of an error that a reason repeats.
@@ -40,11 +41,22 @@ class Isolation:
         self.planned = deque(status.open)
         self.most = 1 if 0 < suspicion.records <= _PART else _PART
         self._left = 0 if suspicion.records else _DOUBTFUL
+        self._ends: tuple[int, ...] | None = None
 
     @property
     def over(self) -> bool:
         """Whether the shard may go on as ever."""
         return not self.planned and self._left <= 0
+
+    def limit(self, ends: Sequence[int], vector: Sequence[int]) -> None:
+        """The topics have been read to these ends, and the shard has come to an offset vector.
+
+        What came behind the first of these ends came after the worker's death: it didn't die at that.
+        """
+        if self._ends is None:
+            self._ends = tuple(ends)
+        if all(at >= end for at, end in zip(vector, self._ends)):
+            self._left = 0
 
     def next(self, merge: Merge, watermarks: Sequence[int | None]) -> tuple[OffsetVector, Attempt] | None:
         """The next part, as the offset vector behind it; None while there is none, or it isn't known yet."""

@@ -482,6 +482,9 @@ class ShardRunner:
                     break
             if processed:
                 await self.checkpoint.settle(list(isolation.planned))
+        ends = [end for end in self._ends if end is not None]
+        if len(ends) == len(self._ends):
+            isolation.limit(ends, shard.merge.vector)
         if isolation.planned:
             self._release_for(isolation.planned[0])
         elif isolation.over:
