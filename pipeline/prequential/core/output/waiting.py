@@ -48,6 +48,8 @@ def all_waiting(expected: Expected, whose: Ints, clocks: Ints) -> list[Waiting |
     some, clock = whose[places], clocks[places]
     told = (models.width[some] > 0) & (models.layout[some] != NUMBERS) & known_of(models, some, clock)
     places, some, clock = places[told], some[told], clock[told]
+    if not len(places):
+        return found
     rows, ends = all_open_rows(expected, some)
     widths, horizons, clock_of = (
         np.repeat(column, np.diff(ends, prepend=0))
