@@ -23,9 +23,9 @@ from prequential.settings.model import Config
 from prequential.topics import parts
 from prequential.topics.clients import is_temporary
 from prequential.topics.errors import WorkError
-from prequential.topics.outputs import Encoded, Metrics, decoded
 from prequential.topics.permissions import refusal, to_join
-from prequential.topics.specs import METRICS, PARTS
+from prequential.topics.specs import PARTS
+from prequential.worker.merged import Latest
 
 log = logging.getLogger(__name__)
 
@@ -37,9 +37,6 @@ _COMMIT_SECONDS = 30.0
 
 #: Seconds that an answer about committed offsets may take; between attempts to begin anew.
 _ANSWER_SECONDS, _AGAIN_SECONDS = 10.0, 1.0
-
-#: Of a sequence: stream, model, segment, stage and estimator.
-Key = tuple[str, str, str | None, str, str]
 
 _encode, _decode = msgspec.json.encode, msgspec.json.Decoder(dict[str, Said]).decode
 
@@ -53,16 +50,16 @@ class Merging(threading.Thread):
         self._topic = config.kafka.topic(PARTS)
         self._end = threading.Event()
         self._mergers: dict[int, Merger] = {}
-        self._latest: dict[int, dict[Key, Metrics]] = {}  # by partition of the parts' topic
+        self._latest: dict[int, Latest] = {}  # by partition of the parts' topic
 
     def stop(self) -> None:
         """End it, when what is under way is done."""
         self._end.set()
         self.join(_ANSWER_SECONDS)
 
-    def latest(self) -> list[Metrics]:
-        """The last message about each sequence of the streams that are merged here."""
-        return [message for some in list(self._latest.values()) for message in list(some.values())]
+    def latest(self) -> list[Latest]:
+        """What was said last of the streams that are merged here, by partition of the parts' topic."""
+        return list(self._latest.values())
 
     def moments(self) -> dict[str, int]:
         """By stream that is merged here the moment (epoch ms) up to which it is."""
@@ -142,17 +139,11 @@ class Merging(threading.Thread):
             log.error("%s/%d offset %d is no part: %s", self._topic, number, message.offset(), why)
             return []
         found = merger.add(part, message.offset())
+        latest = self._latest.setdefault(number, Latest())
         for output in found:
-            self._note(number, output)
+            latest.note(output)
         topic = self._config.kafka.topic
         return [Outgoing(topic(output.topic), output.stream.encode(), output.json) for output in found]
-
-    def _note(self, number: int, output: Encoded) -> None:
-        if output.topic == METRICS:
-            said = decoded(output)
-            assert isinstance(said, Metrics)
-            key = said.stream, said.model, said.segment, said.stage, said.estimator
-            self._latest.setdefault(number, {})[key] = said
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         """Go on where the group's offsets, and what goes with them, say."""
