@@ -15,7 +15,7 @@ from contextlib import closing
 
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
-from prequential.core.merging.merger import NEVER, Merger, Said
+from prequential.core.merging.merger import NEVER, Merger
 from prequential.kafka.complaints import COMPLAINING
 from prequential.kafka.group_transactions import GroupTransactions, Place
 from prequential.kafka.transactions import Expelled, Fenced, Outgoing
@@ -25,6 +25,7 @@ from prequential.topics.clients import is_temporary
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import refusal, to_join
 from prequential.topics.specs import PARTS
+from prequential.worker.merge_notes import said_of, text_of
 from prequential.worker.merged import Latest
 
 log = logging.getLogger(__name__)
@@ -37,8 +38,6 @@ _COMMIT_SECONDS = 30.0
 
 #: Seconds that an answer about committed offsets may take; between attempts to begin anew.
 _ANSWER_SECONDS, _AGAIN_SECONDS = 10.0, 1.0
-
-_encode, _decode = msgspec.json.encode, msgspec.json.Decoder(dict[str, Said]).decode
 
 
 class Merging(threading.Thread):
@@ -117,7 +116,7 @@ class Merging(threading.Thread):
                 if self._mergers and (outgoing or now - written > _COMMIT_SECONDS):
                     offsets = {(self._topic, number): one.needed for number, one in self._mergers.items()}
                     notes: dict[Place, str] = {
-                        (self._topic, number): _encode(one.said).decode()
+                        (self._topic, number): text_of(one.said, self._config.wide)
                         for number, one in self._mergers.items()
                     }
                     writer.write(outgoing, offsets, consumer.consumer_group_metadata(), notes)
@@ -152,8 +151,8 @@ class Merging(threading.Thread):
         for place in committed:
             if place.error is not None:
                 raise KafkaException(place.error)
-            said = _decode(place.metadata) if place.metadata else {}
-            self._mergers[place.partition] = Merger(self._config, said, end=max(0, place.offset))
+            said, end = said_of(place.metadata or ""), max(0, place.offset)
+            self._mergers[place.partition] = Merger(self._config, said, end=end)
         log.info("merging partitions %s of %s", sorted(self._mergers), self._topic)
         consumer.assign([
             TopicPartition(one.topic, one.partition, one.offset if one.offset >= 0 else OFFSET_BEGINNING)
