@@ -23,6 +23,7 @@ from prequential.topics import parts
 from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Encoded, Metrics, decoded
 from prequential.topics.partitioning import partition_of
 from prequential.topics.specs import PARTS
+from prequential.worker.kept_parts import KeptParts
 
 EVERY = 1_000
 
@@ -217,6 +218,11 @@ def test_what_is_said_depends_on_no_order_and_on_no_restart(seed: int, periods: 
         offset, merger = merger.needed, Merger(config, merger.said)
     assert said == expected
     assert bool(of_periods(said)) == periods
+    kept = KeptParts()  # as a replay of topics does
+    for partition, some in enumerate(found):
+        for part in some:
+            kept.add(partition, parts.encode(part))
+    assert list(map(decoded, kept.merged(config))) == expected
 
 
 def test_what_isnt_needed_any_more_is_let_go_also_without_messages_about_pairs() -> None:
