@@ -114,17 +114,17 @@ def later() -> list[str]:
 
 def merged() -> list[str]:
     """Loops that partitions of streams with periods, and who merges them, need after all should be there."""
-    import test_merging
+    import partitioned
     from prequential.program.compilation import compile_loops
 
-    worlds = [(seed, test_merging.with_periods(test_merging.world(seed), seed)) for seed in range(12)]
+    worlds = [(seed, partitioned.with_periods(partitioned.world(seed), seed)) for seed in range(12)]
     for _, world in worlds:
         compile_loops(lambda notice: None, world.config)
     found = noting()
     for seed, world in worlds:
         some = random.Random(seed)
-        parts = test_merging.parts_of(world.config, world.topics, 2, some)
-        assert test_merging.merged(world.config, test_merging.shuffled(some, parts))
+        parts = partitioned.parts_of(world.config, world.topics, 2, some)
+        assert partitioned.merged(world.config, partitioned.shuffled(some, parts))
     return found
 
 
