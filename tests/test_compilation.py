@@ -112,6 +112,22 @@ def later() -> list[str]:
     return found
 
 
+def merged() -> list[str]:
+    """Loops that partitions of streams with periods, and who merges them, need after all should be there."""
+    import partitioned
+    from prequential.program.compilation import compile_loops
+
+    worlds = [(seed, partitioned.with_periods(partitioned.world(seed), seed)) for seed in range(12)]
+    for _, world in worlds:
+        compile_loops(lambda notice: None, world.config)
+    found = noting()
+    for seed, world in worlds:
+        some = random.Random(seed)
+        parts = partitioned.parts_of(world.config, world.topics, 2, some)
+        assert partitioned.merged(world.config, partitioned.shuffled(some, parts))
+    return found
+
+
 def anew() -> list[str]:
     """Loops that are compiled, as they aren't in the cache, when all are made ready."""
     from prequential.program.compilation import compile_loops
@@ -132,6 +148,7 @@ def anew() -> list[str]:
 def test_nothing_is_compiled_in_the_middle_of_a_stream() -> None:
     assert in_another_process() == "[]\n"
     assert in_another_process("by default") == "[]\n"
+    assert in_another_process("merged") == "[]\n"
     # … nor anew in another process, also of the loops that a factory makes.
     assert in_another_process("anew") == "[]\n"
 
@@ -357,4 +374,5 @@ def test_a_given_folder_is_read_where_nothing_can_be_written(
 
 
 if __name__ == "__main__":
-    print({"anew": anew, "here": compiled_here, "by default": by_default}.get("".join(sys.argv[1:]), later)())
+    modes = {"anew": anew, "here": compiled_here, "by default": by_default, "merged": merged}
+    print(modes.get("".join(sys.argv[1:]), later)())

@@ -36,6 +36,13 @@ def test_such_streams_are_wide_and_have_messages_by_time_alone(tmp_path: Path) -
         ({"streams": {"s": {"key": "user"}}}, "expected stream or instance|expected one of"),
         ({"streams": {"s": {"key": "instance", "emit": {"outcomes": 10}}}}, "outcomes of several partitions"),
         ({"streams": {"s": {"key": "instance", "emit": {"every": None}}}}, "emit.every is null"),
+        (
+            {
+                "defaults": {"period": "1m", "label_horizon": "1d", "settle": "1h"},
+                "streams": {"s": {"key": "instance"}},
+            },
+            r"streams.s.period 60000 ms: 2,940 periods would be remembered .*: expected at most 2,000",
+        ),
     ],
 )
 def test_what_cannot_be(tmp_path: Path, content: dict[str, Any], expected: str) -> None:

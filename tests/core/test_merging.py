@@ -2,142 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from helpers import ENDED, Topics, World, batch_of, examples, times_of
+from helpers import examples
 from hypothesis import given
 from hypothesis import strategies as st
+from partitioned import close, merged, of_periods, parts_of, shuffled, whole, with_periods, world
 from prequential.core.merging.merger import Merger
-from prequential.core.shard import Shard
-from prequential.settings.model import Config
 from prequential.topics import parts
-from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Encoded, Metrics, decoded
-from prequential.topics.partitioning import partition_of
-from prequential.topics.specs import PARTS
-
-EVERY = 1_000
-
-
-def settings(rng: random.Random, regression: bool) -> dict[str, Any]:
-    """Settings of the stream `s`: what adds up, in many forms."""
-    defaults: dict[str, Any] = {
-        "estimators": ["all", "decay:2s", "window:10"], "detectors": [], "emit": {"every": "1s"},
-        "label_horizon": "1h", "settle": "1h",
-    }  # fmt: skip
-    if regression:
-        defaults |= {"task": "regression", "measures": ["mae", "rmse", "r2", "bias"], "loss": "absolute"}
-        defaults["compare_losses"] = ["error"]
-    else:
-        defaults["measures"] = ["accuracy", "kappa", "p_per", "kappa_maj", "log_loss", "auc", "f1", "cost"]
-        defaults["costs"] = {"a": {"b": 2}, "b": {"a": 3.5}}
-        defaults["compare_losses"] = ["error", "brier"]
-        if rng.random() < 0.3:
-            defaults["baselines"] = ["persistent", "random"]
-    if rng.random() < 0.5:
-        defaults["segments"] = ["region"]
-    stages = [["initial", "final"], ["final"], ["initial", "final", "bins", "intermediate", "after:1s"]]
-    defaults["stages"] = rng.choice(stages)
-    defaults["bins"] = 3
-    return defaults
-
-
-def world(seed: int, size: int = 120) -> World:
-    """Instances of one stream, with labels that are late, corrected, or missing."""
-    rng = random.Random(seed)
-    regression, classes = rng.random() < 0.25, "abc"[: rng.choice([2, 3])]
-    twice = rng.choice([0.0, 0.0, 0.2])
-    rows: list[tuple[int, int, dict[str, Any]]] = []
-    now = 10_000
-
-    def value() -> Any:
-        return round(rng.gauss(10, 3), 2) if regression else rng.choice(classes)
-
-    for number in range(size):
-        now += rng.choice([0, 5, 50, 50, 400, 4_000 if rng.random() < 0.1 else 10])
-        base = {"stream": "s", "instance_id": f"i{number}"}
-        region = {"segments": {"region": rng.choice("xy")}} if rng.random() < 0.9 else {}
-        rows.append((now, 0, base | region))
-        truth = value()
-        for model in ("m", "n"):
-            for again in range(1 + (rng.random() < twice)):
-                said = truth if rng.random() < 0.7 else value()
-                one = base | {"model": model, "y_pred": said}
-                if not regression and rng.random() < 0.8:
-                    p = rng.uniform(0.5, 1.0)
-                    other = next(name for name in classes if name != said)
-                    one["y_proba"] = {said: p, other: 1 - p}
-                rows.append((now + 1 + 60 * again, 1, one))
-        if rng.random() < 0.9:
-            late = rng.choice([2, 100, 900, 3_000])
-            rows.append((now + late, 2, base | {"y_true": truth}))
-            if rng.random() < 0.1:
-                rows.append((now + late + 500, 2, base | {"y_true": value()}))
-    rows.sort(key=lambda row: row[0])
-    topics: Topics = ([], [], [])
-    for time, kind, obj in rows:
-        topics[kind].append((time, obj | {"ts": time}))
-    return World({"defaults": settings(rng, regression), "streams": {"s": {"key": "instance"}}}, topics)
-
-
-def run(
-    config: Config, topics: Topics, partition: int, partitions: int | None, rng: random.Random
-) -> list[Any]:
-    """Outputs of one shard, whatever comes of which topic first."""
-    shard = Shard(config, partition, partitions)
-    for kind, rows in enumerate(topics):
-        shard.add(batch_of(kind, rows, 0, len(rows)))
-    while shard.advance([ENDED] * 3, rng.choice([1, 7, 1000])):
-        pass
-    shard.last_set()
-    return shard.flush()[0]
-
-
-def split(topics: Topics, partitions: int) -> list[Topics]:
-    """By partition, as producers key these records."""
-    found: list[Topics] = [([], [], []) for _ in range(partitions)]
-    for kind, rows in enumerate(topics):
-        for time, row in zip(times_of(rows), rows):
-            assert isinstance(row[1], dict)
-            found[partition_of(row[1]["instance_id"], partitions)][kind].append((time, row[1]))
-    return found
-
-
-def parts_of(config: Config, topics: Topics, partitions: int, rng: random.Random) -> list[list[parts.Part]]:
-    return [
-        [
-            parts.decode(output.json) for output in run(config, some, number, partitions, rng)
-            if isinstance(output, Encoded) and output.topic == PARTS
-        ]
-        for number, some in enumerate(split(topics, partitions))
-    ]  # fmt: skip
-
-
-def shuffled(rng: random.Random, of: Sequence[Sequence[parts.Part]]) -> Iterator[parts.Part]:
-    """Each partition's parts in their order, in any order of partitions."""
-    left = [list(one) for one in of]
-    while any(left):
-        chosen = rng.choice([one for one in left if one])
-        for _ in range(rng.choice([1, 1, 5])):
-            if chosen:
-                yield chosen.pop(0)
-
-
-def merged(config: Config, some: Iterator[parts.Part]) -> list[Any]:
-    merger = Merger(config)
-    return [decoded(one) for offset, part in enumerate(some) for one in merger.add(part, offset)]
-
-
-def whole(config: Config, topics: Topics, rng: random.Random) -> list[Any]:
-    """What one partition says of it all at the same moments: a replay of a file."""
-    return [decoded(one) for one in run(config, topics, 0, None, rng) if isinstance(one, Encoded)]
-
-
-def close(ours: Any, theirs: Any) -> bool:
-    return bool(ours == theirs or math.isclose(ours, theirs, rel_tol=1e-9, abs_tol=1e-9))
+from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Metrics, decoded
+from prequential.worker.kept_parts import KeptParts
 
 
 def key(message: Any) -> tuple[Any, ...]:
@@ -194,11 +70,11 @@ def test_sums_over_partitions_are_those_of_one(seed: int, partitions: int) -> No
     }
 
 
-@given(st.integers(0, 2**32))
-@examples(20)
-def test_what_is_said_depends_on_no_order_and_on_no_restart(seed: int) -> None:
+@given(st.integers(0, 2**32), st.booleans())
+@examples(30)
+def test_what_is_said_depends_on_no_order_and_on_no_restart(seed: int, periods: bool) -> None:
     """Who merges ends at any part, and the next one goes on from the offset and the moments that it left."""
-    rng, given = random.Random(seed), world(seed)
+    rng, given = random.Random(seed), with_periods(world(seed), seed) if periods else world(seed)
     config, found = given.config, parts_of(given.config, given.topics, 3, rng)
     expected = merged(config, shuffled(rng, found))
     assert merged(config, shuffled(rng, found)) == expected
@@ -211,6 +87,22 @@ def test_what_is_said_depends_on_no_order_and_on_no_restart(seed: int) -> None:
             offset += 1
         offset, merger = merger.needed, Merger(config, merger.said)
     assert said == expected
+    assert bool(of_periods(said)) == periods
+    kept = KeptParts()  # as a replay of topics does
+    for partition, some in enumerate(found):
+        for part in some:
+            kept.add(partition, parts.encode(part))
+    assert list(map(decoded, kept.merged(config))) == expected
+
+
+def test_what_isnt_needed_any_more_is_let_go_also_without_messages_about_pairs() -> None:
+    given = world(4)
+    given.settings["defaults"]["emit"]["comparisons"] = None
+    merger, parts = Merger(given.config), parts_of(given.config, given.topics, 2, random.Random(1))
+    log = [one for some in zip(*parts) for one in some]
+    for offset, part in enumerate(log):
+        assert not any(isinstance(decoded(one), Comparison) for one in merger.add(part, offset))
+        assert merger.needed >= offset - 12  # of the moment before, or of one that isn't complete
 
 
 def test_moments_of_which_a_partition_says_nothing_or_something_else_are_passed_over() -> None:

@@ -31,6 +31,7 @@ CASES = {
     HELM / "outside.yaml": "prequential",
     HELM / "strimzi.yaml": "kafka",
     RENDERED / "everything.yaml": "kafka",
+    RENDERED / "wide.yaml": "kafka",
 }
 
 #: The oldest version of Kubernetes that is looked at, and the newest.

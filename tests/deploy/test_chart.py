@@ -254,14 +254,14 @@ def test_strimzi_makes_the_topics_that_the_program_expects(documents: Documents,
     }
     assert found == {
         spec.name: (spec.partitions, spec.replication, dict(spec.configs))
-        for spec in topic_specs(config.kafka, config.longest_horizon)
+        for spec in topic_specs(config.kafka, config.longest_horizon, wide=bool(config.wide))
     }
 
 
 #: What a worker may do with its topics, by their role, as docs/operations.md has it.
 WORKERS_TOPICS = {
     "input": {"Read"}, "output": {"Write"}, "dead-letters": {"Write"}, "journal": {"Read", "Write"},
-    "snapshots": {"Read", "Write"},
+    "snapshots": {"Read", "Write"}, "parts": {"Read", "Write"},
 }  # fmt: skip
 
 
@@ -270,9 +270,13 @@ def test_each_may_do_what_it_does_and_nothing_else(documents: Documents, tmp_pat
     config = configuration(documents, tmp_path)
     growing, group, prefix = "grow" in pods(documents), config.group, config.kafka.prefix
     looks = {"Describe", "DescribeConfigs"}
-    topics = {spec.role: set() for spec in topic_specs(config.kafka)}  # type: dict[str, set[str]]
-    for spec in topic_specs(config.kafka):
-        topics[spec.role].add(spec.name)
+    topics: dict[str, set[str]] = {}
+    for spec in topic_specs(config.kafka, wide=bool(config.wide)):
+        topics.setdefault(spec.role, set()).add(spec.name)
+    merges: dict[tuple[str, str, str], set[str]] = {
+        ("group", config.merge_group, "literal"): {"Read", "Describe"},
+        ("transactionalId", f"{config.merge_group}-", "prefix"): {"Write", "Describe"},
+    }
     expected: dict[str, dict[tuple[str, str, str], set[str]]] = {
         "worker": {
             **{
@@ -284,6 +288,7 @@ def test_each_may_do_what_it_does_and_nothing_else(documents: Documents, tmp_pat
             ("group", "prequential-read", "literal"): {"Describe"},
             **({("group", f"{group}-ingest", "literal"): {"Describe"}} if growing else {}),
             ("transactionalId", f"{group}-shard-", "prefix"): {"Write", "Describe"},
+            **(merges if config.wide else {}),
         },
         "ingest": {
             **{("topic", name, "literal"): {"Write", "Describe"} for name in topics["input"]},

@@ -53,7 +53,8 @@ class Component(WorkerProcess):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(content)
         config = folder / "prequential.yaml"
-        config.write_text(chart.configuration(kafka.cluster.bootstrap_servers, mounted), encoding="utf-8")
+        servers = kafka.cluster.bootstrap_servers
+        config.write_text(chart.configuration(servers, mounted, part.values), encoding="utf-8")
         self._log = folder / "log"
         variables = {"POD_NAME": pod, "KAFKA_USERNAME": part.user}
         self._process = started(

@@ -19,9 +19,9 @@ def _is_wide(settings: dict[str, Any]) -> bool:
     return any(stream.get("key") == "instance" for stream in settings["streams"].values())
 
 
-def documented(who: str) -> set[Acl]:
+def documented(who: str, values: str = chart.EVERYTHING) -> set[Acl]:
     """What the table of ACLs says of a component or command, with the chart's names."""
-    settings = chart.settings()
+    settings = chart.settings(values)
     prefix, group = settings["kafka"]["prefix"], settings["worker"]["group"]
     text = _DOCS.read_text(encoding="utf-8")
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
@@ -40,7 +40,7 @@ def documented(who: str) -> set[Acl]:
             journal = ("prequential-journal",) if "journal" in resource else ()
             names = [prefix + one for one in (*INPUTS, *journal)]
         elif "all ten topics" in resource:
-            names = [one["spec"]["topicName"] for one in chart.of("KafkaTopic")]
+            names = [one["spec"]["topicName"] for one in chart.of("KafkaTopic", values)]
         else:
             named = re.findall(r"(PREFIX)?`([\w-]+)`", resource.replace("GROUP", group))
             names = [f"{prefix if prefixed else ''}{name}" for prefixed, name in named]

@@ -17,6 +17,12 @@ def test_the_chart_gives_a_user_what_the_docs_say(name: str) -> None:
     assert documented(name) == set(chart.parts()[name].acls)
 
 
+def test_a_stream_in_all_partitions_takes_what_the_docs_say() -> None:
+    own, beside = (documented("worker", values) for values in (chart.WIDE, chart.EVERYTHING))
+    assert own == set(chart.parts(chart.WIDE)["worker"].acls)
+    assert own > beside
+
+
 def test_while_it_grows_the_worker_s_user_has_what_that_needs() -> None:
     [worker] = [one for one in chart.of("KafkaUser") if chart.component_of(one) == "worker"]
     assert documented("worker") | documented(GROW) == set(of_kafka_user(worker))

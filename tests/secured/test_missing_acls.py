@@ -33,6 +33,9 @@ pytestmark = pytest.mark.kafka
 #: The source that the chart's configuration has.
 SOURCE = "scores.raw"
 
+#: Values with which the chart gives ACLs.
+VALUES = (chart.EVERYTHING, chart.WIDE)
+
 #: Groups that clients name, though they never join them, without which all works: a dry run's, and that of
 #: whoever reads what workers have said.
 UNNEEDED = ("eu.scores-ingest-dry-run", "prequential-watch")
@@ -47,13 +50,15 @@ class Cluster(NamedTuple):
     numbers: Iterator[int]
 
     @contextmanager
-    def started(self, name: str, acls: list[Acl]) -> Iterator[Component]:
+    def started(
+        self, name: str, acls: list[Acl], values: str = chart.EVERYTHING
+    ) -> Iterator[Component]:
         """A component, as a user of its own with these ACLs."""
         user = f"{name}-{next(self.numbers)}"
         self.kafka.add_user(user, acls)
         folder = self.folder / user
         folder.mkdir()
-        part = chart.parts()[name]._replace(user=user)
+        part = chart.parts(values)[name]._replace(user=user)
         with Component(part, "pod-0", folder, self.kafka, self.own, copied=True) as component:
             yield component
 
@@ -67,7 +72,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         context = secured(folder, 1, prefix)
         kafka = context.__enter__()
     try:
-        kafka.create(one["spec"] for one in chart.of("KafkaTopic"))
+        topics = {
+            one["spec"]["topicName"]: one["spec"] for values in VALUES
+            for one in chart.of("KafkaTopic", values)
+        }  # fmt: skip
+        kafka.create(topics.values())
         kafka.create([{"topicName": SOURCE, "partitions": 1, "replicas": 1}])
         producer = Producer(kafka.client_of(ADMIN).client())
         producer.produce(f"{prefix}metrics", metrics().value, "elec2")
@@ -119,14 +128,18 @@ def ends(component: Component, *sentences: str) -> None:
     assert any(sentence in last for sentence in sentences), component.log
 
 
-#: Each ACL of each component.
-CASES = [(part.name, acl) for part in chart.parts().values() for acl in part.acls]
+#: Each ACL of each component, and with which values it has it.
+CASES = {
+    (part.name, acl): values
+    for values in reversed(VALUES) for part in chart.parts(values).values() for acl in part.acls
+}  # fmt: skip
 
 #: Of each kind of resource one, for `make test`.
 SOME = [
     ("worker", Acl("topic", "eu.drift-alarms", "Write")),
     ("worker", Acl("topic", "eu.labels", "DescribeConfigs")),
     ("worker", Acl("transactionalId", "eu.scores-shard-", "Write", True)),
+    ("worker", Acl("group", "eu.scores-merge", "Read")),
     ("ingest", Acl("group", "eu.scores-ingest", "Read")),
     ("notify", Acl("topic", "eu.incidents", "Read")),
 ]
@@ -143,10 +156,11 @@ ORDER = sorted(CASES, key=lambda case: case not in SOME)
 @pytest.mark.parametrize("case", few(map(title, ORDER), len(SOME)))
 def test_without_one_acl_it_says_which_one_and_ends_or_does_not_need_it(cluster: Cluster, case: str) -> None:
     [(name, acl)] = [one for one in CASES if title(one) == case]
-    acls = list(chart.parts()[name].acls)
+    values = CASES[name, acl]
+    acls = list(chart.parts(values)[name].acls)
     left = [one for one in acls if one != acl]
     same = {one.operation for one in left if one[:2] == acl[:2]}
-    with cluster.started(name, left) as component:
+    with cluster.started(name, left, values) as component:
         if acl.operation == "Describe" and same & {"Read", "Write"}:
             eventually("it works, as who may read or write may describe", lambda: works(component))
         elif acl.operation == "DescribeConfigs":

@@ -46,7 +46,7 @@ def test_merged_once_and_as_replayed_though_workers_die(cluster: KafkaConfig, tm
         tmp_path, cluster,
         defaults={
             "estimators": ["all", "window:100"], "label_horizon": HORIZON, "settle": SETTLE,
-            "emit": {"every": "200ms", "comparisons": "500ms"},
+            "emit": {"every": "200ms", "comparisons": "500ms"}, "period": "5s",
         },
         streams={"s-0": {"key": "instance"}},
     )  # fmt: skip
@@ -79,13 +79,14 @@ def test_merged_once_and_as_replayed_though_workers_die(cluster: KafkaConfig, tm
                     assert len({json.loads(line)["id"] for line in lines}) == len(lines)
                 # The last moment is complete at a replay's end alone.
                 known = {topic: len(lines) for topic, lines in replay.items()}
-                assert known["metrics"] > 40
+                assert known["metrics"] > 100
                 eventually(
                     "all that a replay says before its last moments is there",
                     lambda: all(
-                        len(of_all(cluster, topic)) >= max(1, count - 40) for topic, count in known.items()
+                        len(of_all(cluster, topic)) >= max(1, count - 100) for topic, count in known.items()
                     ),
                 )
+                assert any(json.loads(line)["stage"] == "period" for line in replay["metrics"][:-100])
                 time.sleep(1.0)
                 for topic, lines in replay.items():
                     said = of_all(cluster, topic)
@@ -96,6 +97,12 @@ def test_merged_once_and_as_replayed_though_workers_die(cluster: KafkaConfig, tm
                     if "partition" not in dict(labels)
                 ]  # fmt: skip
                 assert {dict(labels)["model"] for labels in accuracy} == {"nb", "tree"}
+                for name in ("expected", "waiting_expected_labels"):
+                    without = [
+                        labels for one in shown for labels in one.get(f"prequential_{name}", {})
+                        if "partition" not in dict(labels)
+                    ]  # fmt: skip
+                    assert {dict(labels)["model"] for labels in without} == {"nb", "tree"}, name
                 assert sum(len(one.get("prequential_merged_timestamp_seconds", {})) for one in shown) == 1
                 assert third.stop() == 0
                 assert fourth.stop() == 0

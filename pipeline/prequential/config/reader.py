@@ -49,6 +49,9 @@ from prequential.topics.errors import UsageError
 #: Periods within one horizon, at most: each has sums of its own.
 _MOST_PERIODS = 10_000
 
+#: … and that are remembered at once, of a stream in all partitions: they are in each of its parts.
+_MOST_IN_PARTS = 2_000
+
 #: Keys within keys of a mapping of fields, at most; a node may be a part of itself.
 _DEEPEST = 5
 
@@ -379,6 +382,14 @@ class _Reader:
                 node,
                 f"{where}.period {config.period} ms: expected at least 1/{_MOST_PERIODS} of the label "
                 f"horizon of {config.label_horizon} ms",
+            )
+        remembered = (2 * config.label_horizon + config.settle) // config.period
+        if config.key == BY_INSTANCE and remembered > _MOST_IN_PARTS:
+            self._fail(
+                node,
+                f"{where}.period {config.period} ms: {remembered:,} periods would be remembered (twice the "
+                f"label horizon, and settle): expected at most {_MOST_IN_PARTS:,} where key is instance, as "
+                "each part has all",
             )
 
     def _detectors(self, node: yaml.Node, where: str) -> tuple[DetectorConfig, ...]:

@@ -11,11 +11,13 @@ from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.compiled.kernel import Ints32
 from prequential.core.incidents.incidents import ALARM, Raised
 from prequential.core.merging.parting import part_of
+from prequential.core.merging.parting_periods import add_periods
 from prequential.core.output.messages import Reporter
 from prequential.core.output.period_messages import OfPeriods
 from prequential.core.state import State
 from prequential.core.tables.logs import Logs
 from prequential.topics.outputs import Encoded, Output
+from prequential.topics.parts import Part
 from prequential.topics.parts import encode as encode_part
 from prequential.topics.specs import PARTS
 
@@ -34,6 +36,8 @@ class Emission:
         #: until then all count as touched.
         self._touched = np.zeros(0, dtype=np.bool_)
         self._periodic = False
+        #: Of streams in all partitions by model (row) the periods (rows) that are spoken of now.
+        self._spoken_of: dict[int, list[int]] = {}
 
     def touch(self, streams: Ints32) -> None:
         """Note that records of these streams (codes, (n,) int32) have come: their periods may be due."""
@@ -59,7 +63,7 @@ class Emission:
     def tick(self, time: int, *, replaying: bool) -> list[Output]:
         """Messages that are due since record time passed multiples of durations in `emit` before `time`."""
         state, passed = self._state, set()
-        parts: list[Encoded] = []
+        parts: list[Part] = []
         for every, due in state.ticks.items():
             if due is None or time >= due:
                 parts += [] if replaying else self._parts(every, due or 0, time // every * every)
@@ -68,23 +72,32 @@ class Emission:
                 state.ticks[every] = (time // every + 1) * every
         state.next_tick = min(due for due in state.ticks.values() if due is not None)
         messages = self._changed(passed, replaying=replaying)
-        return [*parts, *messages, *self.comparisons.passed(passed, replaying=replaying)]
+        compared = self.comparisons.passed(passed, replaying=replaying)
+        return [*self._encoded(parts), *messages, *compared]
 
-    def _parts(self, every: int, since: int, until: int) -> list[Encoded]:
+    def _parts(self, every: int, since: int, until: int) -> list[Part]:
         """What is known here of streams in all partitions, from one multiple of `every` to another."""
         wide = sorted(self._state.catalog.wide)
         return [
-            Encoded(PARTS, name, encode_part(part_of(self._state, self.comparisons, name, since, until)))
+            part_of(self._state, self.comparisons, name, since, until)
             for name in wide if self._state.config.streams[name].emit_every == every
         ]  # fmt: skip
+
+    def _encoded(self, parts: list[Part]) -> list[Encoded]:
+        """These parts with their periods, once it is known of which something is said now."""
+        for part in parts:
+            add_periods(part, self._state, self._spoken_of)
+        self._spoken_of.clear()
+        return [Encoded(PARTS, part.stream, encode_part(part)) for part in parts]
 
     def last_set(self, *, replaying: bool) -> list[Output]:
         """Messages about every sequence, at the end of a replay."""
         catalog = self._state.catalog
         outcomes = catalog.columns.entities.outcomes
         outputs: list[Output] = []
+        parts: list[Part] = []
         for every, due in self._state.ticks.items():
-            outputs += [] if replaying else self._parts(every, due or 0, _NEVER // every * every)
+            parts += [] if replaying else self._parts(every, due or 0, _NEVER // every * every)
         for stream in catalog.streams:
             rows = [one.row for one in catalog.entities_of(stream) if outcomes[one.row]]
             outputs += self.reporter.metrics(rows, covered=True, replaying=replaying)
@@ -92,7 +105,7 @@ class Emission:
                 [found] = self.reporter.periods.due([stream], all_news=True)
                 outputs += self._of_periods(found, replaying=replaying)
             outputs += self.comparisons.of_all(stream, replaying=replaying)
-        return outputs
+        return [*self._encoded(parts), *outputs]
 
     def _changed(self, passed: set[int], *, replaying: bool) -> Sequence[Output]:
         """Messages about what has changed since the last ones, of streams whose time it is."""
@@ -144,4 +157,5 @@ class Emission:
         """Messages about a stream's periods, then their alarms, which incidents take over."""
         raised = [Raised(0, model, alarm, ALARM) for model, alarm in found.alarms]
         incidents = self._state.incidents.raise_alarms(raised)
+        self._spoken_of |= found.rows
         return [] if replaying else [*found.messages, *(alarm for _, alarm in found.alarms), *incidents]

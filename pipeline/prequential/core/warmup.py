@@ -25,6 +25,7 @@ from prequential.core.incidents import change_point, history
 from prequential.core.input.merge import Batch
 from prequential.core.input.plain import Parser
 from prequential.core.measures.registry import NAMES, OF_NUMBERS
+from prequential.core.merging.merger import Merger
 from prequential.core.shard import Shard
 from prequential.core.snapshot import read_snapshot
 from prequential.core.state import State
@@ -32,6 +33,7 @@ from prequential.core.tables.alarms import new_alarms
 from prequential.core.tables.outcomes import new_log
 from prequential.settings.model import (
     BASELINES,
+    BY_INSTANCE,
     DEFAULT_MEASURES,
     DETAILS,
     Config,
@@ -42,16 +44,20 @@ from prequential.settings.model import (
 )
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Instance, Label, Prediction, Record
+from prequential.topics.outputs import Encoded, Output
+from prequential.topics.parts import decode
+from prequential.topics.specs import PARTS
 
 #: One of each memory; windows run full.
 _EXAMPLES = {name: memory.example for name, memory in MEMORIES.items()}
 
 #: What only some configurations need: with periods; with measures or signals beyond the default ones,
-#: details, costs, objectives or corrections; with comparisons of other losses than wrong or right.
-PERIODS, MEASURES, LOSSES = "periods", "measures", "losses"
+#: details, costs, objectives or corrections; with comparisons of other losses than wrong or right; with
+#: streams in all partitions.
+PERIODS, MEASURES, LOSSES, WIDE = "periods", "measures", "losses", "wide"
 
 #: Names of all that only some configurations need.
-ALL = frozenset({*DETECTORS, *MEMORIES, PERIODS, MEASURES, LOSSES})
+ALL = frozenset({*DETECTORS, *MEMORIES, PERIODS, MEASURES, LOSSES, WIDE})
 
 #: Of periods, ms.
 _PERIOD = 1_500
@@ -151,6 +157,8 @@ def needed_by(config: Config) -> set[str]:
         names.update(one.partition(":")[0] for one in (*some.estimators, *signals))
         if some.period is not None:
             names.add(PERIODS)
+        if some.key == BY_INSTANCE:
+            names.add(WIDE)
         beyond = set(some.measures).difference(DEFAULT_MEASURES) or some.details or some.costs
         if beyond or some.objective or some.temporal_correction or not all(map(_is_usual, signals)):
             names.add(MEASURES)
@@ -187,6 +195,20 @@ def warm_up(needed: Collection[str]) -> None:
         list(copied.reporter.estimates(copied.part.entities.tolist()))
         list(pair_statuses(copied.pairs))
     shard.last_set()
+    if WIDE in needed:
+        _warm_up_merging(config)
+
+
+def _warm_up_merging(config: Config) -> None:
+    """Compile the loops that say what a partition knows of a stream, and add it up."""
+    wide = {name: replace(config.stream(name), key=BY_INSTANCE) for name in _STREAMS[:2]}
+    config = replace(config, streams={**config.streams, **wide})
+    shard, merger = Shard(config, 0, 1), Merger(config)
+    outputs = _feed(shard, 0)
+    shard.last_set()
+    for output in [*outputs, *shard.flush()[0]]:
+        if isinstance(output, Encoded) and output.topic == PARTS:
+            merger.add(decode(output.json), 0)
 
 
 def warm_up_detectors(names: Iterable[str]) -> None:
@@ -250,9 +272,9 @@ def warm_consumers(needed: Collection[str]) -> None:
     accounts.latencies = latency.update(accounts.latencies, nothing, *np.zeros((2, 0), np.int64))
 
 
-def _feed(shard: Shard, first: int) -> None:
-    """Put some records through, in micro-batches of few."""
-    offsets = list(shard.merge.added)
+def _feed(shard: Shard, first: int) -> list[Output]:
+    """Put some records through, in micro-batches of few; returns what comes of them."""
+    offsets, outputs = list(shard.merge.added), list[Output]()
     for number in range(first, first + _INSTANCES):
         records = [record for name in _STREAMS for record in _records(name, number)]
         for kind in range(3):
@@ -264,7 +286,8 @@ def _feed(shard: Shard, first: int) -> None:
                 times = [ts for ts, _ in batch]
                 shard.add(Batch(kind, span, times, Decoded([record for _, record in batch], {})))
         shard.advance([(number + 1) * _STEP] * 3, len(records))
-        shard.flush()
+        outputs += shard.flush()[0]
+    return outputs
 
 
 def _records(stream: str, number: int) -> Iterator[tuple[int, Record]]:

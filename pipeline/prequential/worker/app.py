@@ -43,6 +43,7 @@ from prequential.worker.batches import MANY, Content
 from prequential.worker.exporter import Exporter
 from prequential.worker.findings import LOOK_SECONDS, Findings
 from prequential.worker.heap import give_back
+from prequential.worker.merge_notes import require_room
 from prequential.worker.merging import Merging
 from prequential.worker.origin import Origin, present_origin
 from prequential.worker.runner import ShardRunner
@@ -295,6 +296,7 @@ class Worker(Served):
         counts = partition_counts(kafka, [spec.name for spec in specs])
         if wrong := partition_errors(specs, counts):
             raise WorkError("; ".join(wrong))
+        require_room(self.config, counts.get(kafka.topic(PARTS), 1))
         misfits = check(kafka, specs, horizon=horizon, as_far_as_possible=True)
         if short := [error for error in misfits.errors if "label_horizon" in error]:
             raise WorkError("; ".join(short))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from prequential.core.catalog.catalog import Catalog
 from prequential.core.delay.usual import SIGNALS
@@ -44,24 +45,33 @@ def add(families: dict[str, Family], catalog: Catalog, reporter: Reporter, strea
                 continue
             where = labels(stream=stream.name, partition=catalog.partition, model=model)
             if row in waiting:
-                said = waiting[row].as_message()
-                for family, value in (
-                    ("labels", said["labels"]), ("right", said["right"]),
-                    *zip(("right_low", "right_high"), said.get("interval", ())),
-                ):  # fmt: skip
-                    families[f"waiting_expected_{family}"].add(where, value)
+                add_waiting(families, where, waiting[row].as_message())
             if row not in newest:
                 continue
-            for name, expected in newest[row].measures.items():
-                with_measure = f'{where},measure="{name}"'
-                families["expected"].add(with_measure, expected["value"])
-                if expected["record"] is not None:
-                    families["expected_low"].add(with_measure, expected["interval"][0])
-                    families["expected_high"].add(with_measure, expected["interval"][1])
-                    families["expected_coverage"].add(with_measure, expected["record"]["coverage"])
-                if "miss" in expected:
-                    families["expected_miss"].add(with_measure, expected["miss"])
+            add_expected(families, where, newest[row].measures)
             for name in SIGNALS:
                 values = [value for one in signals.get(row, {}).values() if (value := one[name]) is not None]
                 if values:
                     families["expected_signal"].add(f'{where},signal="{name}"', max(values, key=abs))
+
+
+def add_waiting(families: dict[str, Family], where: str, said: Mapping[str, Any]) -> None:
+    """Add what is said of the predictions of a model that wait: `waiting_expected` of a message."""
+    for family, value in (
+        ("labels", said["labels"]), ("right", said["right"]),
+        *zip(("right_low", "right_high"), said.get("interval", ())),
+    ):  # fmt: skip
+        families[f"waiting_expected_{family}"].add(where, value)
+
+
+def add_expected(families: dict[str, Family], where: str, said: Mapping[str, Mapping[str, Any]]) -> None:
+    """Add what is said of the measures of a model's newest whole period: those of a message's `expected`."""
+    for name, expected in said.items():
+        with_measure = f'{where},measure="{name}"'
+        families["expected"].add(with_measure, expected["value"])
+        for family, value in zip(("low", "high"), expected.get("interval", ())):
+            families[f"expected_{family}"].add(with_measure, value)
+        if expected["record"] is not None:
+            families["expected_coverage"].add(with_measure, expected["record"]["coverage"])
+        if "miss" in expected:
+            families["expected_miss"].add(with_measure, expected["miss"])

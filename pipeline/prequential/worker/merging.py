@@ -15,7 +15,7 @@ from contextlib import closing
 
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
-from prequential.core.merging.merger import NEVER, Merger, Said
+from prequential.core.merging.merger import NEVER, Merger
 from prequential.kafka.complaints import COMPLAINING
 from prequential.kafka.group_transactions import GroupTransactions, Place
 from prequential.kafka.transactions import Expelled, Fenced, Outgoing
@@ -23,9 +23,10 @@ from prequential.settings.model import Config
 from prequential.topics import parts
 from prequential.topics.clients import is_temporary
 from prequential.topics.errors import WorkError
-from prequential.topics.outputs import Encoded, Metrics, decoded
 from prequential.topics.permissions import refusal, to_join
-from prequential.topics.specs import METRICS, PARTS
+from prequential.topics.specs import PARTS
+from prequential.worker.merge_notes import said_of, text_of
+from prequential.worker.merged import Latest
 
 log = logging.getLogger(__name__)
 
@@ -38,11 +39,6 @@ _COMMIT_SECONDS = 30.0
 #: Seconds that an answer about committed offsets may take; between attempts to begin anew.
 _ANSWER_SECONDS, _AGAIN_SECONDS = 10.0, 1.0
 
-#: Of a sequence: stream, model, segment, stage and estimator.
-Key = tuple[str, str, str | None, str, str]
-
-_encode, _decode = msgspec.json.encode, msgspec.json.Decoder(dict[str, Said]).decode
-
 
 class Merging(threading.Thread):
     """A worker's part in it. What ends it unexpectedly is given to `failed`."""
@@ -53,16 +49,16 @@ class Merging(threading.Thread):
         self._topic = config.kafka.topic(PARTS)
         self._end = threading.Event()
         self._mergers: dict[int, Merger] = {}
-        self._latest: dict[int, dict[Key, Metrics]] = {}  # by partition of the parts' topic
+        self._latest: dict[int, Latest] = {}  # by partition of the parts' topic
 
     def stop(self) -> None:
         """End it, when what is under way is done."""
         self._end.set()
         self.join(_ANSWER_SECONDS)
 
-    def latest(self) -> list[Metrics]:
-        """The last message about each sequence of the streams that are merged here."""
-        return [message for some in list(self._latest.values()) for message in list(some.values())]
+    def latest(self) -> list[Latest]:
+        """What was said last of the streams that are merged here, by partition of the parts' topic."""
+        return list(self._latest.values())
 
     def moments(self) -> dict[str, int]:
         """By stream that is merged here the moment (epoch ms) up to which it is."""
@@ -120,7 +116,7 @@ class Merging(threading.Thread):
                 if self._mergers and (outgoing or now - written > _COMMIT_SECONDS):
                     offsets = {(self._topic, number): one.needed for number, one in self._mergers.items()}
                     notes: dict[Place, str] = {
-                        (self._topic, number): _encode(one.said).decode()
+                        (self._topic, number): text_of(one.said, self._config.wide)
                         for number, one in self._mergers.items()
                     }
                     writer.write(outgoing, offsets, consumer.consumer_group_metadata(), notes)
@@ -142,17 +138,11 @@ class Merging(threading.Thread):
             log.error("%s/%d offset %d is no part: %s", self._topic, number, message.offset(), why)
             return []
         found = merger.add(part, message.offset())
+        latest = self._latest.setdefault(number, Latest())
         for output in found:
-            self._note(number, output)
+            latest.note(output)
         topic = self._config.kafka.topic
         return [Outgoing(topic(output.topic), output.stream.encode(), output.json) for output in found]
-
-    def _note(self, number: int, output: Encoded) -> None:
-        if output.topic == METRICS:
-            said = decoded(output)
-            assert isinstance(said, Metrics)
-            key = said.stream, said.model, said.segment, said.stage, said.estimator
-            self._latest.setdefault(number, {})[key] = said
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         """Go on where the group's offsets, and what goes with them, say."""
@@ -161,8 +151,8 @@ class Merging(threading.Thread):
         for place in committed:
             if place.error is not None:
                 raise KafkaException(place.error)
-            said = _decode(place.metadata) if place.metadata else {}
-            self._mergers[place.partition] = Merger(self._config, said, end=max(0, place.offset))
+            said, end = said_of(place.metadata or ""), max(0, place.offset)
+            self._mergers[place.partition] = Merger(self._config, said, end=end)
         log.info("merging partitions %s of %s", sorted(self._mergers), self._topic)
         consumer.assign([
             TopicPartition(one.topic, one.partition, one.offset if one.offset >= 0 else OFFSET_BEGINNING)

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 from prequential.core.input.merge import OffsetVector
-from prequential.core.merging.merger import Merger
 from prequential.core.past.course import Courses
 from prequential.core.past.past import Past
 from prequential.core.shard import Shard
@@ -21,7 +20,6 @@ from prequential.kafka.consumer_records import ConsumerRecords
 from prequential.kafka.fetching import FETCH_SETTINGS
 from prequential.replay.emission import without_metrics
 from prequential.settings.model import Config
-from prequential.topics import parts
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import is_temporary, plain_errors
 from prequential.topics.errors import WorkError
@@ -31,6 +29,7 @@ from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL, PARTS
 from prequential.worker.batches import Originals, SharedParser, to_batch
 from prequential.worker.journal import Generation, generations
+from prequential.worker.kept_parts import KeptParts
 from prequential.worker.origin import present_origin
 from prequential.worker.recovery import read_known
 from rich.progress import Progress, TaskID
@@ -68,8 +67,9 @@ def replay_topics(
     """Evaluate the input topics up to their present ends, shard by shard.
 
     The order is that which the workers took as far as the journal goes, then the free one. Where the topics
-    have got more partitions, new shards go on from what theirs knew then. `put` takes metrics and alarms,
-    `dead_letter` each unusable record with partition, offset, key and value, `ended` each shard at its end.
+    have got more partitions, new shards go on from what theirs knew then. `put` takes metrics and alarms, at
+    last those about streams in all partitions together, `dead_letter` each unusable record with partition,
+    offset, key and value, `ended` each shard at its end.
     Without `metrics` no metrics messages are made; with `past` shards keep their outcomes.
     Joins no group and writes nothing.
     Raises WorkError if the cluster or a topic can't be read.
@@ -88,7 +88,7 @@ def replay_topics(
         for number in range(origin.partitions)
     ]
     journals = [generations(one.journal) for one in known]
-    cluster = _Cluster(config, journals, put, dead_letter, progress, ended, metrics, Merger(config))
+    cluster = _Cluster(config, journals, put, dead_letter, progress, ended, metrics, KeptParts())
     for partition, [first, *_] in enumerate(journals):
         if first.since is not None:
             if cluster.has_parent(partition, first.since):
@@ -98,6 +98,8 @@ def replay_topics(
         shard.state.courses = Courses()
         shard.state.past = Past() if past else None
         _ShardReplay(cluster, shard).run()
+    for message in cluster.parts.merged(config):
+        put(message)
 
 
 class _Cluster(NamedTuple):
@@ -110,7 +112,7 @@ class _Cluster(NamedTuple):
     progress: Progress
     ended: Callable[[Shard], None]
     last_set: bool
-    merger: Merger
+    parts: KeptParts
 
     def has_parent(self, partition: int, before: int) -> bool:
         """Whether a shard that has begun with the state of another finds it there."""
@@ -280,8 +282,7 @@ class _ShardReplay:
                     output, self._partition, output.offset, original.key, original.value
                 )
             elif isinstance(output, Encoded) and output.topic == PARTS:
-                for message in self._cluster.merger.add(parts.decode(output.json), 0):
-                    self._cluster.put(message)
+                self._cluster.parts.add(self._partition, output.json)
             else:
                 self._cluster.put(output)
         self._originals.drop(self._shard.merge.vector)

@@ -46,6 +46,68 @@ class Memory(msgspec.Struct, gc=False, omit_defaults=True):
     paid: list[float] | None = None
 
 
+class Foreseen(msgspec.Struct, gc=False, omit_defaults=True):
+    """What is expected of a period that is provisional, of all its predictions that have or get a label.
+
+    Attributes
+    ----------
+    n
+        How many these are.
+    weight
+        How much of the difference between labels and calibration is believed, 0 … 1.
+    known
+        False where nothing can be said before a horizon has passed.
+    cells
+        As in `Memory`.
+    right
+        How many will be wrong, and right, where classes are too many to be told apart.
+    sums
+        The first sums of scores, as in `Memory`, where mean losses are expected.
+    halves
+        By measure half of the width of its interval, where it has one.
+    """
+
+    n: float
+    weight: float
+    known: bool = True
+    cells: list[tuple[int, int, float]] = []
+    right: tuple[float, float] | None = None
+    sums: list[float] | None = None
+    halves: dict[str, float] = {}
+
+
+class Period(msgspec.Struct, gc=False, omit_defaults=True):
+    """What has become of the predictions of one period (`prequential.core.delay.periods`).
+
+    Attributes
+    ----------
+    start
+        Epoch ms.
+    memory
+        Of its outcomes, as of an estimator that forgets nothing.
+    ts
+        The newest label time (epoch ms); 0 without labels.
+    final
+        Whether it is final in this partition.
+    said
+        Whether it has changed enough by `Part.since` to be spoken of.
+    expected
+        Until it is final, what it will be like then, as far as that is estimated.
+    """
+
+    start: int
+    predictions: int
+    memory: Memory
+    labelled: int = 0
+    revisions: int = 0
+    corrections: int = 0
+    at_horizon: int = 0
+    ts: int = 0
+    final: bool = False
+    said: bool = False
+    expected: Foreseen | None = None
+
+
 class Evaluated(msgspec.Struct, gc=False, omit_defaults=True):
     """A model, one of its segments, or it at an age.
 
@@ -59,6 +121,8 @@ class Evaluated(msgspec.Struct, gc=False, omit_defaults=True):
         Whether there are outcomes or revisions that the part before this one hadn't.
     coverage
         Of a model: what became of its predictions; counts that add up.
+    periods
+        Of a model: those that aren't forgotten, in order of time.
     """
 
     model: str
@@ -73,6 +137,7 @@ class Evaluated(msgspec.Struct, gc=False, omit_defaults=True):
     counts: dict[str, int]
     memories: list[Memory]
     coverage: dict[str, Any] | None = None
+    periods: list[Period] = []
 
 
 class Compared(msgspec.Struct, gc=False, omit_defaults=True):

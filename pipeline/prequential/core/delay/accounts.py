@@ -23,6 +23,13 @@ _PARTS = {
 _WEIGHTED = frozenset({"ipw_accuracy", "ipw_n"})
 
 
+def samples(config: StreamConfig) -> bool:
+    """Whether labels are a sample, with propensities."""
+    # With a label for each instance they are none.
+    of_classes = config.task != "regression" and config.label_at_horizon is None
+    return of_classes and not _WEIGHTED.isdisjoint(config.measures)
+
+
 class Accounts:
     """Coverage, selection, periods and latencies of a shard; rows are entities, segments and streams."""
 
@@ -53,9 +60,7 @@ class Accounts:
         `at_horizon`: 1 + the class of instances without a label by the horizon; 0: they expire.
         """
         self.coverage = coverage.with_model(self.coverage, row, config.label_horizon)
-        # With a label for each instance, labels are no sample.
-        of_classes = config.task != "regression" and config.label_at_horizon is None
-        sampled = of_classes and not _WEIGHTED.isdisjoint(config.measures)
+        sampled = samples(config)
         if config.period is not None:
             self.has_periods, self.expects = True, self.expects or config.expected
             # How many labels of a sample will come isn't known: only the horizon says that all have.

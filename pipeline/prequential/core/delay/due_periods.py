@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,6 +46,21 @@ class PeriodState(NamedTuple):
     def name(self) -> str:
         """What messages have in place of an estimator's name: `period:` and the start as ISO 8601, in UTC."""
         return f"period:{np.datetime64(self.start, 'ms')}Z"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether those labels that have come are enough."""
+        return self.status == "final"
+
+    def as_message(self, *, closes: bool) -> dict[str, Any]:
+        """The field `period`; `closes`: whether there is a class for what has no label by the horizon."""
+        said = {
+            "start": self.start, "end": self.end, "status": self.status,
+            "predictions": self.predictions, "labelled": self.labelled,
+            "labelled_share": self.labelled_share, "expected_share": self.expected_share,
+            "corrections": self.corrections,
+        }  # fmt: skip
+        return said | {"at_horizon": self.at_horizon} if closes else said
 
 
 def due(
@@ -103,6 +119,23 @@ def report(tables: PeriodTables, model: int, number: int, share: float) -> Perio
         return None
     tables.periods.reported[row], tables.periods.is_reported[row] = state[row], 1
     return _states_of(tables, np.array([row]), tables.models.width[[model]], np.array([share]))[0]
+
+
+def known(tables: PeriodTables, model: int, beside: Iterable[int] = ()) -> list[PeriodState]:
+    """The model's periods that aren't forgotten, in order of time, without what is expected of them.
+
+    `beside`: rows that are among them, though they may be forgotten since the last `update`.
+    """
+    found, row = set(beside), int(tables.models.first[model])
+    periods = tables.periods
+    while row:
+        if not periods.dropped[row] and (periods.state[row, PREDICTIONS] or periods.is_reported[row]):
+            found.add(row)
+        row = int(tables.pool.next[row])
+    rows = np.array(sorted(found), dtype=np.int64)
+    rows = rows[np.argsort(tables.pool.key[rows])]
+    widths = np.full(len(rows), tables.models.width[model])
+    return _states_of(tables, rows, widths, np.full(len(rows), np.nan))
 
 
 def _states_of(tables: PeriodTables, rows: Any, widths: Ints, shares: Floats) -> list[PeriodState]:

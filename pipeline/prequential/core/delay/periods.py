@@ -229,6 +229,12 @@ def sums_of(tables: PeriodTables, period: int) -> Floats | None:
     return tables.sums.sums[row].copy() if row else None
 
 
+def labels_of(tables: PeriodTables, period: int) -> tuple[float, float, float]:
+    """How many labels that are numbers a period (row) has, their mean, and Σ(y - ȳ)²."""
+    n, mean, _, _ = tables.sums.spread[int(tables.periods.sums[period])].tolist()
+    return n, mean, spread_of(tables, period)
+
+
 def spread_of(tables: PeriodTables, period: int) -> float:
     """Σ(y - ȳ)² of the labels of a period (row); 0 where all are the same as far as digits tell."""
     return float(spread_at(tables.sums.spread, int(tables.periods.sums[period])))

@@ -32,10 +32,12 @@ class _Waiting(NamedTuple):
 
 
 class _Stream:
-    """The parts of one stream that aren't done with: of the last moment of its pairs, and since."""
+    """The parts of one stream that aren't done with: of the last moment, and that of its pairs, and since."""
 
-    def __init__(self, said: Said) -> None:
+    def __init__(self, said: Said, *, compares: bool) -> None:
+        """`compares`: whether there are messages about pairs at moments of their own."""
         self.said = said
+        self._compares = compares
         self.parts: dict[int, deque[_Waiting]] = {}
         self.partitions = 0
 
@@ -71,7 +73,7 @@ class _Stream:
     @property
     def _oldest(self) -> int:
         """The moment before which no part is of use."""
-        return min(self.said.metrics + 1, self.said.comparisons)
+        return min(self.said.metrics, self.said.comparisons) if self._compares else self.said.metrics
 
     def done(self, said: Said) -> None:
         """Nothing is said of what was before any more."""
@@ -94,10 +96,13 @@ class Merger:
 
     def __init__(self, config: Config, said: Mapping[str, Said] | None = None, end: int = 0) -> None:
         self._config = config
-        self._streams = {name: _Stream(moments) for name, moments in (said or {}).items()}
+        self._streams = {name: self._stream(name, moments) for name, moments in (said or {}).items()}
         self._end = end
         #: Moments of which nothing was said, as partitions had other settings than each other, or than here.
         self.passed_over = 0
+
+    def _stream(self, name: str, said: Said) -> _Stream:
+        return _Stream(said, compares=self._config.stream(name).emit_comparisons is not None)
 
     @property
     def said(self) -> dict[str, Said]:
@@ -113,7 +118,9 @@ class Merger:
     def add(self, part: Part, offset: int) -> list[Encoded]:
         """Take over a part; returns the messages that are complete with it."""
         self._end = offset + 1
-        stream = self._streams.setdefault(part.stream, _Stream(Said()))
+        if part.stream not in self._streams:
+            self._streams[part.stream] = self._stream(part.stream, Said())
+        stream = self._streams[part.stream]
         stream.add(part, offset)
         messages: list[Encoded] = []
         while (found := stream.next()) is not None:
@@ -122,6 +129,7 @@ class Merger:
             if self._agree(moment, parts):
                 merged = Merged(self._config, parts, changed)
                 messages += merged.metrics()
+                messages += merged.periods(self._before(stream))
                 if self._is_time(stream.said, moment, parts[0].stream):
                     messages += merged.comparisons(stream.at(said.comparisons) or ())
                     said = said._replace(comparisons=moment)
@@ -129,6 +137,13 @@ class Merger:
                 self.passed_over += 1
             stream.done(said)
         return messages
+
+    def _before(self, stream: _Stream) -> list[Part] | None:
+        """How all partitions were at the moment before; None: nothing was said of that one."""
+        if stream.said.metrics == NEVER:
+            return []
+        parts = stream.at(stream.said.metrics)
+        return parts if parts and self._agree(stream.said.metrics, parts) else None
 
     def _is_time(self, said: Said, moment: int, stream: str) -> bool:
         """Whether a multiple of `emit.comparisons` has passed since there were messages about pairs."""

@@ -13,11 +13,15 @@ from prequential.core.comparisons.measuring import NAMES as OF_PAIRS
 from prequential.core.delay import coverage, latency
 from prequential.core.estimators.naming import RANDOM_SUFFIX, parse_estimator
 from prequential.core.measures.registry import by_name
-from prequential.core.merging.sums import Classes, added, measured, totals
+from prequential.core.merging.expectations import foreseen
+from prequential.core.merging.parting_periods import ALL
+from prequential.core.merging.periods import news
+from prequential.core.merging.sums import Classes, added, called, measured, totals
 from prequential.core.output.estimates import State, intermediate
+from prequential.core.output.waiting import Waiting, together
 from prequential.core.tables.streams import MODEL
 from prequential.settings.model import Config, StreamConfig
-from prequential.settings.stages import FINAL, INITIAL, parts, reported
+from prequential.settings.stages import FINAL, INITIAL, PERIOD, parts, reported
 from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Encoded, Metrics, encode, identity
 from prequential.topics.parts import LOST, Compared, Evaluated, Part
 from prequential.topics.specs import COMPARISONS, METRICS
@@ -37,14 +41,13 @@ class Merged:
         self._parts = parts
         self._name = parts[0].stream
         self._config: StreamConfig = config.stream(self._name)
-        used = {
-            part.classes[code] for part in parts for one in part.evaluated for memory in one.memories
-            for y, h, _ in memory.cells if part.classes for code in (y, h)
+        self._settings, self._changes = config, changed
+        self._used = {
+            name for part in parts for one in part.evaluated for memory in one.memories
+            for name in called(memory.cells, part)
         }  # fmt: skip
-        self._classes = Classes(config, self._name, used)
-        self._places = [
-            [self._classes.stream.classes.get(name, 0) for name in part.classes] for part in parts
-        ]
+        self._classes = Classes(config, self._name, self._used)
+        self._places = self._classes.places(parts)
         self._of_stream = totals(part.counts for part in parts)
         self._lost = {name: self._of_stream[name] for name in LOST if name in self._of_stream}
         #: What ids have behind all else, as those of one partition.
@@ -55,11 +58,11 @@ class Merged:
         #: By whom: what each partition has of it.
         self._of: dict[_Who, list[tuple[int, Evaluated]]] = {}
         self._changed: set[_Who] = set()
-        for number, (part, news) in enumerate(zip(parts, changed)):
+        for number, (part, is_news) in enumerate(zip(parts, changed)):
             for one in part.evaluated:
                 who = one.kind, one.model, one.segment, one.age
                 self._of.setdefault(who, []).append((number, one))
-                if news and one.changed:
+                if is_news and one.changed:
                     self._changed.add(who)
 
     # ---- metrics
@@ -152,7 +155,47 @@ class Merged:
             found[name] = of_stream[name]
         if self._config.label_at_horizon is not None:
             found["at_horizon"] = sum(one.counts["at_horizon"] for one in of)
+        waits = [Waiting(*one["expected"]) for one in said if one.get("expected") is not None]
+        if waits:
+            found["waiting_expected"] = together(waits).as_message()
         return found
+
+    # ---- periods
+
+    def periods(self, before: Sequence[Part] | None) -> Iterator[Encoded]:
+        """About all periods of which there is something to say.
+
+        `before` says how partitions were at the moment before, of which something was said as well, or that
+        none was ([]). None: it isn't known what was said of any.
+        """
+        if self._config.period is None:
+            return
+        found = news(self._config, self._parts, self._changes, before)
+        used = self._used.union(*(
+            called(of, self._parts[number])
+            for some in found.values() for whole in some for number, one in whole.periods
+            for of in (one.memory.cells, one.expected.cells if one.expected else ())
+        ))  # fmt: skip
+        classes = self._classes if used == self._used else Classes(self._settings, self._name, used)
+        places = classes.places(self._parts)
+        for model, some in found.items():
+            of = [one for _, one in self._of[MODEL, model, None, None]]
+            met = np.sum([one.coverage["met"] for one in of if one.coverage is not None], axis=0)
+            share, counts = coverage.curve_of(met).get("horizon"), self._counts(of)
+            for whole in some:
+                memories = [(one.memory, places[number]) for number, one in whole.periods]
+                measures = measured(added(memories, ALL, classes.capacity), classes, chance=False)
+                about = whole.state._replace(expected_share=share)
+                key = self._name, ALL_PARTITIONS, model, None, PERIOD, about.name
+                message = Metrics(
+                    identity(*key, *whole.identity, *self._loss), *key, about.labelled, about.labelled,
+                    about.newest_ts, *by_name(self._config.measures, measures.values, measures.reasons),
+                    counts, self._config.digest,
+                    period=about.as_message(closes=self._config.label_at_horizon is not None),
+                )  # fmt: skip
+                if whole.is_expected:
+                    message.expected = foreseen(whole, classes, places)
+                yield Encoded(METRICS, self._name, encode(message))
 
     # ---- comparisons
 

@@ -12,6 +12,7 @@ from prequential.core.delay import coverage, latency
 from prequential.core.estimators.accumulator import Accumulator
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.sums import MEAN, SPREAD, is_any
+from prequential.core.output.waiting import waiting_of
 from prequential.core.state import State
 from prequential.core.tables.scores import SIZE
 from prequential.core.tables.streams import AGE, MODEL, SEGMENT
@@ -79,7 +80,10 @@ def _coverage(state: State, stream: Stream, row: int) -> dict[str, object]:
     [oldest] = coverage.oldest(account, np.array([row]), np.array([clock]))
     waiting = int(account.models.waiting[row])
     met = coverage.met_of(account, row, clock)
-    return {"waiting": waiting, "since": clock - oldest if waiting else clock, "met": met.tolist()}
+    since = clock - oldest if waiting else clock
+    found: dict[str, object] = {"waiting": waiting, "since": since, "met": met.tolist()}
+    expected = waiting_of(state.accounts.expected, row, clock)
+    return found if expected is None else found | {"expected": expected}
 
 
 def _memories(state: State, about: Entity, plan: Plan) -> Iterator[Memory]:

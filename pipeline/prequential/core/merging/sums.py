@@ -6,7 +6,7 @@ that sums of floats have one result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -24,7 +24,7 @@ from prequential.core.output.estimates import State
 from prequential.core.tables.score_bins import WIDTH
 from prequential.core.tables.scores import NO_WEIGHT, SIZE
 from prequential.settings.model import Config
-from prequential.topics.parts import Memory
+from prequential.topics.parts import Memory, Part
 
 #: Measures that need the label before, which may be another partition's: by task, their columns.
 _OF_LABELS_BEFORE = {
@@ -62,6 +62,19 @@ class Classes:
     def capacity(self) -> int:
         """Room for classes."""
         return max(1, len(self.stream.class_names))
+
+    def places(self, parts: Iterable[Part]) -> list[list[int]]:
+        """By part where its classes are among these; those that nobody called are anywhere."""
+        known = self.stream.classes
+        return [[known.get(name, 0) for name in part.classes] for part in parts]
+
+
+def called(cells: Iterable[tuple[int, int, float]], part: Part) -> Iterator[str]:
+    """The classes of cells, by the names that their part has for them; of numbers there are none."""
+    if part.classes:
+        for y, h, _ in cells:
+            yield part.classes[y]
+            yield part.classes[h]
 
 
 def added(memories: Sequence[tuple[Memory, Sequence[int]]], estimator: str, capacity: int) -> Sum:

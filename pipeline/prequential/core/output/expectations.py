@@ -42,6 +42,16 @@ _MANY = 8
 _BY_VALUE = frozenset({*OF_LOSSES, *(one.name for one in MEASURES.values() if one.inputs == COSTS)})
 
 
+def scale_of(name: str, value: float, of_all: float, unknown: float) -> float:
+    """The scale of a measure's interval: that of all, or of a loss a share of what is expected of it.
+
+    `unknown`: the share of expected labels that haven't come.
+    """
+    if name in _BY_VALUE:
+        return abs(value) * (_LEAST_SCALE + max(0.0, unknown)) + _LEAST_SCALE**4
+    return of_all
+
+
 class Due(NamedTuple):
     """A model, and its periods that are due, in order of time; those that are said of are added to these."""
 
@@ -308,9 +318,7 @@ class Expectations:
         else:
             of_all, unknown = float(about[SCALE]), 1.0 - float(about[LABELLED]) / float(about[EXPECTED])
             for name, value in found.items():
-                scale = of_all
-                if name in _BY_VALUE:
-                    scale = abs(value) * (_LEAST_SCALE + max(0.0, unknown)) + _LEAST_SCALE**4
+                scale = scale_of(name, value, of_all, unknown)
                 said[name] = self._graded(
                     stream, model, asked.row, INDEX[name], maturity, first, value, scale,
                     so_far[0].get(name, np.nan), weight,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -144,7 +145,7 @@ def _measure(
 
 def expected(
     catalog: Catalog, periods: PeriodTables, tables: Expected, models: Ints, rows: Ints, group: Group,
-    places: Ints,
+    places: Ints, sums: Floats | None = None,
 ) -> Measured:  # fmt: skip
     """Measures of what is expected of periods.
 
@@ -156,6 +157,8 @@ def expected(
         (n,) the models, and the periods as `periods` has them.
     group, places
         What is expected of them, models alike, and which places of that are theirs.
+    sums
+        (n, `SIZE`) for sums of scores of all that have or will have a label, where mean losses are expected.
 
     Returns
     -------
@@ -169,7 +172,9 @@ def expected(
     for count in np.unique(of_models.losses[models]).tolist():
         [some] = np.nonzero((of_models.losses[models] == count) & (count > 0))
         if len(some):
-            own = _of_losses(periods, tables, models[some], rows[some], coming[some], count)
+            own, of_scores = _of_losses(periods, tables, models[some], rows[some], coming[some], count)
+            if sums is not None:
+                sums[some] = of_scores
             columns = _LOSS_COLUMNS[layout == NUMBERS]
             at = np.ix_(some, columns)
             found.values[at], found.reasons[at] = (column[:, columns] for column in own)
@@ -219,8 +224,8 @@ def _measure_matrices(
 
 def _of_losses(
     periods: PeriodTables, tables: Expected, models: Ints, rows: Ints, coming: Floats, count: int
-) -> Measured:
-    """Measures of mean losses: of the labels that have come, and of those to come by their strata."""
+) -> tuple[Measured, Floats]:
+    """Measures of mean losses, and their sums: of labels that have come, and of those to come by strata."""
     found, of_models = _new(len(rows)), tables.models
     numbers = int(of_models.layout[models[0]]) == NUMBERS
     sums = periods.sums.sums[periods.periods.sums[rows]]
@@ -230,10 +235,61 @@ def _of_losses(
         numbers, sums, found,
     )  # fmt: skip
     if not numbers:
-        scored = sums[:, SCORED] > 0.0
-        for name, column in _SCORE_COLUMNS.items():
-            np.divide(sums[:, _LOSSES[name]], sums[:, SCORED], out=found.values[:, column], where=scored)
-            found.reasons[:, column] = np.where(scored, DEFINED, _NO_PROBABILITIES)
+        _divide(sums, found)
+    return found, sums
+
+
+def _divide(sums: Floats, into: Measured) -> None:
+    """Mean losses of probabilities, by their sums (n, `SIZE`)."""
+    scored = sums[:, SCORED] > 0.0
+    for name, column in _SCORE_COLUMNS.items():
+        np.divide(sums[:, _LOSSES[name]], sums[:, SCORED], out=into.values[:, column], where=scored)
+        into.reasons[:, column] = np.where(scored, DEFINED, _NO_PROBABILITIES)
+
+
+def expected_of(
+    joint: Floats | None, right: tuple[float, float] | None, sums: Floats | None, positives: Positives, *,
+    numbers: bool,
+) -> Measured:  # fmt: skip
+    """Measures of what is expected of one period, by totals.
+
+    Parameters
+    ----------
+    joint
+        (4·k²,) the expected cells of classes; None: of numbers.
+    right
+        How many will be wrong, and right, where that alone is told apart.
+    sums
+        (`SIZE`,) of scores; None: no mean losses are expected.
+    positives
+        Of the stream, whose number is 0.
+    numbers
+        Whether the task is regression.
+
+    Returns
+    -------
+    Measured
+        Of the one.
+    """
+    found = _new(1, _NOT_ESTIMATED)
+    if sums is not None:
+        own, columns = _new(1), _LOSS_COLUMNS[numbers]
+        if numbers:
+            measure_numbers(sums, True, 0.0, 0.0, own.values[0], own.reasons[0])
+        else:
+            _divide(sums[None], own)
+        found.values[:, columns], found.reasons[:, columns] = (column[:, columns] for column in own)
+    if right is not None:
+        found.reasons[:, _MATRIX_COLUMNS] = _TOO_MANY_CLASSES
+        share = right[1] / sum(right)
+        for name, value in (("accuracy", share), ("error", 1.0 - share)):
+            found.values[:, INDEX[name]], found.reasons[:, INDEX[name]] = value, DEFINED
+    elif joint is not None:
+        own, classes = _new(1), new_classes(math.isqrt(len(joint) // 4))
+        memory = InMemory(joint, True, np.zeros(SIZE), False, True, np.zeros(SUMS))
+        measure_cells(memory, classes, positives, 0, False, own.values[0], own.reasons[0])
+        for column, of_matrix in zip(found, own):
+            column[:, _MATRIX_COLUMNS] = of_matrix[:, _MATRIX_COLUMNS]
     return found
 
 

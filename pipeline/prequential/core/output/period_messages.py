@@ -25,6 +25,8 @@ class OfPeriods(NamedTuple):
 
     messages: list[Encoded]
     alarms: list[tuple[int, Alarm]]
+    #: Of a stream in all partitions, by model, the periods (rows) that have changed enough, or become final.
+    rows: dict[int, list[int]]
 
 
 class PeriodReporter:
@@ -49,8 +51,11 @@ class PeriodReporter:
                 whose, clocks.tolist(), shares.tolist(), found
             )
         ]  # fmt: skip
+        by_stream = {stream.code: OfPeriods([], [], {}) for stream in streams}
+        for one in due:
+            if one.periods and one.stream.name in self._catalog.wide:
+                by_stream[one.stream.code].rows[one.model] = [state.row for state in one.periods]
         said = self._expectations.of_models(due)
-        by_stream = {stream.code: OfPeriods([], []) for stream in streams}
         some = [(name, one) for (_, name, _), one in zip(whose, due) if one.periods]
         for (name, one), counts in zip(some, counts_of(self._catalog, [one.model for _, one in some])):
             self._report(by_stream[one.stream.code], name, one, said, counts)
@@ -83,14 +88,7 @@ class PeriodReporter:
         measures: tuple[dict[str, float], dict[str, str]], counts: dict[str, int],
     ) -> Metrics:  # fmt: skip
         key = (stream.name, self._catalog.partition, model, None, PERIOD, state.name)
-        said = {
-            "start": state.start, "end": state.end, "status": state.status,
-            "predictions": state.predictions, "labelled": state.labelled,
-            "labelled_share": state.labelled_share, "expected_share": state.expected_share,
-            "corrections": state.corrections,
-        }  # fmt: skip
-        if stream.config.label_at_horizon is not None:
-            said["at_horizon"] = state.at_horizon
+        said = state.as_message(closes=stream.config.label_at_horizon is not None)
         return Metrics(
             identity(
                 *key, state.predictions, state.labelled, state.revisions, state.corrections, state.status,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,21 @@ class Waiting(NamedTuple):
             return said
         low, high = max(0.0, self.right - self.half), min(self.labels, self.right + self.half)
         return said | {"interval": [low, high], "level": records.LEVEL}
+
+
+def together(some: Sequence[Waiting]) -> Waiting:
+    """What waits of one model in several partitions, its interval as if all were off in the same direction.
+
+    >>> together([Waiting(3, 2.5, 2.0, 0.5), Waiting(4, 3.0, 1.5, 0.25)])
+    Waiting(predictions=7, labels=5.5, right=3.5, half=0.75)
+    >>> together([Waiting(3, 2.5, 2.0, None), Waiting(4, 3.0, 1.5, 0.25)]).half is None
+    True
+    """
+    halves = [one.half for one in some]
+    return Waiting(
+        sum(one.predictions for one in some), sum(one.labels for one in some), sum(one.right for one in some),
+        None if None in halves else sum(half for half in halves if half is not None),
+    )  # fmt: skip
 
 
 def waiting_of(expected: Expected, model: int, clock: int) -> Waiting | None:

@@ -1,0 +1,130 @@
+"""What is expected of periods of a stream in all partitions: sums of what each of them expects.
+
+What a partition has learnt goes by the order of its own finals; what it expects of a period is a number of
+predictions by class and label, and these add up. Where a period is final in one of them, what it has there is
+what is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from prequential.core.delay import records
+from prequential.core.delay.accounts import samples
+from prequential.core.measures.registry import MEASURES
+from prequential.core.merging.foreseeing import MEANS
+from prequential.core.merging.parting_periods import ALL
+from prequential.core.merging.periods import Whole
+from prequential.core.merging.sums import Classes, added
+from prequential.core.output.missing import miss
+from prequential.core.output.period_measures import expected_of
+from prequential.core.tables.scores import SIZE
+from prequential.settings.model import StreamConfig
+from prequential.topics.parts import Foreseen, Memory
+
+#: What goes by the order of a partition's own periods.
+_BY_PARTITION = ["record", "signals"]
+
+#: Why a sample has no expected value where it is final in a partition: what its labels stand for isn't kept.
+_SAMPLED = "by_partition"
+
+
+def foreseen(of: Whole, classes: Classes, places: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """`expected` of a period's message.
+
+    Parameters
+    ----------
+    of
+        The period, of which a partition expects something.
+    classes
+        Of the stream.
+    places
+        By partition where its classes are among these.
+
+    Returns
+    -------
+    dict
+        JSON data (`docs/semantics.md`).
+    """
+    config, state = classes.stream.config, of.state
+    known = [one.expected for _, one in of.periods if one.expected is not None]
+    message: dict[str, Any] = {
+        "labelled_share": state.labelled_share, "predictions": state.predictions,
+        "maturity": records.share_of(of.maturity), "measures": {},
+    }  # fmt: skip
+    if samples(config) and of.finals:
+        undefined = dict.fromkeys(config.measures, _SAMPLED)
+    elif not all(one.known for one in known):
+        undefined = dict.fromkeys(config.measures, "first_horizon")
+    else:
+        values, undefined = _values(of, classes, places)
+        message["measures"] = {
+            name: _with_interval(config, name, value, of, known) for name, value in values.items()
+        }
+    weights = [(one.n, one.weight) for one in known]
+    return message | {
+        "undefined": undefined, "correction": _mean(weights), "by_partition": _BY_PARTITION,
+    }  # fmt: skip
+
+
+def _values(
+    of: Whole, classes: Classes, places: Sequence[Sequence[int]]
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Expected measures, and why others have none."""
+    config = classes.stream.config
+    numbers, right, losses = config.task == "regression", np.zeros(2), np.zeros(SIZE)
+    told_apart, has_losses = True, False
+    memories = []
+    for number, one in of.periods:
+        here = one.expected
+        cells = one.memory.cells if here is None else here.cells
+        sums = one.memory.sums if here is None else here.sums
+        if here is not None and here.right is not None:
+            told_apart = False
+            right += here.right
+        right += _right(cells)
+        memories.append((Memory(ALL, ALL, cells=cells), places[number]))
+        has_losses |= here is not None and here.sums is not None
+        if sums is not None:
+            losses[:MEANS] += sums[:MEANS]
+    joint = None if numbers else added(memories, ALL, classes.capacity).cells
+    found = expected_of(
+        joint, None if told_apart else (float(right[0]), float(right[1])), losses if has_losses else None,
+        classes.catalog.positives_of(classes.stream), numbers=numbers,
+    )  # fmt: skip
+    return found.by_name(0, config.measures)
+
+
+def _right(cells: Sequence[tuple[int, int, float]]) -> tuple[float, float]:
+    """Of cells by class how many are wrong, and right."""
+    right = sum(n for y, h, n in cells if y == h)
+    return sum(n for _, _, n in cells) - right, right
+
+
+def _with_interval(
+    config: StreamConfig, name: str, value: float, of: Whole, known: Sequence[Foreseen]
+) -> dict[str, Any]:
+    """A value; its interval is as wide as if each partition were off by its own half, all on one side."""
+    found: dict[str, Any] = {"value": value, "record": None}
+    if not all(name in one.halves for one in known):
+        return found
+    final = sum(one.labelled for _, one in of.periods if one.expected is None)
+    half, one = _mean([*((one.n, one.halves[name]) for one in known), (final, 0.0)]), MEASURES[name]
+    found |= {
+        "interval": [max(one.low, value - half), min(one.high, value + half)], "level": records.LEVEL,
+    }  # fmt: skip
+    if config.objective is not None and name in config.objective.bounds:
+        bound = config.objective.bounds[name]
+        found["miss"] = miss(one, bound, config.objective.tolerance, value, half)
+    return found
+
+
+def _mean(some: Sequence[tuple[float, float]]) -> float:
+    """The mean of values, each behind its weight.
+
+    >>> _mean([(1.0, 0.5), (3.0, 0.1)])
+    0.2
+    """
+    return sum(n * value for n, value in some) / sum(n for n, _ in some)

@@ -1,0 +1,89 @@
+"""What a shard expects of periods that aren't final, as totals that add up with those of other partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+
+import numpy as np
+import numpy.typing as npt
+from prequential.core.catalog.catalog import Stream
+from prequential.core.compiled.pool import find
+from prequential.core.delay import records
+from prequential.core.delay.calibrating import EXPECTED, LABELLED, SCALE, WEIGHT
+from prequential.core.delay.due_periods import PeriodState
+from prequential.core.delay.expected import NUMBERS, RIGHT_WRONG, known_of, open_rows
+from prequential.core.delay.expecting import look_together
+from prequential.core.measures.registry import INDEX
+from prequential.core.output.expectations import scale_of
+from prequential.core.output.period_measures import expected
+from prequential.core.state import State
+from prequential.core.tables.scores import SIZE, WIDTHS
+from prequential.topics.parts import Foreseen
+
+#: So many sums of scores, the first ones, are all that mean losses are made of.
+MEANS = WIDTHS + 1
+
+
+def foreseen_of(
+    state: State, stream: Stream, model: int, of: Sequence[PeriodState]
+) -> dict[int, Foreseen]:
+    """By row of a model's periods what is expected of those that are provisional; it changes nothing."""
+    tables, catalog = state.accounts.expected, state.catalog
+    models, clock = tables.models, int(catalog.columns.streams.clock[stream.code])
+    if model >= len(models.width) or not models.width[model]:
+        return {}
+    rows = open_rows(tables, model)
+    whose, clocks = np.array([model]), np.array([clock])
+    [group] = look_together(tables, whose, rows, np.array([len(rows)]), clocks)
+    width, horizon = int(models.width[model]), int(models.horizon[model])
+    by_start = {one.start: one.row for one in of if not one.is_final}
+    starts = (tables.pool.key[rows] * width).tolist()
+    some = [
+        (place, by_start[start]) for place, start in enumerate(starts)
+        if start in by_start and group.look.about[place, EXPECTED] > 0
+    ]  # fmt: skip
+    if not some:
+        return {}
+    places, own = np.array(some).T
+    sums = np.zeros((len(some), SIZE))
+    measured = expected(
+        catalog, state.accounts.periods, tables, np.full(len(some), model), own, group, places, sums
+    )
+    is_known, has_losses = bool(known_of(models, whose, clocks)[0]), bool(models.losses[model])
+    layout, codes = int(models.layout[model]), models.codes[model, : models.classes[model]].tolist()
+    found = {}
+    for number, (place, row) in enumerate(some):
+        about, cells = group.look.about[place], group.look.cells[place]
+        one = Foreseen(float(about[EXPECTED]), float(about[WEIGHT]), is_known)
+        if layout == RIGHT_WRONG:
+            one.right = float(cells[0, 0]), float(cells[0, 1])
+        elif layout != NUMBERS:
+            one.cells = [
+                (label, prediction, float(cells[j, k]))
+                for k, label in enumerate(codes) for j, prediction in enumerate(codes) if cells[j, k]
+            ]  # fmt: skip
+        if has_losses:
+            one.sums = sums[number, :MEANS].tolist()
+        maturity = records.maturity_of(clock, starts[place] + width, horizon)
+        if maturity >= 0:
+            values, _ = measured.by_name(number, stream.config.measures)
+            one.halves = _halves(state, model, int(maturity), about, values)
+        found[row] = one
+    return found
+
+
+def _halves(
+    state: State, model: int, maturity: int, about: npt.NDArray[np.float64], values: dict[str, float]
+) -> dict[str, float]:
+    """Half of the widths of intervals, of measures that have enough finals at this maturity."""
+    tables, halves = state.accounts.expected, {}
+    unknown = 1.0 - float(about[LABELLED]) / float(about[EXPECTED])
+    for name, value in values.items():
+        record = find(tables.record_pool, model, INDEX[name])
+        if record:
+            scale = scale_of(name, value, float(about[SCALE]), unknown)
+            half, grade = records.graded(tables.records, record, maturity, scale)
+            if grade is not None and isfinite(abs(value) + half):
+                halves[name] = half
+    return halves

@@ -1,0 +1,71 @@
+"""What a shard knows of periods of prediction time, as far as it adds up: part of its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from prequential.core.catalog.catalog import Stream
+from prequential.core.catalog.plans import Plan
+from prequential.core.delay import due_periods, periods
+from prequential.core.measures.costs import SUMS, sum_up_stakes
+from prequential.core.merging.foreseeing import foreseen_of
+from prequential.core.state import State
+from prequential.core.tables.streams import MODEL
+from prequential.settings.stages import PERIOD
+from prequential.topics.parts import Memory, Part, Period
+
+#: What a period's outcomes are added up like: those of an estimator that forgets nothing.
+ALL = "all"
+
+
+def add_periods(part: Part, state: State, spoken_of: Mapping[int, Sequence[int]]) -> None:
+    """Add to a part the periods of its models.
+
+    Of each all that isn't forgotten: another partition may have something to say of it at any moment, and who
+    merges knows of this one what its last part says.
+
+    Parameters
+    ----------
+    part
+        Just made, of a stream of this shard.
+    state
+        The shard's.
+    spoken_of
+        By model (row) the periods (rows) of which something is said at this moment.
+    """
+    catalog = state.catalog
+    if catalog.config.stream(part.stream).period is None or part.stream not in catalog.by_name:
+        return
+    stream, entities = catalog.by_name[part.stream], catalog.columns.entities
+    for one in part.evaluated:
+        if one.kind == MODEL:
+            model = stream.models[one.model]
+            plan, said = catalog.plans[entities.plan[model]], spoken_of.get(model, ())
+            known = due_periods.known(state.accounts.periods, model, said)
+            foreseen = foreseen_of(state, stream, model, known)
+            one.periods = [
+                Period(
+                    of.start, of.predictions, _memory(state, stream, plan, of.row), of.labelled, of.revisions,
+                    of.corrections, of.at_horizon, of.newest_ts if of.labelled else 0, of.is_final,
+                    of.row in said, foreseen.get(of.row),
+                ) for of in known
+            ]  # fmt: skip
+
+
+def _memory(state: State, stream: Stream, plan: Plan, row: int) -> Memory:
+    tables, k = state.accounts.periods, plan.capacity
+    by_class = periods.cells_of(tables, row, k).reshape(-1, 4).sum(axis=1)
+    places = np.flatnonzero(by_class).tolist()
+    cells = [(*divmod(place, k), float(by_class[place])) for place in places]
+    memory = Memory(PERIOD, ALL, cells=cells)
+    sums = periods.sums_of(tables, row)
+    if sums is not None:
+        memory.sums = sums.tolist()
+        if plan.numbers:
+            memory.labels = periods.labels_of(tables, row)
+    if stream.config.cost_per_value and not plan.numbers:
+        paid = np.zeros(SUMS)
+        sum_up_stakes(state.catalog.positives_of(stream), 0, periods.stakes_of(tables, row, k), k, paid)
+        memory.paid = paid.tolist()
+    return memory

@@ -1,0 +1,86 @@
+"""Of which moments of merged streams there are messages, as the text that goes with a group's offsets.
+
+Kafka keeps 4,096 bytes of it (`offset.metadata.max.bytes` of the broker), so it is short, and has one length
+whatever the moments are: a configuration with too many streams is refused at the start.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+from prequential.core.merging.merger import Said
+from prequential.settings.model import Config
+from prequential.topics.errors import WorkError
+from prequential.topics.partitioning import partition_of
+from prequential.topics.specs import PARTS
+
+#: Bytes that a broker takes, left to its default.
+MOST = 4_096
+
+#: Bytes of a moment, ms, one more than it is: enough for 8,900 years.
+_BYTES = 6
+
+_encode, _decode = msgspec.json.encode, msgspec.json.Decoder(dict[str, str]).decode
+
+
+def text_of(said: Mapping[str, Said], wide: Collection[str]) -> str:
+    """The text of these moments by stream.
+
+    Streams that aren't in all partitions (`wide`) any more, or by another worker's configuration alone, are
+    in it as long as there is room.
+
+    >>> text_of({"ads": Said(1_700_000_000_000)}, ["ads"])
+    '{"ads":"AYvP5WgBAAAAAAAA"}'
+    """
+    text = _text_of(said)
+    if len(text.encode()) <= MOST:
+        return text
+    return _text_of({name: moments for name, moments in said.items() if name in wide})
+
+
+def _text_of(said: Mapping[str, Said]) -> str:
+    moments = {
+        name: b64encode(b"".join((moment + 1).to_bytes(_BYTES, "big") for moment in one)).decode()
+        for name, one in said.items()
+    }
+    return _encode(moments).decode()
+
+
+def said_of(text: str) -> dict[str, Said]:
+    """The moments of a text, which may be empty.
+
+    >>> said_of(text_of({"ads": Said(1_700_000_000_000, 0)}, ["ads"]))
+    {'ads': Said(metrics=1700000000000, comparisons=0)}
+    """
+    found = {}
+    for name, moments in (_decode(text) if text else {}).items():
+        both = b64decode(moments)
+        metrics, comparisons = (
+            int.from_bytes(both[at : at + _BYTES], "big") - 1 for at in (0, _BYTES)
+        )
+        found[name] = Said(metrics, comparisons)
+    return found
+
+
+def require_room(config: Config, partitions: int) -> None:
+    """Raise WorkError if the text of moments has no room for all streams that are in all partitions.
+
+    `partitions` are those of the topic of parts, in one of which each stream is merged.
+    """
+    by_partition: dict[int, list[str]] = {}
+    for name in config.wide:
+        by_partition.setdefault(partition_of(name, partitions), []).append(name)
+    for number, names in sorted(by_partition.items()):
+        if (size := _size(names)) > MOST:
+            raise WorkError(
+                f"{len(config.wide):,} streams have key: instance, and {len(names):,} of them are merged in "
+                f"partition {number} of the {partitions:,} of {config.kafka.topic(PARTS)}, which takes "
+                f"{size:,} bytes of its offset's metadata; Kafka keeps {MOST:,}: expected fewer such "
+                "streams, or shorter names"
+            )
+
+
+def _size(names: Iterable[str]) -> int:
+    return len(_text_of(dict.fromkeys(names, Said())).encode())
