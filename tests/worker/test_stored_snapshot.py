@@ -44,7 +44,7 @@ PRESENT = FOLDER / f"format-{FORMAT}.msgpack.gz"
 #: Everything that a snapshot can hold, so that each table of it is needed.
 CONFIG: dict[str, Any] = {
     "defaults": {
-        "estimators": ["all", "window:50", "fading:0.99", "decay:5s"],
+        "estimators": ["all", "window:50", "window:512", "fading:0.99", "decay:5s"],
         "stages": ["initial", "final", "bins", "intermediate"],
         "bins": 3,
         "label_horizon": "20s",

@@ -43,7 +43,7 @@ class Costs:
     #: … and each outcome in a window: of a sequence without and with probabilities, of a pair by right and
     #: wrong, and by a loss of another kind.
     window_bytes: float = 4.0
-    window_probability_bytes: float = 41.0
+    window_probability_bytes: float = 45.0
     pair_window_bytes: float = 4.0
     pair_loss_bytes: float = 17.0
     #: History for incidents: of a block, how many there are at first and at most, and outcomes that bring one

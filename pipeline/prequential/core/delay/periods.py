@@ -403,6 +403,6 @@ def _add_number(sums: Floats, spread: Floats, row: int, error: float, y: float) 
 
 @inner
 def spread_at(spread: Floats, row: int) -> float:
-    """`spread_of`, by the row of the sums."""
+    """Σ(y - ȳ)² as `spread_of` gives it, by the row of the sums."""
     n, mean, total = spread[row, _N], spread[row, _MEAN], spread[row, _TOTAL]
     return total if total > _NOISE * n * mean * mean else 0.0

@@ -136,7 +136,7 @@ def share_of(maturity: int) -> float | None:
 
 
 def next_maturity(clock: Any, end: Any, horizon: Any) -> Ints:
-    """The clocks at which periods have their next maturity; `NEVER`: they have the last one.
+    """The clocks at which periods have their next maturity, (n,) int64 or one; `NEVER`: none.
 
     >>> [int(next_maturity(clock, 1_000, 2_800)) for clock in (999, 1_000, 9_999)] == [1_000, 1_100, NEVER]
     True
