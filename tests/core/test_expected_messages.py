@@ -13,7 +13,6 @@ from oracle_cases import inst, lab, pred
 from prequential.core.compiled.pool import find
 from prequential.core.delay.calibrating import EXPECTED, SCALE, WAITING
 from prequential.core.delay.expected import open_rows
-from prequential.core.delay.expecting import look
 from prequential.core.delay.records import graded, maturity_of
 from prequential.core.measures.registry import INDEX, MEASURES
 from prequential.core.output.missing import miss
@@ -25,6 +24,8 @@ from prequential.topics.outputs import Metrics
 from prequential.wording.expected import period_in_words
 from prequential.worker import expecting
 from test_between_lives import Lives
+
+from tests.one_model import look
 
 PERIOD = {"period": 1_000, "emit_every": 500, "label_horizon": 2_800, "emit_outcomes": None}
 

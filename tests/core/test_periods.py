@@ -18,13 +18,14 @@ from oracle_ranks import RANKED
 from oracle_records import settings_of
 from oracle_scores import FURTHER_NUMERIC, OF_TOP, WEIGHTED
 from prequential.core.delay import periods as tables
-from prequential.core.delay.due_periods import PeriodState, due
+from prequential.core.delay.due_periods import PeriodState
 from prequential.core.tables.events import LATE, MET, REVISED, WAITS, new_events
 from prequential.settings.durations import duration
 from prequential.topics.outputs import Metrics, Output
 from worlds import random_world
 
 from tests.nightly import scaled
+from tests.one_model import due
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.core.delay.correcting import MEAN
 from prequential.core.delay.expected import levels_of, open_rows
-from prequential.core.delay.expecting import look
 
 from tests.evidence.before_labels import DAY, graded, hours, messages_of
 from tests.evidence.label_worlds import EACH, World, of_two, world
+from tests.one_model import look
 
 #: Where the interpreter is that has NannyML.
 VARIABLE = "PREQUENTIAL_NANNYML"

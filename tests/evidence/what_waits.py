@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.core.delay.expected import open_rows
-from prequential.core.output.waiting import Waiting, waiting_of
+from prequential.core.output.waiting import Waiting
 
 from tests.evidence.before_labels import DAY, hours
 from tests.evidence.label_worlds import EACH, HORIZON, TWO_CLASSES, world
+from tests.one_model import waiting_of
 
 #: Of the hours, so many are looked at.
 _LOOKED_AT = 0.2

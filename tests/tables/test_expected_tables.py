@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from prequential.core.delay import expected as engine
 from prequential.core.delay import records
+from prequential.core.delay.calibrating import Look
 from prequential.core.delay.expected import (
     Expected,
     all_open_rows,
@@ -19,12 +20,14 @@ from prequential.core.delay.expected import (
     open_rows,
     with_model,
 )
-from prequential.core.delay.expecting import Look, look, look_together
+from prequential.core.delay.expecting import look_together
 from prequential.core.delay.following import update
-from prequential.core.output.waiting import all_waiting, waiting_of
+from prequential.core.output.waiting import all_waiting
 from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events, new_events
 from prequential.core.tables.outcomes import SCORED
 from test_coverage import assert_same, digest_of, without_compiler
+
+from tests.one_model import look, waiting_of
 
 WIDTH, HORIZON = 1_000, 7_000
 

@@ -12,7 +12,6 @@ import pytest
 from prequential.core.delay import expected as engine
 from prequential.core.delay import records
 from prequential.core.delay.expected import counters_of, open_rows
-from prequential.core.delay.expecting import look
 from prequential.core.delay.following import update
 from prequential.core.tables.events import MET, REVISED, Events
 from prequential.core.tables.outcomes import WEIGHTED
@@ -25,6 +24,8 @@ from test_expected_tables import (
     digest_of_periods,
     events_of,
 )
+
+from tests.one_model import look
 
 
 def sampled_events(seed: int, rows: int, classes: int) -> tuple[Events, list[int]]:

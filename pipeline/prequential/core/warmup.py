@@ -17,7 +17,7 @@ from prequential.core.comparisons.pair_statuses import pair_statuses
 from prequential.core.compiled.pool import remove_all
 from prequential.core.delay import coverage, following, latency, periods, selection
 from prequential.core.delay.expected import begin
-from prequential.core.delay.expecting import look
+from prequential.core.delay.expecting import look_together
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.objectives import every_detector
 from prequential.core.estimators import MEMORIES
@@ -267,7 +267,8 @@ def warm_consumers(needed: Collection[str]) -> None:
     if PERIODS in needed:
         accounts.periods = periods.update(accounts.periods, logs.events, 0, 0)
         accounts.expected = following.update(accounts.expected, logs.events, 0, 0)
-        look(begin(accounts.expected, 1), 1, nothing, 0)
+        model, begun = np.array([1]), begin(accounts.expected, 1)
+        look_together(begun, model, nothing, np.array([0]), np.array([0]))
     accounts.selection = selection.update(accounts.selection, logs.events, 0, 0)
     accounts.latencies = latency.update(accounts.latencies, nothing, *np.zeros((2, 0), np.int64))
 

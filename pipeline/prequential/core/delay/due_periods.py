@@ -63,18 +63,6 @@ class PeriodState(NamedTuple):
         return said | {"at_horizon": self.at_horizon} if closes else said
 
 
-def due(
-    tables: PeriodTables, model: int, clock: int, expected: float | None, *, all_news: bool = False
-) -> list[PeriodState]:
-    """The model's periods about which there is something to report, in order of time: `due_of` of one model.
-
-    `expected` is None where the share of predictions that get a label isn't known.
-    """
-    whose, clocks = np.array([[model], [clock]], dtype=np.int64)
-    shares = np.array([np.nan if expected is None else expected])
-    return due_of(tables, whose, clocks, shares, all_news=all_news)[0]
-
-
 def due_of(
     tables: PeriodTables, whose: Ints, clocks: Ints, shares: Floats, *, all_news: bool = False
 ) -> list[list[PeriodState]]:

@@ -73,13 +73,6 @@ class Group(NamedTuple):
     look: Look  # of these periods
 
 
-def look(expected: Expected, model: int, rows: Ints32, clock: int, *, closing: bool = False) -> Look:
-    """What is expected of these periods of a model (rows, in order of time): `look_together` of one model."""
-    whose, ends, clocks = np.array([[model], [len(rows)], [clock]], dtype=np.int64)
-    [group] = look_together(expected, whose, rows, ends, clocks, closing=closing)
-    return group.look
-
-
 def look_together(
     expected: Expected, whose: Ints, rows: Ints32, ends: Ints, clocks: Ints, *, closing: bool = False
 ) -> list[Group]:

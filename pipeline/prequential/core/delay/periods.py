@@ -189,15 +189,17 @@ def update(tables: PeriodTables, events: Events, start: int, stop: int) -> Perio
 
     Returns the tables, maybe wider.
 
-    >>> from prequential.core.delay.due_periods import due
+    >>> from prequential.core.delay.due_periods import due_of
     >>> from prequential.core.tables.events import new_events
     >>> tables, _ = with_model(new_periods(), 0, 1_000, 0.95, horizon=5_000, settle=0, numbers=False)
     >>> events = new_events(4)
     >>> events.kind[:], events.ts[:], events.t1[:] = [WAITS, WAITS, WAITS, MET], [10, 20, 1_010, 10], 500
     >>> tables = update(tables, events, 0, 4)
-    >>> [(one.name, one.labelled, one.status) for one in due(tables, 0, 600, None)]
+    >>> model, unknown = np.array([0]), np.array([np.nan])
+    >>> [(one.name, one.labelled, one.status) for one in due_of(tables, model, np.array([600]), unknown)[0]]
     [('period:1970-01-01T00:00:00.000Z', 1, 'provisional')]
-    >>> [(one.labelled_share, one.status) for one in due(tables, 0, 1_600, 0.5)]
+    >>> later, half = np.array([1_600]), np.array([0.5])
+    >>> [(one.labelled_share, one.status) for one in due_of(tables, model, later, half)[0]]
     [(0.5, 'final')]
     """
     while (start := _update(tables, events, start, stop)) < stop:

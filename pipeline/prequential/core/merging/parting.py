@@ -12,7 +12,7 @@ from prequential.core.delay import coverage, latency
 from prequential.core.estimators.accumulator import Accumulator
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.sums import MEAN, SPREAD, is_any
-from prequential.core.output.waiting import waiting_of
+from prequential.core.output.waiting import all_waiting
 from prequential.core.state import State
 from prequential.core.tables.scores import SIZE
 from prequential.core.tables.streams import AGE, MODEL, SEGMENT
@@ -82,7 +82,7 @@ def _coverage(state: State, stream: Stream, row: int) -> dict[str, object]:
     met = coverage.met_of(account, row, clock)
     since = clock - oldest if waiting else clock
     found: dict[str, object] = {"waiting": waiting, "since": since, "met": met.tolist()}
-    expected = waiting_of(state.accounts.expected, row, clock)
+    expected = all_waiting(state.accounts.expected, np.array([row]), np.array([clock]))[0]
     return found if expected is None else found | {"expected": expected}
 
 

@@ -52,13 +52,11 @@ def together(some: Sequence[Waiting]) -> Waiting:
     )  # fmt: skip
 
 
-def waiting_of(expected: Expected, model: int, clock: int) -> Waiting | None:
-    """What waits of a model (row) at a clock; None where nothing is estimated, waits, or can be right."""
-    return all_waiting(expected, np.array([model]), np.array([clock]))[0]
-
-
 def all_waiting(expected: Expected, whose: Ints, clocks: Ints) -> list[Waiting | None]:
-    """The same of many models, (m,) rows, and the clocks of their streams, ms."""
+    """What waits of models, (m,) rows, at the clocks of their streams, ms.
+
+    By model None where nothing is estimated, nothing waits, or nothing can be right (of numbers).
+    """
     models, found = expected.models, list[Any]([None] * len(whose))
     places = np.flatnonzero(whose < len(models.width))
     some, clock = whose[places], clocks[places]

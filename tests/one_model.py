@@ -1,0 +1,33 @@
+"""What the engine finds for many models at once, of one."""
+
+from __future__ import annotations
+
+import numpy as np
+from prequential.core.compiled.kernel import Ints32
+from prequential.core.delay.calibrating import Look
+from prequential.core.delay.due_periods import PeriodState, due_of
+from prequential.core.delay.expected import Expected
+from prequential.core.delay.expecting import look_together
+from prequential.core.delay.periods import PeriodTables
+from prequential.core.output.waiting import Waiting, all_waiting
+
+
+def look(expected: Expected, model: int, rows: Ints32, clock: int, *, closing: bool = False) -> Look:
+    """What is expected of a model's periods (rows, in order of time)."""
+    whose, ends, clocks = np.array([[model], [len(rows)], [clock]], dtype=np.int64)
+    [group] = look_together(expected, whose, rows, ends, clocks, closing=closing)
+    return group.look
+
+
+def waiting_of(expected: Expected, model: int, clock: int) -> Waiting | None:
+    """What waits of a model."""
+    return all_waiting(expected, np.array([model]), np.array([clock]))[0]
+
+
+def due(
+    tables: PeriodTables, model: int, clock: int, expected: float | None, *, all_news: bool = False
+) -> list[PeriodState]:
+    """The periods of a model of which there is something to say; None: its labels' share isn't known."""
+    whose, clocks = np.array([[model], [clock]], dtype=np.int64)
+    shares = np.array([np.nan if expected is None else expected])
+    return due_of(tables, whose, clocks, shares, all_news=all_news)[0]
