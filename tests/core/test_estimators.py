@@ -15,8 +15,9 @@ import pytest
 from helpers import ENDED, SIGNALS, alarms_of, batch_of, dead_letters_of, examples, vector
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.core.catalog.catalog import Catalog, Stream
+from prequential.core.catalog.catalog import Catalog
 from prequential.core.catalog.state import new_store
+from prequential.core.catalog.streams import Stream
 from prequential.core.compiled.kernel import Floats, grown
 from prequential.core.delay import latency
 from prequential.core.delay.latency import BOUNDS, new_latencies, with_streams

@@ -15,7 +15,7 @@ import pytest
 from helpers import ENDED, World, batch_of, catch_up, examples, metrics_of, small_logs
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.core.catalog.catalog import Stream
+from prequential.core.catalog.streams import Stream
 from prequential.core.measures.registry import NAMES
 from prequential.core.output.estimates import State, intermediate
 from prequential.core.shard import Shard

@@ -13,21 +13,13 @@ import yaml
 from prequential.config import keys as configkeys
 from prequential.config.ingest import read_sources
 from prequential.config.keys import Parser
-from prequential.config.names import (
-    detectors_of_task,
-    objective_of,
-    objective_untested,
-    objective_without_value,
-    parse_signal,
-    signal_of_other_task,
-    stage_without_outcomes,
-)
+from prequential.config.names import detectors_of_task, objective_of, parse_signal
+from prequential.config.together import flaws
 from prequential.core.detectors import DETECTORS
 from prequential.core.estimators.naming import canonical
 from prequential.mapping import model as mapping
 from prequential.mapping.model import FORMATS, RecordMapping
 from prequential.settings.model import (
-    BY_INSTANCE,
     COMPARE_LOSSES,
     DEFAULT_DETECTORS,
     OF_TASK,
@@ -41,16 +33,9 @@ from prequential.settings.model import (
     WorkerConfig,
 )
 from prequential.settings.notifying import NotifyConfig
-from prequential.settings.stages import sides
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError
-
-#: Periods within one horizon, at most: each has sums of its own.
-_MOST_PERIODS = 10_000
-
-#: … and that are remembered at once, of a stream in all partitions: they are in each of its parts.
-_MOST_IN_PARTS = 2_000
 
 #: Keys within keys of a mapping of fields, at most; a node may be a part of itself.
 _DEEPEST = 5
@@ -303,94 +288,9 @@ class _Reader:
         if "compare_losses" not in children:
             kept = tuple(loss for loss in config.compare_losses if loss in of_task)
             config = replace(config, compare_losses=kept or of_task[:1])
-        if config.key == BY_INSTANCE:
-            self._check_key(children, config, where)
-        if config.period is not None and node is not None:
-            self._check_period(children.get("period", node), config, where)
-        self._check_names(children, config, where)
+        for place, flaw in flaws(node, children, config, where):
+            self._fail(place, flaw)
         return config
-
-    def _check_names(self, children: Mapping[str, yaml.Node], config: StreamConfig, where: str) -> None:
-        """What can be seen only of all settings together, whichever section each comes from."""
-        champion = config.champion is None and config.compare == "champion"
-        of_task = COMPARE_LOSSES[config.task]
-        for entry, pair in enumerate(config.compare_stages):
-            place = children.get("compare_stages", children.get("stages", children.get("bins")))
-            absent = [stage for stage in sides(pair) if stage not in config.evaluated_stages]
-            if place is not None and absent:
-                self._fail(
-                    place.value[entry] if "compare_stages" in children else place,
-                    f"{where}.compare_stages[{entry}]: stage {absent[0]!r} isn't evaluated: expected two of "
-                    f"{', '.join(config.evaluated_stages)}",
-                )
-        for entry, loss in enumerate(config.compare_losses):
-            if loss not in of_task:
-                self._fail(
-                    children["compare_losses"].value[entry],
-                    f"{where}.compare_losses[{entry}]: {loss!r} isn't a loss of {config.task}: "
-                    f"expected {', '.join(of_task)}",
-                )
-        if champion and "compare" in children:
-            self._fail(children["compare"], f"{where}.compare: champion needs {where}.champion beside it")
-        for key, other, wrong in (
-            ("stages", "label_horizon", stage_without_outcomes(config)),
-            ("detectors", "task", signal_of_other_task(config)),
-        ):
-            place = children.get(key, children.get(other))
-            if place is None or wrong is None:
-                continue  # all of it was checked where it stands
-            entry, problem = wrong
-            node = children[key].value[entry] if key in children else place
-            self._fail(node, f"{where}.{key}[{entry}]: {problem}")
-        missing = objective_without_value(config)
-        if "objective" in children and not missing:
-            # Without a level an objective may have bounds that aren't tested.
-            given = self._mapping(children["objective"], f"{where}.objective", None)
-            missing = objective_untested(config, "level" in given)
-        if "objective" in children and missing:
-            name, problem = missing
-            [node] = (key for key, _ in children["objective"].value if key.value == name)
-            self._fail(node, f"{where}.objective.{name}: {problem}")
-
-    def _check_key(self, children: Mapping[str, yaml.Node], config: StreamConfig, where: str) -> None:
-        """Each partition has to know which streams lie in all of them; what is merged goes by time."""
-        if where == "defaults":
-            self._fail(
-                children["key"], "defaults.key: instance belongs to a stream: expected it in streams.NAME"
-            )
-        if config.emit_every is None:
-            self._fail(
-                children.get("emit") or children["key"],
-                f"{where}.emit.every is null: expected a duration where key is instance, as what partitions "
-                "know is merged at its multiples",
-            )
-        if "emit" in children:
-            outcomes = self._mapping(children["emit"], f"{where}.emit", None).get("outcomes")
-            if outcomes is not None and self._plain(outcomes, where) is not None:
-                self._fail(
-                    outcomes,
-                    f"{where}.emit.outcomes: outcomes of several partitions have no order: expected null, as "
-                    "messages go by emit.every where key is instance",
-                )
-
-    def _check_period(self, node: yaml.Node, config: StreamConfig, where: str) -> None:
-        assert config.period is not None
-        if config.emit_every is None:
-            self._fail(node, f"{where}.period needs {where}.emit.every: time makes its messages due")
-        if config.label_horizon > _MOST_PERIODS * config.period:
-            self._fail(
-                node,
-                f"{where}.period {config.period} ms: expected at least 1/{_MOST_PERIODS} of the label "
-                f"horizon of {config.label_horizon} ms",
-            )
-        remembered = (2 * config.label_horizon + config.settle) // config.period
-        if config.key == BY_INSTANCE and remembered > _MOST_IN_PARTS:
-            self._fail(
-                node,
-                f"{where}.period {config.period} ms: {remembered:,} periods would be remembered (twice the "
-                f"label horizon, and settle): expected at most {_MOST_IN_PARTS:,} where key is instance, as "
-                "each part has all",
-            )
 
     def _detectors(self, node: yaml.Node, where: str) -> tuple[DetectorConfig, ...]:
         if not isinstance(node, yaml.SequenceNode):

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from prequential.core.catalog.catalog import Entity
 from prequential.core.catalog.state import ensure
+from prequential.core.catalog.streams import Entity
 from prequential.core.compiled.kernel import Ints, capacity_for
 from prequential.core.compiled.space import Space
 from prequential.core.emission import Emission

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.catalog.catalog import Catalog, Entity
+from prequential.core.catalog.catalog import Catalog
 from prequential.core.catalog.state import new_store
 from prequential.core.catalog.state import tables as tables_of_store
+from prequential.core.catalog.streams import Entity
 from prequential.core.cohorts.timeline import locate, new_timeline
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.compiled.kernel import grown

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-from prequential.core.catalog.catalog import Stream
+from prequential.core.catalog.streams import Stream
 from prequential.core.compiled import ids
 from prequential.core.delay import latency
 from prequential.core.input import recurrence

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from prequential.core.catalog.catalog import Entity, Stream
+from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.estimators.measuring import Reading
 from prequential.core.measures.registry import INDEX
 from prequential.core.output.estimates import Line, state_of

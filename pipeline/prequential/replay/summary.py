@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from prequential.core.catalog.catalog import Stream
+from prequential.core.catalog.streams import Stream
 from prequential.core.comparisons import VERDICTS
 from prequential.core.comparisons import pair_statuses as comparisons
 from prequential.core.input.refusals import Refusal

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from prequential.core.catalog.catalog import Entity, Stream
+from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.comparisons.pair_statuses import pair_statuses
 from prequential.core.delay import coverage, latency, selection
 from prequential.core.delay.coverage import AT_HORIZON

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from prequential.core.catalog.catalog import Stream
+from prequential.core.catalog.streams import Stream
 from prequential.kafka.transactions import Outgoing
 from prequential.settings.listing import Settings, texts
 from prequential.topics.outputs import Encoded, Output

@@ -1,4 +1,4 @@
-"""Names: streams, models, classes and segments, and their rows in the tables.
+"""Names of streams, models, classes and segments, and their rows in the tables.
 
 Loops know rows only. What has a name is registered here when it comes for the first time, and what is
 evaluated of it: a model, and beside it what the configuration asks for.
@@ -6,20 +6,22 @@ evaluated of it: a model, and beside it what the configuration asks for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from prequential.core.catalog.ended import Ended
 from prequential.core.catalog.plans import Plan
+from prequential.core.catalog.prices import Prices
+from prequential.core.catalog.streams import MOST_VERSIONS, Entity, Stream
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, as_columns, grown, records
 from prequential.core.detectors.objectives import every_detector
 from prequential.core.estimators.histograms import SCORES
 from prequential.core.estimators.naming import CORRECTED_SUFFIX, RANDOM_SUFFIX
 from prequential.core.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
-from prequential.core.measures.positive import NO_COSTS, NONE_PRICED, PER_OUTCOME, PER_VALUE, Positives
+from prequential.core.measures.positive import Positives
 from prequential.core.measures.registry import OF_PROBABILITIES, OF_TOP, OF_WEIGHTS
 from prequential.core.tables.errors import Unusable
 from prequential.core.tables.keys import Key, Table
@@ -55,116 +57,8 @@ from prequential.settings.stages import parse as parse_stage
 #: What baselines predict before the first label: a class of its own, never a label's.
 NO_CLASS_NAME = "@none"
 
-#: The value that all values of a key beyond the bound share, and all versions of models beyond theirs.
-OTHER = "other"
-
-#: Keys of segments that are remembered though they aren't configured: they come from strangers.
-MOST_OTHER_KEYS = 20
-
-#: Most versions of a stream's models that are told apart, and that have given way: some a day for years.
-MOST_VERSIONS = 10_000
-
 #: Schemas of a registry's tables.
 _SCHEMAS: tuple[Any, ...] = (Streams, Classes, Pairs, Entities, SegmentRows, Ages)
-
-
-class Entity(NamedTuple):
-    """What is evaluated, by its names in messages: a model, or beside it a segment or an age, a baseline."""
-
-    row: int
-    stream: int
-    kind: int
-    model: str
-    segment: str | None
-    age: str | None  # the stage `after:…` that it is about
-
-
-class Stream:
-    """A stream's settings, and its names: models, classes, values of segments, versions."""
-
-    def __init__(self, code: int, name: str, config: StreamConfig) -> None:
-        self.code = code
-        self.name = name
-        self.config = config
-        self.models: dict[str, int] = {}  # entities
-        self.classes: dict[str, int] = {}
-        self.class_names: list[str] = []
-        self.values: list[dict[str, int]] = [{} for _ in config.segments]  # positions from 1, by key
-        #: Configured keys of segments that no record has had yet, and others that records have had meanwhile.
-        self.unseen_keys = set(config.segments)
-        self.other_keys: list[str] = []
-        self.versions: dict[str, int] = {}  # codes from 1, of all models together
-        self.version_names: list[str] = []  # … the other way round; it only grows
-        self.families: dict[str, list[str]] = {}  # versions of a model that are evaluated apart, oldest first
-        #: Versions that gave way. They never come back: their outcomes would be numbered from 1 again.
-        self.retired: dict[str, None] = {}
-        self.everywhere = tuple(stage for stage in config.stages if not parse_stage(stage).is_age)
-        self.ages = tuple(stage for stage in config.stages if parse_stage(stage).is_age)
-        self.bins = sum(parse_stage(stage).is_bin for stage in self.evaluated)
-        self.initial, self.final = (stage in self.evaluated for stage in (INITIAL, FINAL))
-        self.entities: list[int] = []
-
-    @property
-    def evaluated(self) -> tuple[str, ...]:
-        """The stages that outcomes are evaluated in, in the order of their rows."""
-        return self.config.evaluated_stages
-
-    def reports(self, stage: str) -> bool:
-        """Whether messages are about a stage, which may be evaluated for others' sake alone."""
-        return parse_stage(stage).configured in self.config.stages
-
-    def position(self, key: int, value: str) -> int:
-        """The position of a segment's value among its key's, from 1; raises KeyError for one to be added.
-
-        The last is that of all values beyond the bound, and of the value with the name that they share.
-        """
-        values = self.values[key]
-        position = values.get(value)
-        if position is None:
-            most = self.config.segments_per_key
-            if len(values) < most and value != OTHER:
-                raise KeyError(value)
-            return most + 1
-        return position
-
-    def add_value(self, key: int, value: str) -> None:
-        """Register a value of the key at this place, which gets the next position."""
-        values = self.values[key]
-        values[value] = len(values) + 1
-
-    def note_keys(self, given: Mapping[str, str]) -> None:
-        """Note the segments' keys of a record: which are configured, and at most `MOST_OTHER_KEYS` others."""
-        self.unseen_keys -= given.keys()
-        for key in given:
-            if key not in self.config.segments and key not in self.other_keys:
-                if len(self.other_keys) >= MOST_OTHER_KEYS:
-                    return
-                self.other_keys.append(key)
-
-    def version(self, name: str) -> int:
-        """The code of a model's version, from 1; raises KeyError for one to be added.
-
-        Those beyond `MOST_VERSIONS` share one.
-        """
-        code = self.versions.get(name)
-        if code is None:
-            code = self.versions[OTHER if len(self.versions) >= MOST_VERSIONS else name]
-        return code
-
-    def add_version(self, name: str) -> None:
-        """Register a version, with the next code; beyond `MOST_VERSIONS` the one that all others share."""
-        name = OTHER if len(self.versions) >= MOST_VERSIONS else name
-        self.versions[name] = len(self.versions) + 1
-        self.version_names.append(name)
-
-    def version_name(self, code: int) -> str:
-        """The name of the version that has this code, from 1."""
-        return self.version_names[code - 1]
-
-    def segment_name(self, key: int, position: int) -> str:
-        """`key=value`."""
-        value = next((name for name, at in self.values[key].items() if at == position), OTHER)
-        return f"{self.config.segments[key]}={value}"
 
 
 class Catalog:
@@ -197,8 +91,7 @@ class Catalog:
         #: What former configurations evaluated; and entities that began anew since this was last emptied.
         self.ended = Ended()
         #: Streams with costs; and these, with what they were made of.
-        self._paying: list[Stream] = []
-        self._known_prices: tuple[Any, Bytes, Floats] | None = None
+        self._prices = Prices()
         self.begun_anew: list[int] = []
         #: Of `SegmentRows`: model, key, position.
         self.segment_origin: list[tuple[int, int, int]] = [(0, 0, 0)]
@@ -250,7 +143,7 @@ class Catalog:
             self.registry = registry = registry._replace(streams=grown(registry.streams, stream.code + 1))
         self._set_up(stream)
         if config.costs:
-            self._paying.append(stream)
+            self._prices.add(stream)
         if baselines:
             self.set_class_at_horizon(stream)
         if config.task == "classification" and baselines:
@@ -709,24 +602,7 @@ class Catalog:
 
     def prices(self) -> tuple[Bytes, Floats]:
         """Which streams have costs, and what these are (see `Positives`)."""
-        if not self._paying:
-            return NONE_PRICED, NO_COSTS
-        s = self.registry.streams
-        rows, codes = len(self.registry.classes.meaning), [stream.code for stream in self._paying]
-        of = rows, len(self.streams), s.classes[codes].tolist(), s.class_count[codes].tolist()
-        if self._known_prices is None or self._known_prices[0] != of:
-            priced = np.zeros(len(self.streams), dtype=np.uint8)
-            priced[codes] = [PER_VALUE if one.config.cost_per_value else PER_OUTCOME for one in self._paying]
-            table = np.zeros((rows, max(of[-1])))
-            for stream in self._paying:
-                first = int(s.classes[stream.code])
-                for label, by_prediction in (stream.config.costs or {}).items():
-                    for prediction, amount in by_prediction.items():
-                        y, h = stream.classes.get(label), stream.classes.get(prediction)
-                        if y is not None and h is not None:
-                            table[first + y, h] = amount
-            self._known_prices = of, priced, table
-        return self._known_prices[1:]
+        return self._prices.of(self.registry, len(self.streams))
 
     def entities_of(self, stream: Stream) -> Iterator[Entity]:
         """What is evaluated of a stream, in the order of its messages."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from prequential.core.catalog.catalog import Entity
+from prequential.core.catalog.streams import Entity
 from prequential.core.comparisons.pairing import Pairing
 from prequential.core.comparisons.reporting import ComparisonReporter, Known, Place, by_name, read
 from prequential.core.comparisons.tables import Side

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.catalog.catalog import Catalog, Entity, Stream
+from prequential.core.catalog.catalog import Catalog
+from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.comparisons import confidence_sequence
 from prequential.core.comparisons.confidence_sequence import LARGEST
 from prequential.core.comparisons.joint import (

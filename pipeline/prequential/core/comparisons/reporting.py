@@ -8,7 +8,8 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from prequential.core.catalog.catalog import Catalog, Entity, Stream
+from prequential.core.catalog.catalog import Catalog
+from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.comparisons import DEFINED, REASONS, VERDICTS, mcnemar
 from prequential.core.comparisons.measuring import MCNEMAR, N01, N10, NAMES, P_VALUE, intervals
 from prequential.core.comparisons.pairing import DueReport, Pairing

@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.catalog.catalog import OTHER, Catalog, Entity, Stream
+from prequential.core.catalog.catalog import Catalog
+from prequential.core.catalog.streams import OTHER, Entity, Stream
 from prequential.core.compiled.kernel import grown
 from prequential.core.detectors.period_alarms import MISS
 from prequential.core.detectors.signals import WRONG

@@ -15,7 +15,8 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.catalog.catalog import Catalog, Entity, Stream
+from prequential.core.catalog.catalog import Catalog
+from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.compiled.kernel import Bytes, Ints
 from prequential.core.input.admission import Admission, reason_of
 from prequential.core.input.fields import amount_of, class_name, interval_of, number_of

@@ -7,7 +7,7 @@ from math import isfinite
 
 import numpy as np
 import numpy.typing as npt
-from prequential.core.catalog.catalog import Stream
+from prequential.core.catalog.streams import Stream
 from prequential.core.compiled.pool import find
 from prequential.core.delay import records
 from prequential.core.delay.calibrating import EXPECTED, LABELLED, SCALE, WEIGHT

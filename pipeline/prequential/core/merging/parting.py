@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from prequential.core.catalog.catalog import Entity, Stream
 from prequential.core.catalog.plans import Plan
+from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.delay import coverage, latency
 from prequential.core.estimators.accumulator import Accumulator

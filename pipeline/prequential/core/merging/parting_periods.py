@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from prequential.core.catalog.catalog import Stream
 from prequential.core.catalog.plans import Plan
+from prequential.core.catalog.streams import Stream
 from prequential.core.delay import due_periods, periods
 from prequential.core.measures.costs import SUMS, sum_up_stakes
 from prequential.core.merging.foreseeing import foreseen_of

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from prequential.core.catalog.catalog import Catalog, Stream
+from prequential.core.catalog.catalog import Catalog
+from prequential.core.catalog.streams import Stream
 from prequential.core.compiled.kernel import Floats, Ints
 from prequential.core.estimators.histograms import rank_bins
 from prequential.core.estimators.naming import parse_estimator

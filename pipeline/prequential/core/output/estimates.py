@@ -7,7 +7,8 @@ from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.catalog.catalog import Catalog, Entity, Stream
+from prequential.core.catalog.catalog import Catalog
+from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.compiled.mathematics import added, exp, log
 from prequential.core.estimators.measuring import Measured, Reading, measured, new_measured
 from prequential.core.estimators.naming import RANDOM_SUFFIX, parse_estimator

@@ -7,7 +7,8 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.catalog.catalog import Catalog, Stream
+from prequential.core.catalog.catalog import Catalog
+from prequential.core.catalog.streams import Stream
 from prequential.core.compiled.kernel import Ints, Ints32, grown
 from prequential.core.compiled.pool import find, insert, with_free_row
 from prequential.core.delay import expected as counters

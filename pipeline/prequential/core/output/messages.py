@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from prequential.core.catalog.catalog import Catalog, Entity, Stream
+from prequential.core.catalog.catalog import Catalog
 from prequential.core.catalog.plans import Plan
+from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.delay import coverage as coverage_of
 from prequential.core.delay import latency, selection
 from prequential.core.delay.accounts import Accounts

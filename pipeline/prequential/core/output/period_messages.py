@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from prequential.core.catalog.catalog import Catalog, Stream
+from prequential.core.catalog.catalog import Catalog
+from prequential.core.catalog.streams import Stream
 from prequential.core.delay import coverage, records
 from prequential.core.delay.accounts import Accounts
 from prequential.core.delay.due_periods import PeriodState, due_of

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 from prequential.core.catalog.begun import Begun
-from prequential.core.catalog.catalog import NO_CLASS_NAME, Entity, Stream
+from prequential.core.catalog.catalog import NO_CLASS_NAME
 from prequential.core.catalog.plans import Plan
+from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.comparisons import saving
 from prequential.core.compiled.kernel import grown, taken
 from prequential.core.delay import coverage, expected, periods

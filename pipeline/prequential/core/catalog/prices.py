@@ -1,0 +1,44 @@
+"""What outcomes cost by their classes: the tables of streams with `costs`, as loops take them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from prequential.core.catalog.streams import Stream
+from prequential.core.compiled.kernel import Bytes, Floats
+from prequential.core.measures.positive import NO_COSTS, NONE_PRICED, PER_OUTCOME, PER_VALUE
+from prequential.core.tables.streams import Registry
+
+
+class Prices:
+    """Of all streams that have costs; made anew when there are more streams, or more of their classes."""
+
+    def __init__(self) -> None:
+        self._paying: list[Stream] = []
+        self._known: tuple[Any, Bytes, Floats] | None = None
+
+    def add(self, stream: Stream) -> None:
+        """A stream that has costs."""
+        self._paying.append(stream)
+
+    def of(self, registry: Registry, streams: int) -> tuple[Bytes, Floats]:
+        """By stream, of so many, what its costs are of; by class, then prediction, what they are."""
+        if not self._paying:
+            return NONE_PRICED, NO_COSTS
+        s, codes = registry.streams, [stream.code for stream in self._paying]
+        rows = len(registry.classes.meaning)
+        of = rows, streams, s.classes[codes].tolist(), s.class_count[codes].tolist()
+        if self._known is None or self._known[0] != of:
+            priced = np.zeros(streams, dtype=np.uint8)
+            priced[codes] = [PER_VALUE if one.config.cost_per_value else PER_OUTCOME for one in self._paying]
+            table = np.zeros((rows, max(of[-1])))
+            for stream in self._paying:
+                first = int(s.classes[stream.code])
+                for label, by_prediction in (stream.config.costs or {}).items():
+                    for prediction, amount in by_prediction.items():
+                        y, h = stream.classes.get(label), stream.classes.get(prediction)
+                        if y is not None and h is not None:
+                            table[first + y, h] = amount
+            self._known = of, priced, table
+        return self._known[1:]

@@ -1,0 +1,118 @@
+"""A stream's names, and what is evaluated of it by its names in messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from prequential.settings.model import StreamConfig
+from prequential.settings.stages import FINAL, INITIAL
+from prequential.settings.stages import parse as parse_stage
+
+#: The value that all values of a key beyond the bound share, and all versions of models beyond theirs.
+OTHER = "other"
+
+#: Keys of segments that are remembered though they aren't configured: they come from strangers.
+MOST_OTHER_KEYS = 20
+
+#: Most versions of a stream's models that are told apart, and that have given way: some a day for years.
+MOST_VERSIONS = 10_000
+
+
+class Entity(NamedTuple):
+    """What is evaluated, by its names in messages: a model, or beside it a segment or an age, a baseline."""
+
+    row: int
+    stream: int
+    kind: int
+    model: str
+    segment: str | None
+    age: str | None  # the stage `after:…` that it is about
+
+
+class Stream:
+    """A stream's settings, and its names: models, classes, values of segments, versions."""
+
+    def __init__(self, code: int, name: str, config: StreamConfig) -> None:
+        self.code = code
+        self.name = name
+        self.config = config
+        self.models: dict[str, int] = {}  # entities
+        self.classes: dict[str, int] = {}
+        self.class_names: list[str] = []
+        self.values: list[dict[str, int]] = [{} for _ in config.segments]  # positions from 1, by key
+        #: Configured keys of segments that no record has had yet, and others that records have had meanwhile.
+        self.unseen_keys = set(config.segments)
+        self.other_keys: list[str] = []
+        self.versions: dict[str, int] = {}  # codes from 1, of all models together
+        self.version_names: list[str] = []  # … the other way round; it only grows
+        self.families: dict[str, list[str]] = {}  # versions of a model that are evaluated apart, oldest first
+        #: Versions that gave way. They never come back: their outcomes would be numbered from 1 again.
+        self.retired: dict[str, None] = {}
+        self.everywhere = tuple(stage for stage in config.stages if not parse_stage(stage).is_age)
+        self.ages = tuple(stage for stage in config.stages if parse_stage(stage).is_age)
+        self.bins = sum(parse_stage(stage).is_bin for stage in self.evaluated)
+        self.initial, self.final = (stage in self.evaluated for stage in (INITIAL, FINAL))
+        self.entities: list[int] = []
+
+    @property
+    def evaluated(self) -> tuple[str, ...]:
+        """The stages that outcomes are evaluated in, in the order of their rows."""
+        return self.config.evaluated_stages
+
+    def reports(self, stage: str) -> bool:
+        """Whether messages are about a stage, which may be evaluated for others' sake alone."""
+        return parse_stage(stage).configured in self.config.stages
+
+    def position(self, key: int, value: str) -> int:
+        """The position of a segment's value among its key's, from 1; raises KeyError for one to be added.
+
+        The last is that of all values beyond the bound, and of the value with the name that they share.
+        """
+        values = self.values[key]
+        position = values.get(value)
+        if position is None:
+            most = self.config.segments_per_key
+            if len(values) < most and value != OTHER:
+                raise KeyError(value)
+            return most + 1
+        return position
+
+    def add_value(self, key: int, value: str) -> None:
+        """Register a value of the key at this place, which gets the next position."""
+        values = self.values[key]
+        values[value] = len(values) + 1
+
+    def note_keys(self, given: Mapping[str, str]) -> None:
+        """Note the segments' keys of a record: which are configured, and at most `MOST_OTHER_KEYS` others."""
+        self.unseen_keys -= given.keys()
+        for key in given:
+            if key not in self.config.segments and key not in self.other_keys:
+                if len(self.other_keys) >= MOST_OTHER_KEYS:
+                    return
+                self.other_keys.append(key)
+
+    def version(self, name: str) -> int:
+        """The code of a model's version, from 1; raises KeyError for one to be added.
+
+        Those beyond `MOST_VERSIONS` share one.
+        """
+        code = self.versions.get(name)
+        if code is None:
+            code = self.versions[OTHER if len(self.versions) >= MOST_VERSIONS else name]
+        return code
+
+    def add_version(self, name: str) -> None:
+        """Register a version, with the next code; beyond `MOST_VERSIONS` the one that all others share."""
+        name = OTHER if len(self.versions) >= MOST_VERSIONS else name
+        self.versions[name] = len(self.versions) + 1
+        self.version_names.append(name)
+
+    def version_name(self, code: int) -> str:
+        """The name of the version that has this code, from 1."""
+        return self.version_names[code - 1]
+
+    def segment_name(self, key: int, position: int) -> str:
+        """`key=value`."""
+        value = next((name for name, at in self.values[key].items() if at == position), OTHER)
+        return f"{self.config.segments[key]}={value}"
