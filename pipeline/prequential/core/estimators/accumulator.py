@@ -93,12 +93,14 @@ class Accumulator:
                 target[new_rows] = 0
                 target[new_rows, :, :both] = source[rows, :, :both]
 
-    def leave_out(self, rows: Ints, places: Sequence[int], flags: int) -> None:
+    def leave_out(
+        self, rows: Ints, places: Sequence[int], flags: int, *, windows_only: bool = False
+    ) -> None:
         """Let sequences forget what these places of their sums have, of outcomes with these flags."""
         if "flags" in self.table._fields:
             self.table.flags[rows] &= 0xFF ^ flags
             self.table.blocks[rows[:, None], :, np.array(places, dtype=np.int64)] = 0.0
-        else:
+        elif not windows_only:
             self.table.sums[rows[:, None], np.array(places, dtype=np.int64)] = 0.0
 
     def adopt_recoded(self, other: Accumulator, rows: Ints, new_rows: Ints, places: Ints) -> None:

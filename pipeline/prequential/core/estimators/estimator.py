@@ -112,7 +112,7 @@ class Estimator:
         if other.summed:
             self.sums.adopt(other.sums, rows, new_rows)
             if self.sums.payload.kept < other.sums.payload.kept:  # widths of intervals are gone
-                self.sums.leave_out(new_rows, _OF_INTERVALS, INTERVAL | COVERED)
+                self.sums.leave_out(new_rows, _OF_INTERVALS, INTERVAL | COVERED, windows_only=True)
             if not same_top:
                 self.sums.leave_out(new_rows, (scores.RANKED, scores.IN_TOP), RANKED | IN_TOP)
         elif self.summed:
