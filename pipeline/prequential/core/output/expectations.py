@@ -144,10 +144,7 @@ class Expectations:
         some, whose, clocks = [due[place] for place in places.tolist()], whose[places], clocks[places]
         self._drop_some(whose, clocks)
         said: dict[int, Saying] = {}
-        for one in some:
-            final = [state for state in one.periods if state.status == "final"]
-            if final:
-                self._close(one, final, said)
+        self._close(some, said)
         rows, ends = counters.all_open_rows(self._tables, whose)
         counts = np.diff(ends, prepend=0)
         clock_of, widths, horizons = (
@@ -215,41 +212,58 @@ class Expectations:
 
     # ---- finals
 
-    def _close(self, due: Due, final: list[PeriodState], said: dict[int, Saying]) -> None:
+    def _close(self, due: Sequence[Due], said: dict[int, Saying]) -> None:
         """Periods that are final now: the correction's level learns from them, what was said is graded."""
-        tables, model = self._tables, due.model
-        width = int(tables.models.width[model])
-        whose, clocks = np.array([[model], [due.clock]])
-        by_row = {find(tables.pool, model, state.start // width): state for state in final}
-        rows = [row for row in counters.open_rows(tables, model).tolist() if row in by_row]
-        if not rows:
+        tables, closing, counts = self._tables, list[tuple[Due, int, PeriodState]](), list[int]()
+        for one in due:
+            final = self._final(one)
+            if final and tables.models.sampled[one.model]:
+                self._say_finals(one, final, said)
+            closing += [(one, row, state) for row, state in final.items()]
+            counts.append(len(final))
+        if not closing:
             return
-        sampled = bool(tables.models.sampled[model])
-        if sampled:
-            self._say_finals(due, by_row, said)
-        of = np.array(rows, dtype=np.int32)
-        [own] = look_together(tables, whose, of, np.array([len(rows)]), clocks, closing=True)
-        names = due.stream.config.measures
-        models, states = np.full(len(rows), model), np.array([by_row[row].row for row in rows])
+        places = np.flatnonzero(counts)
+        whose, clocks = np.array([(due[at].model, due[at].clock) for at in places.tolist()]).T
+        rows = np.array([row for _, row, _ in closing], dtype=np.int32)
+        groups = look_together(tables, whose, rows, np.cumsum(counts)[places], clocks, closing=True)
+        models = np.array([one.model for one, _, _ in closing])
+        states = np.array([state.row for _, _, state in closing])
         labelled = so_far(self._catalog, self._accounts.periods, models, states)
-        if sampled:
-            labelled = expected(
-                self._catalog, self._accounts.periods, tables, models, states, own, np.arange(len(rows))
-            )
-        for place, row in enumerate(rows):
-            values, _ = labelled.by_name(place, names)
-            about, variance = own.look.about[place], 0.0
-            if sampled:
-                variance = float(about[SCALE]) ** 2
-                if about[LABELLED] < FEW:
-                    values = {}
-            for name in names:
-                if name in values and name in ESTIMATED:
-                    kept = find(tables.said_pool, row, INDEX[name])
-                    was = self._tables.said.what[kept] if kept else records.NO_GRADES
-                    record = self._record(model, INDEX[name])
-                    records.grade(self._tables.records, record, was, values[name], variance)
-            counters.close(self._tables, model, row)
+        variances, known = np.zeros(len(closing)), np.ones(len(closing), dtype=np.bool_)
+        for group in groups:
+            if tables.models.sampled[whose[group.places[0]]]:
+                own, about = group.rows, group.look.about
+                found = expected(
+                    self._catalog, self._accounts.periods, tables, models[own], states[own], group,
+                    np.arange(len(own)),
+                )  # fmt: skip
+                labelled.values[own], labelled.reasons[own] = found
+                variances[own], known[own] = about[:, SCALE] ** 2, about[:, LABELLED] >= FEW
+        for place, (one, row, _) in enumerate(closing):
+            if known[place]:
+                values, _ = labelled.by_name(place, one.stream.config.measures)
+                self._grade(one, row, values, variances[place])
+            counters.close(self._tables, one.model, row)
+
+    def _final(self, due: Due) -> dict[int, PeriodState]:
+        """By row those of a model's periods that are final, and weren't before, in order of time."""
+        final = [state for state in due.periods if state.is_final]
+        if not final:
+            return {}
+        tables, width = self._tables, int(self._tables.models.width[due.model])
+        by_row = {find(tables.pool, due.model, state.start // width): state for state in final}
+        rows = counters.open_rows(tables, due.model).tolist()
+        return {row: by_row[row] for row in rows if row in by_row}
+
+    def _grade(self, due: Due, period: int, values: dict[str, float], variance: float) -> None:
+        """What was said of a period (row) is graded by its final values."""
+        for name, value in values.items():
+            if name in ESTIMATED:
+                kept = find(self._tables.said_pool, period, INDEX[name])
+                was = self._tables.said.what[kept] if kept else records.NO_GRADES
+                record = self._record(due.model, INDEX[name])
+                records.grade(self._tables.records, record, was, value, variance)
 
     def _say_finals(self, due: Due, final: dict[int, PeriodState], said: dict[int, Saying]) -> None:
         """What is said of periods that are final now, of labels that are a sample: it stays an estimate."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -19,6 +19,9 @@ from prequential.core.output.period_measures import so_far
 from prequential.settings.stages import PERIOD
 from prequential.topics.outputs import Alarm, Encoded, Metrics, encode, identity
 from prequential.topics.specs import METRICS
+
+#: Values of measures by name, and why others have none.
+Measures: TypeAlias = tuple[dict[str, float], dict[str, str]]
 
 
 class OfPeriods(NamedTuple):
@@ -58,22 +61,26 @@ class PeriodReporter:
                 by_stream[one.stream.code].rows[one.model] = [state.row for state in one.periods]
         said = self._expectations.of_models(due)
         some = [(name, one) for (_, name, _), one in zip(whose, due) if one.periods]
+        measured = self._of_others(due, said)
         for (name, one), counts in zip(some, counts_of(self._catalog, [one.model for _, one in some])):
-            self._report(by_stream[one.stream.code], name, one, said, counts)
+            self._report(by_stream[one.stream.code], name, one, said, measured, counts)
         return [by_stream[stream.code] for stream in streams]
 
+    def _of_others(self, due: Sequence[Due], said: dict[int, Saying]) -> dict[int, Measures]:
+        """By row the measures of periods of which nothing is expected."""
+        alone = [(one, state.row) for one in due for state in one.periods if state.row not in said]
+        models = np.array([one.model for one, _ in alone], dtype=np.int64)
+        rows = np.array([row for _, row in alone], dtype=np.int64)
+        found = so_far(self._catalog, self._accounts.periods, models, rows)
+        return {
+            row: found.by_name(place, one.stream.config.measures) for place, (one, row) in enumerate(alone)
+        }
+
     def _report(
-        self, into: OfPeriods, name: str, due: Due, said: dict[int, Saying], counts: dict[str, int]
-    ) -> None:
+        self, into: OfPeriods, name: str, due: Due, said: dict[int, Saying], measured: dict[int, Measures],
+        counts: dict[str, int],
+    ) -> None:  # fmt: skip
         """The messages about a model's periods."""
-        alone = [state.row for state in due.periods if state.row not in said]
-        measured = {}
-        if alone:  # nothing is expected of these
-            found = so_far(
-                self._catalog, self._accounts.periods, np.full(len(alone), due.model), np.array(alone)
-            )
-            names = due.stream.config.measures
-            measured = {row: found.by_name(place, names) for place, row in enumerate(alone)}
         for state in due.periods:
             saying = said.get(state.row)
             measures = measured[state.row] if saying is None else saying.so_far
@@ -86,7 +93,7 @@ class PeriodReporter:
 
     def _message(
         self, stream: Stream, model: str, state: PeriodState, saying: Saying | None,
-        measures: tuple[dict[str, float], dict[str, str]], counts: dict[str, int],
+        measures: Measures, counts: dict[str, int],
     ) -> Metrics:  # fmt: skip
         key = (stream.name, self._catalog.partition, model, None, PERIOD, state.name)
         said = state.as_message(closes=stream.config.label_at_horizon is not None)
