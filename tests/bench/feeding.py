@@ -21,8 +21,6 @@ ROUND = 8_000
 
 _ENDED = 1 << 62
 
-#: The reporter's methods that make messages.
-_REPORTS = ("metrics", "of_periods")
 
 
 class Spent(NamedTuple):
@@ -88,16 +86,18 @@ class _Stopwatch:
 
     def __init__(self, shard: Shard) -> None:
         self.seconds = 0.0
-        self._reporter: Any = shard.reporter
+        reporter: Any = shard.reporter
+        #: Who makes messages, by which method.
+        self._reports = (reporter, "metrics"), (reporter.periods, "due")
 
     def __enter__(self) -> _Stopwatch:
-        for name in _REPORTS:
-            setattr(self._reporter, name, self._timed(getattr(self._reporter, name)))
+        for one, name in self._reports:
+            setattr(one, name, self._timed(getattr(one, name)))
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name in _REPORTS:
-            delattr(self._reporter, name)
+        for one, name in self._reports:
+            delattr(one, name)
 
     def _timed(self, report: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*args: Any, **options: Any) -> Any:
