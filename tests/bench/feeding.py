@@ -22,7 +22,6 @@ ROUND = 8_000
 _ENDED = 1 << 62
 
 
-
 class Spent(NamedTuple):
     """Records of a round, and the CPU seconds that its steps took in this thread."""
 
