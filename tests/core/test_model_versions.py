@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from helpers import metrics_of
 from oracle_cases import lab, pred
-from prequential.core.catalog import catalog
+from prequential.core.catalog import streams
 from test_between_lives import Lives
 
 
@@ -49,7 +49,7 @@ def test_the_version_outlives_the_process() -> None:
 
 
 def test_versions_beyond_the_bound_share_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "MOST_VERSIONS", 2)
+    monkeypatch.setattr(streams, "MOST_VERSIONS", 2)
     lives = Lives()
     found = [lives.go(made(i, i, f"v{i}"), lab(i, i, "a")) for i in range(1, 5)]
     assert [versions(outputs) for outputs in found] == [
