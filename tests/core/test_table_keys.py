@@ -129,7 +129,7 @@ class TestEachTable:
 #: Arrays that aren't state: they follow from it or from the configuration, or are empty between rounds.
 NO_STATE = re.compile(
     r"""\.logs\.|\.accounts\.late_latencies\.
-    |\.catalog\.(_registry|columns)\.(streams|entities|classes|ages)|\.catalog\._known_prices\.
+    |\.catalog\.(_registry|columns)\.(streams|entities|classes|ages)|\.catalog\._prices\._known\.
     |\.catalog\.(plans|_plans)\..*\.(owner|entity|(estimators\.\d+|reference\.counts|_estimator)\.sums\..*)$
     |\.store\.(ids\.entries|links|wheels)
     |\.pairing\.(pairs|heads|seen|_joint|_used)$|\.pairing\.tables\..*\.(_closed\.|due\.|_due_rows$)
