@@ -145,7 +145,7 @@ def _run(kafka: KafkaConfig, load: Load, pace: Any, sent: Any, labelled: Any, fa
             stream = number % load.streams
             if chance.random() > _PERSISTENCE:
                 truth[stream] = 1 - truth[stream]
-            for kind, text in _instance(load, number, stream, truth[stream], now - began, chance):
+            for kind, text in texts_of(load, number, stream, truth[stream], now - began, chance):
                 send(kind, stream, text)
             if chance.random() >= load.unlabelled:
                 least, mean, most = load.label_seconds
@@ -163,7 +163,7 @@ def _run(kafka: KafkaConfig, load: Load, pace: Any, sent: Any, labelled: Any, fa
     producer.flush(30)
 
 
-def _instance(
+def texts_of(
     load: Load, number: int, stream: int, truth: int, seconds: float, chance: random.Random
 ) -> list[tuple[int, str]]:
     """An instance and its predictions, by topic."""

@@ -28,8 +28,8 @@ from prequential.core.shard import Shard
 from prequential.program.compilation import compile_loops
 from prequential.settings.model import Config
 
-from tests.bench.live import Load, _instance, name_of
-from tests.evidence.soak import _STREAMS
+from tests.bench.live import Load, name_of, texts_of
+from tests.evidence.soak import STREAMS
 
 #: Instances of a stream in a second; shares of truths that change, and of instances without a label.
 _EACH, _CHANGES, _UNLABELLED = 0.5, 0.3, 0.02
@@ -70,7 +70,7 @@ class Ticks:
             if self._chance.random() < _CHANGES:
                 self._truth[stream] = 1 - self._truth[stream]
             truth = self._truth[stream]
-            for kind, text in _instance(self._load, self._number, stream, truth, second, self._chance):
+            for kind, text in texts_of(self._load, self._number, stream, truth, second, self._chance):
                 texts[kind].append(text.encode())
             if self._chance.random() >= _UNLABELLED:
                 late = second + 1 + min(self._chance.expovariate(1 / 4), 29)
@@ -99,7 +99,7 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "prequential.yaml")
-        path.write_text(yaml.safe_dump({"defaults": _STREAMS}))
+        path.write_text(yaml.safe_dump({"defaults": STREAMS}))
         config = load_config(str(path))
     compile_loops(partial(print, file=sys.stderr), config)
     gc.disable()

@@ -82,7 +82,7 @@ _SHOWN: Final[dict[str, Any]] = {
 #: Settings of streams. What grows with time comes to rest within the warm-up: what is settled or expired is
 #: forgotten, and each stream has drifted. (Histories for incidents are full after 430 outcomes, windows of
 #: three segments after 3,000: `--fill`.)
-_STREAMS: Final[dict[str, Any]] = {
+STREAMS: Final[dict[str, Any]] = {
     "segments": ["region"],
     "label_horizon": "2m",
     "settle": "30s",
@@ -269,7 +269,7 @@ def soak(args: argparse.Namespace, kafka: KafkaConfig, broker: int) -> list[Verd
     )  # fmt: skip
     observed = {name_of(stream) for stream in range(0, args.streams, max(1, args.streams // _OBSERVED))}
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
-    defaults = _STREAMS if args.regions else {**_STREAMS, "segments": []}
+    defaults = STREAMS if args.regions else {**STREAMS, "segments": []}
     config = write_config(folder, kafka, defaults=defaults, http=_SHOWN)
     found: list[Verdict] = []
     facts: dict[str, Any] = {"streams": args.streams, "regions": args.regions, "minutes": args.minutes}

@@ -84,7 +84,8 @@ def test_little_to_repeat_is_no_reason_for_a_snapshot(
             begun.append(round(clock[0] - 100.0))
 
         monkeypatch.setattr(checkpoint, "commit", commit)
-        checkpoint.processed(1, took)
+        checkpoint.processed(1)
+        checkpoint.took(took)
         for second in range(1, 100):
             clock[0] = 100.0 + second
             checkpoint.begin_if_due()

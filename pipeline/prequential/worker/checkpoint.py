@@ -161,12 +161,12 @@ class Checkpoint:
         self._journal_number = known.journal_number
         self._journal_offset = self._publisher.journal_offset = known.journal_offset
 
-    def processed(self, records: int, seconds: float = 0.0, *, timely: bool = False) -> None:
-        """The shard has processed records, which took so long.
-
-        `timely`: with some of them, time has made messages due.
-        """
+    def took(self, seconds: float) -> None:
+        """Processing has taken so long, which who goes on from the last snapshot would take again."""
         self._to_repeat += seconds
+
+    def processed(self, records: int, *, timely: bool = False) -> None:
+        """The shard has processed records; `timely`: with some of them, time has made messages due."""
         self._changed = True
         self._timely |= timely
         self._uncommitted += records

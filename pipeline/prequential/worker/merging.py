@@ -25,8 +25,8 @@ from prequential.topics.clients import is_temporary
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import refusal, to_join
 from prequential.topics.specs import PARTS
+from prequential.worker.latest import Latest
 from prequential.worker.merge_notes import said_of, text_of
-from prequential.worker.merged import Latest
 
 log = logging.getLogger(__name__)
 

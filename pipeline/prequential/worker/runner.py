@@ -133,7 +133,6 @@ class ShardRunner:
         self._was_full = False  # the last micro-batch
         self._most = _ROUND  # records of each topic in the next one
         self._round_at = 0.0
-        self._took = 0.0  # seconds of the last micro-batch
         self._held = [False, False, False]
         self._originals = Originals()
         self._parser = SharedParser(values=self._config.reads_values, intervals=self._config.reads_intervals)
@@ -373,7 +372,7 @@ class ShardRunner:
             self._say_demand()
             self._was_full = processed >= _FULL_ROUND
             if processed:
-                self.checkpoint.processed(processed, self._took, timely=ticks)
+                self.checkpoint.processed(processed, timely=ticks)
                 self._resume_fetching()
                 self._round_at = monotonic()
             self._commit_if_due()
@@ -510,9 +509,10 @@ class ShardRunner:
         started = monotonic()
         processed = self.shard.advance(self._watermarks(), self._most)
         if processed:
-            self._took = monotonic() - started
-            self.statistics.processing.observe(self._took)
-            self._most = next_round(self._most, self._took)
+            took = monotonic() - started
+            self.checkpoint.took(took)
+            self.statistics.processing.observe(took)
+            self._most = next_round(self._most, took)
         return processed
 
     # ---- back-pressure

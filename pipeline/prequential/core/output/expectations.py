@@ -27,9 +27,9 @@ from prequential.core.output.period_measures import (
     ESTIMATED,
     FIRST_HORIZON,
     OF_LOSSES,
-    Measured,
+    Measures,
+    SoFar,
     expected,
-    so_far,
 )
 from prequential.core.output.waiting import Waiting, all_waiting
 
@@ -69,7 +69,6 @@ class Saying(NamedTuple):
     maturity: int
     message: dict[str, Any]
     alarms: list[PeriodAlarm]
-    so_far: tuple[dict[str, float], dict[str, str]]  # measures of what is labelled; why others aren't there
 
 
 class _Asked(NamedTuple):
@@ -129,11 +128,11 @@ class Expectations:
     def _tables(self) -> Expected:
         return self._accounts.expected
 
-    def of_models(self, due: Sequence[Due]) -> dict[int, Saying]:
+    def of_models(self, due: Sequence[Due], labelled: SoFar) -> dict[int, Saying]:
         """What is expected of models' periods, by row of these; each model is there once.
 
-        Beside those that are due, of the ones of which nothing was said at their present maturity, which are
-        due from now on. Those that are final are graded.
+        Beside those that are due, which `labelled` has, of the ones of which nothing was said at their
+        present maturity, which are due from now on, and added to it. Those that are final are graded.
         """
         models = self._tables.models
         whose, clocks = np.array([(one.model, one.clock) for one in due], dtype=np.int64).reshape(-1, 2).T
@@ -144,7 +143,7 @@ class Expectations:
         some, whose, clocks = [due[place] for place in places.tolist()], whose[places], clocks[places]
         self._drop_some(whose, clocks)
         said: dict[int, Saying] = {}
-        self._close(some, said)
+        self._close(some, labelled, said)
         rows, ends = counters.all_open_rows(self._tables, whose)
         counts = np.diff(ends, prepend=0)
         clock_of, widths, horizons = (
@@ -155,12 +154,12 @@ class Expectations:
         following = np.append(records.next_maturity(clock_of, ends_at, horizons), records.NEVER)
         after = np.minimum.reduceat(following, ends - counts) if len(whose) else ends
         models.next[whose] = np.where(counts > 0, after, records.NEVER)
-        self._say_all(some, whose, clocks, rows, ends, maturities, said)
+        self._say_all(some, whose, clocks, rows, ends, maturities, labelled, said)
         return said
 
     def _say_all(
         self, due: list[Due], whose: Ints, clocks: Ints, rows: Ints32, ends: Ints, maturities: Ints,
-        said: dict[int, Saying],
+        labelled: SoFar, said: dict[int, Saying],
     ) -> None:  # fmt: skip
         """What is said of open periods (rows, model by model) that are due or have a new maturity."""
         expected = self._tables
@@ -185,9 +184,8 @@ class Expectations:
                 if wanted[at] and group.look.about[place, EXPECTED] > 0
             ]  # fmt: skip
             states = [provisional.get(one.row) or self._state_of(one) for one in asked]
-            self._say_each(
-                group, [(one, state) for one, state in zip(asked, states) if state is not None], said
-            )
+            some = [(one, state) for one, state in zip(asked, states) if state is not None]
+            self._say_each(group, some, labelled, said)
         for one in due:
             one.periods.sort(key=lambda state: state.start)
 
@@ -212,13 +210,13 @@ class Expectations:
 
     # ---- finals
 
-    def _close(self, due: Sequence[Due], said: dict[int, Saying]) -> None:
+    def _close(self, due: Sequence[Due], labelled: SoFar, said: dict[int, Saying]) -> None:
         """Periods that are final now: the correction's level learns from them, what was said is graded."""
         tables, closing, counts = self._tables, list[tuple[Due, int, PeriodState]](), list[int]()
         for one in due:
             final = self._final(one)
             if final and tables.models.sampled[one.model]:
-                self._say_finals(one, final, said)
+                self._say_finals(one, final, labelled, said)
             closing += [(one, row, state) for row, state in final.items()]
             counts.append(len(final))
         if not closing:
@@ -229,21 +227,19 @@ class Expectations:
         groups = look_together(tables, whose, rows, np.cumsum(counts)[places], clocks, closing=True)
         models = np.array([one.model for one, _, _ in closing])
         states = np.array([state.row for _, _, state in closing])
-        labelled = so_far(self._catalog, self._accounts.periods, models, states)
-        variances, known = np.zeros(len(closing)), np.ones(len(closing), dtype=np.bool_)
+        finals = [(labelled[state.row][0], 0.0) for _, _, state in closing]
         for group in groups:
-            if tables.models.sampled[whose[group.places[0]]]:
-                own, about = group.rows, group.look.about
+            if tables.models.sampled[whose[group.places[0]]]:  # what is final is an estimate itself
+                own = group.rows
                 found = expected(
                     self._catalog, self._accounts.periods, tables, models[own], states[own], group,
                     np.arange(len(own)),
                 )  # fmt: skip
-                labelled.values[own], labelled.reasons[own] = found
-                variances[own], known[own] = about[:, SCALE] ** 2, about[:, LABELLED] >= FEW
-        for place, (one, row, _) in enumerate(closing):
-            if known[place]:
-                values, _ = labelled.by_name(place, one.stream.config.measures)
-                self._grade(one, row, values, variances[place])
+                for number, (place, about) in enumerate(zip(own.tolist(), group.look.about)):
+                    values, _ = found.by_name(number, closing[place][0].stream.config.measures)
+                    finals[place] = values if about[LABELLED] >= FEW else {}, float(about[SCALE]) ** 2
+        for (one, row, _), (values, variance) in zip(closing, finals):
+            self._grade(one, row, values, variance)
             counters.close(self._tables, one.model, row)
 
     def _final(self, due: Due) -> dict[int, PeriodState]:
@@ -265,7 +261,9 @@ class Expectations:
                 record = self._record(due.model, INDEX[name])
                 records.grade(self._tables.records, record, was, value, variance)
 
-    def _say_finals(self, due: Due, final: dict[int, PeriodState], said: dict[int, Saying]) -> None:
+    def _say_finals(
+        self, due: Due, final: dict[int, PeriodState], labelled: SoFar, said: dict[int, Saying]
+    ) -> None:
         """What is said of periods that are final now, of labels that are a sample: it stays an estimate."""
         tables, model = self._tables, due.model
         rows = counters.open_rows(tables, model)
@@ -278,7 +276,7 @@ class Expectations:
                 end = (int(tables.pool.key[row]) + 1) * width
                 maturity = max(0, records.maturity_of(due.clock, end, horizon))
                 some.append((_Asked(due, row, maturity, place), final[row]))
-        self._say_each(group, some, said)
+        self._say_each(group, some, labelled, said)
 
     def _record(self, model: int, measure: int) -> int:
         """The row of a measure's record, which begins if there is none."""
@@ -301,7 +299,7 @@ class Expectations:
     # ---- what is said
 
     def _say_each(
-        self, group: Group, some: list[tuple[_Asked, PeriodState]], said: dict[int, Saying]
+        self, group: Group, some: list[tuple[_Asked, PeriodState]], labelled: SoFar, said: dict[int, Saying]
     ) -> None:
         """Say what is expected of these periods, by row."""
         if not some:
@@ -311,22 +309,23 @@ class Expectations:
         clocks = np.array([one.due.clock for one, _ in some], dtype=np.int64)
         rows = np.array([state.row for _, state in some], dtype=np.int64)
         places = np.array([one.place for one, _ in some], dtype=np.int64)
-        labelled = so_far(catalog, of_periods, models, rows)
+        labelled.add(zip(models.tolist(), rows.tolist()))
         values = expected(catalog, of_periods, self._tables, models, rows, group, places)
         values.reasons[~counters.known_of(self._tables.models, models, clocks)] = FIRST_HORIZON
         for number, (one, state) in enumerate(some):
-            said[state.row] = self._say(one, state, group.look.about[one.place], values, labelled, number)
+            about, so_far = group.look.about[one.place], labelled[state.row][0]
+            measures = values.by_name(number, one.due.stream.config.measures)
+            said[state.row] = self._say(one, state, about, measures, so_far)
 
     def _say(
-        self, asked: _Asked, state: PeriodState, about: Any, values: Measured, labelled: Measured, number: int
+        self, asked: _Asked, state: PeriodState, about: Any, measures: Measures, so_far: dict[str, float]
     ) -> Saying:
         """`expected` of a period; what is said at a maturity for the first time is kept."""
         stream, model, maturity = asked.due.stream, asked.due.model, asked.maturity
-        names = stream.config.measures
-        found, undefined = values.by_name(number, names)
+        found, undefined = measures
         first = bool(self._tables.periods.asked[asked.row] < 2 + maturity)
         self._tables.periods.asked[asked.row] = 2 + maturity
-        weight, so_far = float(about[WEIGHT]), labelled.by_name(number, names)
+        weight = float(about[WEIGHT])
         said: dict[str, Any] = {}
         if maturity < 0:
             said = {name: {"value": value, "record": None} for name, value in found.items()}
@@ -336,21 +335,21 @@ class Expectations:
                 scale = scale_of(name, value, of_all, unknown)
                 said[name] = self._graded(
                     stream, model, asked.row, INDEX[name], maturity, first, value, scale,
-                    so_far[0].get(name, np.nan), weight,
+                    so_far.get(name, np.nan), weight,
                 )  # fmt: skip
             if model not in self.newest or state.start >= self.newest[model].state.start:
-                self.newest[model] = Newest(state, said, so_far[0])
+                self.newest[model] = Newest(state, said, so_far)
         message: dict[str, Any] = {
             "labelled_share": state.labelled_share, "predictions": state.predictions,
             "maturity": records.share_of(maturity), "measures": said, "undefined": undefined,
             "correction": weight,
         }  # fmt: skip
         if not first or maturity < 0:
-            return Saying(maturity, message, [], so_far)
+            return Saying(maturity, message, [])
         signals = self._signals(model, asked.row, maturity, about)
         message["signals"] = signals
         self.signals.setdefault(model, {})[maturity] = signals
-        return Saying(maturity, message, self._alarms(stream, asked.row, signals, said), so_far)
+        return Saying(maturity, message, self._alarms(stream, asked.row, signals, said))
 
     def _alarms(
         self, stream: Stream, period: int, signals: dict[str, float | None], said: dict[str, Any]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from prequential.core.catalog.catalog import Catalog
-from prequential.core.compiled.kernel import Floats, Ints, Ints32, allocating
+from prequential.core.compiled.kernel import Floats, Ints, Ints32, allocating, kernel
 from prequential.core.delay.expected import NUMBERS, RIGHT_WRONG, Expected, losses_at
 from prequential.core.delay.expecting import Group
 from prequential.core.delay.period_cells import put_counts, put_stakes
@@ -71,13 +71,17 @@ _LOSS_COLUMNS = {
 }  # by whether the task is regression
 
 
+#: Values of measures by name, and why others have none.
+Measures: TypeAlias = tuple[dict[str, float], dict[str, str]]
+
+
 class Measured(NamedTuple):
     """Of periods: by measure (columns as `NAMES`) values, and codes of reasons why there is none."""
 
     values: Floats
     reasons: Ints
 
-    def by_name(self, place: int, names: Sequence[str]) -> tuple[dict[str, float], dict[str, str]]:
+    def by_name(self, place: int, names: Sequence[str]) -> Measures:
         """The values of these measures of one period, and why others have none."""
         values, reasons = self.values[place].tolist(), self.reasons[place].tolist()
         known = [(name, INDEX[name]) for name in names]
@@ -92,22 +96,55 @@ def _new(rows: int, reason: int = DEFINED) -> Measured:
     return Measured(np.zeros(shape), np.full(shape, reason, dtype=np.int64))
 
 
+def _by_kind(kinds: Ints, measure: Callable[[int, Ints, Measured], None]) -> Measured:
+    """Measures of rows, all of a kind in one call: `measure(kind, rows, into)`."""
+    found = _new(len(kinds))
+    for kind in np.unique(kinds).tolist():
+        [some] = np.nonzero(kinds == kind)
+        own = _new(len(some))
+        measure(kind, some, own)
+        found.values[some], found.reasons[some] = own
+    return found
+
+
+def _put(into: Measured, rows: Ints, columns: Ints, own: Measured) -> None:
+    """Write these columns of `own` to these rows."""
+    at = np.ix_(rows, columns)
+    into.values[at], into.reasons[at] = (column[:, columns] for column in own)
+
+
 # ---- so far
 
 
-def so_far(catalog: Catalog, periods: PeriodTables, models: Ints, rows: Ints) -> Measured:
-    """Measures of what is labelled of periods (rows, (n,)), by the models that they are of."""
-    found = _new(len(rows))
-    entities, plans = catalog.columns.entities, catalog.plans
-    streams = entities.stream[models].astype(np.int32)
-    of = entities.plan[models]
-    for number in np.unique(of).tolist():
-        places, plan = np.flatnonzero(of == number), plans[number]
-        own = _new(len(places))
-        positives = catalog.positives_by(streams[places])
-        _measure(periods, rows[places], positives, plan.capacity, plan.numbers, own)
-        found.values[places], found.reasons[places] = own
-    return found
+class SoFar:
+    """Measures of what is labelled of periods, by row: found for many at once, and once for each."""
+
+    def __init__(self, catalog: Catalog, periods: PeriodTables) -> None:
+        self._catalog, self._periods = catalog, periods
+        self._known: dict[int, Measures] = {}
+
+    def add(self, some: Iterable[tuple[int, int]]) -> None:
+        """Find those of more periods: the rows of their models, and theirs."""
+        new = np.array([one for one in some if one[1] not in self._known], dtype=np.int64).reshape(-1, 2)
+        models, rows = new.T
+        found, streams = self._measured(models, rows), self._catalog.streams
+        codes = self._catalog.columns.entities.stream[models].tolist()
+        for place, (row, code) in enumerate(zip(rows.tolist(), codes)):
+            self._known[row] = found.by_name(place, streams[code].config.measures)
+
+    def __getitem__(self, row: int) -> Measures:
+        return self._known[row]
+
+    def _measured(self, models: Ints, rows: Ints) -> Measured:
+        catalog = self._catalog
+        entities = catalog.columns.entities
+        streams = entities.stream[models].astype(np.int32)
+
+        def measure(number: int, some: Ints, into: Measured) -> None:
+            plan, positives = catalog.plans[number], catalog.positives_by(streams[some])
+            _measure(self._periods, rows[some], positives, plan.capacity, plan.numbers, into)
+
+        return _by_kind(entities.plan[models].astype(np.int64), measure)
 
 
 @allocating
@@ -168,42 +205,60 @@ def expected(
     found = _new(len(rows), _NOT_ESTIMATED)
     of_models, look = tables.models, group.look
     layout = int(of_models.layout[models[0]])
-    coming = look.coming[places]
+    coming, cells = look.coming[places], look.cells[places]
     for count in np.unique(of_models.losses[models]).tolist():
         [some] = np.nonzero((of_models.losses[models] == count) & (count > 0))
         if len(some):
-            own, of_scores = _of_losses(periods, tables, models[some], rows[some], coming[some], count)
+            of_scores = _sums_of(periods, tables, models[some], rows[some], coming[some], count)
             if sums is not None:
                 sums[some] = of_scores
-            columns = _LOSS_COLUMNS[layout == NUMBERS]
-            at = np.ix_(some, columns)
-            found.values[at], found.reasons[at] = (column[:, columns] for column in own)
+            _put_losses(found, some, of_scores, layout == NUMBERS)
     if layout == RIGHT_WRONG:
-        cells = look.cells[places]
-        right = cells[:, 0, 1] / (cells[:, 0, 0] + cells[:, 0, 1])
-        found.reasons[:, _MATRIX_COLUMNS] = _TOO_MANY_CLASSES
-        for name, value in (("accuracy", right), ("error", 1.0 - right)):
-            found.values[:, INDEX[name]], found.reasons[:, INDEX[name]] = value, DEFINED
+        _put_right(found, cells[:, 0, 0], cells[:, 0, 1])
     elif layout != NUMBERS:
-        own = _of_matrices(catalog, tables, models, look.cells[places])
-        for column, of_matrix in zip(found, own):
-            column[:, _MATRIX_COLUMNS] = of_matrix[:, _MATRIX_COLUMNS]
+        own = _of_matrices(catalog, tables, models, cells)
+        _put(found, np.arange(len(rows)), _MATRIX_COLUMNS, own)
     return found
+
+
+def _put_right(into: Measured, wrong: Floats, right: Floats) -> None:
+    """Measures where right and wrong alone are told apart, by how many will be so."""
+    share = right / (wrong + right)
+    into.reasons[:, _MATRIX_COLUMNS] = _TOO_MANY_CLASSES
+    for name, value in (("accuracy", share), ("error", 1.0 - share)):
+        into.values[:, INDEX[name]], into.reasons[:, INDEX[name]] = value, DEFINED
+
+
+def _put_losses(into: Measured, rows: Ints, sums: Floats, numbers: bool) -> None:
+    """Measures of mean losses of these rows, by their sums of scores (n, `SIZE`)."""
+    own = _new(len(rows))
+    if numbers:
+        _measure_numbers(sums, own)
+    else:
+        scored = sums[:, SCORED] > 0.0
+        for name, column in _SCORE_COLUMNS.items():
+            np.divide(sums[:, _LOSSES[name]], sums[:, SCORED], out=own.values[:, column], where=scored)
+            own.reasons[:, column] = np.where(scored, DEFINED, _NO_PROBABILITIES)
+    _put(into, rows, _LOSS_COLUMNS[numbers], own)
+
+
+@kernel
+def _measure_numbers(sums: Floats, into: Measured) -> None:
+    for i in range(len(sums)):
+        measure_numbers(sums[i], True, 0.0, 0.0, into.values[i], into.reasons[i])
 
 
 def _of_matrices(catalog: Catalog, tables: Expected, models: Ints, cells: Floats) -> Measured:
     """Measures of expected confusion matrices (n, J, K) by places of classes."""
-    found, entities = _new(len(models)), catalog.columns.entities
-    capacities = np.array([catalog.plans[plan].capacity for plan in entities.plan[models].tolist()])
-    for capacity in np.unique(capacities).tolist():
-        [some] = np.nonzero(capacities == capacity)
-        own = _new(len(some))
-        _measure_matrices(
-            cells[some], tables.models.codes[models[some]], tables.models.classes[models[some]],
-            catalog.positives_by(entities.stream[models[some]].astype(np.int32)), capacity, own,
-        )  # fmt: skip
-        found.values[some], found.reasons[some] = own
-    return found
+    entities, of_models = catalog.columns.entities, tables.models
+    streams = entities.stream[models].astype(np.int32)
+
+    def measure(capacity: int, some: Ints, into: Measured) -> None:
+        codes, classes = of_models.codes[models[some]], of_models.classes[models[some]]
+        _measure_matrices(cells[some], codes, classes, catalog.positives_by(streams[some]), capacity, into)
+
+    capacities = [catalog.plans[plan].capacity for plan in entities.plan[models].tolist()]
+    return _by_kind(np.array(capacities), measure)
 
 
 @allocating
@@ -222,29 +277,35 @@ def _measure_matrices(
         measure_cells(memory, room, positives, i, False, into.values[i], into.reasons[i])
 
 
-def _of_losses(
+def _sums_of(
     periods: PeriodTables, tables: Expected, models: Ints, rows: Ints, coming: Floats, count: int
-) -> tuple[Measured, Floats]:
-    """Measures of mean losses, and their sums: of labels that have come, and of those to come by strata."""
-    found, of_models = _new(len(rows)), tables.models
-    numbers = int(of_models.layout[models[0]]) == NUMBERS
+) -> Floats:
+    """Sums of scores, (n, `SIZE`): of labels that have come, and of those to come by their strata."""
+    numbers = int(tables.models.layout[models[0]]) == NUMBERS
     sums = periods.sums.sums[periods.periods.sums[rows]]
     sums[periods.periods.sums[rows] == 0] = 0.0
-    _add_losses(
-        tables.of_models.counts, losses_at(of_models, models), coming, np.array(_PLACES[numbers][:count]),
-        numbers, sums, found,
-    )  # fmt: skip
-    if not numbers:
-        _divide(sums, found)
-    return found, sums
+    columns = np.array(_PLACES[numbers][:count])
+    _add_losses(tables.of_models.counts, losses_at(tables.models, models), coming, columns, numbers, sums)
+    return sums
 
 
-def _divide(sums: Floats, into: Measured) -> None:
-    """Mean losses of probabilities, by their sums (n, `SIZE`)."""
-    scored = sums[:, SCORED] > 0.0
-    for name, column in _SCORE_COLUMNS.items():
-        np.divide(sums[:, _LOSSES[name]], sums[:, SCORED], out=into.values[:, column], where=scored)
-        into.reasons[:, column] = np.where(scored, DEFINED, _NO_PROBABILITIES)
+@kernel
+def _add_losses(
+    faded: Floats, at: Ints, coming: Floats, columns: Ints, numbers: bool, sums: Floats
+) -> None:
+    """Add what is to come to sums of scores, (n, `SIZE`)."""
+    _, predicted, bins = coming.shape
+    # The first bin is that of predictions without probabilities.
+    start = 0 if numbers else 1
+    for i in range(len(at)):
+        for j in range(predicted):
+            for b in range(start, bins):
+                place = at[i] + (j * bins + b) * (1 + len(columns))
+                n = faded[place]
+                if n > 0.0 and coming[i, j, b] > 0.0:
+                    sums[i, SCORED] += coming[i, j, b]
+                    for one in range(len(columns)):
+                        sums[i, columns[one]] += coming[i, j, b] * (faded[place + 1 + one] / n)
 
 
 def expected_of(
@@ -271,44 +332,14 @@ def expected_of(
     Measured
         Of the one.
     """
-    found = _new(1, _NOT_ESTIMATED)
+    found, one = _new(1, _NOT_ESTIMATED), np.zeros(1, dtype=np.int64)
     if sums is not None:
-        own, columns = _new(1), _LOSS_COLUMNS[numbers]
-        if numbers:
-            measure_numbers(sums, True, 0.0, 0.0, own.values[0], own.reasons[0])
-        else:
-            _divide(sums[None], own)
-        found.values[:, columns], found.reasons[:, columns] = (column[:, columns] for column in own)
+        _put_losses(found, one, sums[None], numbers)
     if right is not None:
-        found.reasons[:, _MATRIX_COLUMNS] = _TOO_MANY_CLASSES
-        share = right[1] / sum(right)
-        for name, value in (("accuracy", share), ("error", 1.0 - share)):
-            found.values[:, INDEX[name]], found.reasons[:, INDEX[name]] = value, DEFINED
+        _put_right(found, np.array([right[0]]), np.array([right[1]]))
     elif joint is not None:
         own, classes = _new(1), new_classes(math.isqrt(len(joint) // 4))
         memory = InMemory(joint, True, np.zeros(SIZE), False, True, np.zeros(SUMS))
         measure_cells(memory, classes, positives, 0, False, own.values[0], own.reasons[0])
-        for column, of_matrix in zip(found, own):
-            column[:, _MATRIX_COLUMNS] = of_matrix[:, _MATRIX_COLUMNS]
+        _put(found, one, _MATRIX_COLUMNS, own)
     return found
-
-
-@allocating
-def _add_losses(
-    faded: Floats, at: Ints, coming: Floats, columns: Ints, numbers: bool, sums: Floats, into: Measured
-) -> None:
-    """Add what is to come to sums of scores, (n, `SIZE`); of numbers also their measures."""
-    _, predicted, bins = coming.shape
-    # The first bin is that of predictions without probabilities.
-    start = 0 if numbers else 1
-    for i in range(len(at)):
-        for j in range(predicted):
-            for b in range(start, bins):
-                place = at[i] + (j * bins + b) * (1 + len(columns))
-                n = faded[place]
-                if n > 0.0 and coming[i, j, b] > 0.0:
-                    sums[i, SCORED] += coming[i, j, b]
-                    for one in range(len(columns)):
-                        sums[i, columns[one]] += coming[i, j, b] * (faded[place + 1 + one] / n)
-        if numbers:
-            measure_numbers(sums[i], True, 0.0, 0.0, into.values[i], into.reasons[i])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,13 +15,10 @@ from prequential.core.delay.due_periods import PeriodState, due_of
 from prequential.core.detectors.period_alarms import PeriodAlarm
 from prequential.core.output.counts import counts_of
 from prequential.core.output.expectations import Due, Expectations, Saying
-from prequential.core.output.period_measures import so_far
+from prequential.core.output.period_measures import Measures, SoFar
 from prequential.settings.stages import PERIOD
 from prequential.topics.outputs import Alarm, Encoded, Metrics, encode, identity
 from prequential.topics.specs import METRICS
-
-#: Values of measures by name, and why others have none.
-Measures: TypeAlias = tuple[dict[str, float], dict[str, str]]
 
 
 class OfPeriods(NamedTuple):
@@ -59,32 +56,22 @@ class PeriodReporter:
         for one in due:
             if one.periods and one.stream.name in self._catalog.wide:
                 by_stream[one.stream.code].rows[one.model] = [state.row for state in one.periods]
-        said = self._expectations.of_models(due)
+        labelled = SoFar(self._catalog, accounts.periods)
+        labelled.add((one.model, state.row) for one in due for state in one.periods)
+        said = self._expectations.of_models(due, labelled)
         some = [(name, one) for (_, name, _), one in zip(whose, due) if one.periods]
-        measured = self._of_others(due, said)
         for (name, one), counts in zip(some, counts_of(self._catalog, [one.model for _, one in some])):
-            self._report(by_stream[one.stream.code], name, one, said, measured, counts)
+            self._report(by_stream[one.stream.code], name, one, said, labelled, counts)
         return [by_stream[stream.code] for stream in streams]
 
-    def _of_others(self, due: Sequence[Due], said: dict[int, Saying]) -> dict[int, Measures]:
-        """By row the measures of periods of which nothing is expected."""
-        alone = [(one, state.row) for one in due for state in one.periods if state.row not in said]
-        models = np.array([one.model for one, _ in alone], dtype=np.int64)
-        rows = np.array([row for _, row in alone], dtype=np.int64)
-        found = so_far(self._catalog, self._accounts.periods, models, rows)
-        return {
-            row: found.by_name(place, one.stream.config.measures) for place, (one, row) in enumerate(alone)
-        }
-
     def _report(
-        self, into: OfPeriods, name: str, due: Due, said: dict[int, Saying], measured: dict[int, Measures],
+        self, into: OfPeriods, name: str, due: Due, said: dict[int, Saying], labelled: SoFar,
         counts: dict[str, int],
     ) -> None:  # fmt: skip
         """The messages about a model's periods."""
         for state in due.periods:
             saying = said.get(state.row)
-            measures = measured[state.row] if saying is None else saying.so_far
-            message = self._message(due.stream, name, state, saying, measures, counts)
+            message = self._message(due.stream, name, state, saying, labelled[state.row], counts)
             into.messages.append(Encoded(METRICS, due.stream.name, encode(message)))
             if saying:
                 into.alarms.extend(

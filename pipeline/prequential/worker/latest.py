@@ -1,0 +1,43 @@
+"""What was said last of streams in all partitions, as `/metrics` shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from prequential.topics.outputs import Encoded, Metrics, decoded
+from prequential.topics.specs import METRICS
+
+#: Of a sequence: stream, model, segment, stage and estimator.
+_Key = tuple[str, str, str | None, str, str]
+
+
+class Latest:
+    """What was said last of streams in all partitions. One thread notes it, others may look."""
+
+    def __init__(self) -> None:
+        self.metrics: dict[_Key, Metrics] = {}
+        #: By stream and model the start of the newest whole period of which anything is expected, and what.
+        self.expected: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
+        #: … and what is expected of predictions that wait.
+        self.waiting: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def note(self, output: Encoded) -> None:
+        """Take a message over, if it is one of metrics."""
+        if output.topic != METRICS:
+            return
+        said = decoded(output)
+        assert isinstance(said, Metrics)
+        model = said.stream, said.model
+        if said.coverage is not msgspec.UNSET:
+            waits = said.coverage.get("waiting_expected")
+            if waits is None:
+                self.waiting.pop(model, None)
+            else:
+                self.waiting[model] = waits
+        if said.period is msgspec.UNSET:
+            self.metrics[said.stream, said.model, said.segment, said.stage, said.estimator] = said
+        elif said.expected is not msgspec.UNSET and said.expected["maturity"] is not None:
+            start = said.period["start"]
+            if model not in self.expected or start >= self.expected[model][0]:
+                self.expected[model] = start, said.expected["measures"]
