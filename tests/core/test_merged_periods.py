@@ -35,7 +35,7 @@ from prequential.topics.outputs import ALL_PARTITIONS, Encoded, Metrics, decoded
 from prequential.topics.specs import PARTS
 from prequential.worker import expecting
 from prequential.worker import merged as merged_series
-from prequential.worker.merged import Latest
+from prequential.worker.latest import Latest
 
 
 def newest(messages: Sequence[Metrics]) -> dict[tuple[str, str], Metrics]:
