@@ -1,4 +1,4 @@
-"""A worker under load, looked at once a second: what soaks and measurements of size have in common."""
+"""Workers under load, looked at once a second: what soaks and measurements of size have in common."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -49,8 +49,8 @@ class Sample(NamedTuple):
     sent: int  # so far
     taken: int  # records, so far
     lag: int  # records sent that aren't taken, in an order that is committed
-    rss_mb: float
-    worker_cpu: float  # of a core, in this second, and the others'
+    rss_mb: float  # of all workers
+    worker_cpu: float  # of a core, in this second, all workers', and the others'
     broker_cpu: float
     feeder_cpu: float
     messages: int  # so far: metrics and comparisons, as readers have seen them
@@ -65,7 +65,7 @@ class Running:
 
     def __init__(
         self,
-        worker: WorkerProcess,
+        workers: Sequence[WorkerProcess],
         broker: int,
         feeder: Feeder,
         observer: Observer,
@@ -83,12 +83,12 @@ class Running:
         self.scrapes: list[tuple[float, int]] = []  # seconds, bytes
         self.unanswered: list[tuple[str, str]] = []  # what wasn't answered in time, and in which phase
         self.longest: dict[str, float] = {}  # seconds that an answer of `/live` took, by phase
-        self.worker = worker
+        self.workers = workers
         self._feeder = feeder
         self._observer = observer
         observer.delays()  # those of before are nobody's
-        self._pids = (worker.pid, broker, feeder.pid)
-        self._cpu = [cpu_seconds(pid) if pid else 0.0 for pid in self._pids]
+        self._pids = ([worker.pid for worker in workers], [broker] if broker else [], [feeder.pid])
+        self._cpu = self._spent()
         self._looked = time.monotonic()
         self._rows: Any = None
         if file is not None:
@@ -99,7 +99,8 @@ class Running:
         self._scrape_every = scrape_every
         self._scraped = self._looked
         if probed:
-            threading.Thread(target=self._probe, daemon=True).start()
+            for worker in workers:
+                threading.Thread(target=self._probe, args=[worker], daemon=True).start()
 
     def go(
         self, phase: str, pace: float, seconds: float, until: Callable[[Sample], bool] | None = None
@@ -119,9 +120,10 @@ class Running:
 
     def _look(self) -> Sample:
         time.sleep(max(0.0, self._looked + 1.0 - time.monotonic()))
-        assert self.worker.status is None, f"the worker ended with {self.worker.status}:\n{self.worker.log}"
+        for worker in self.workers:
+            assert worker.status is None, f"a worker ended with {worker.status}:\n{worker.log}"
         now = time.monotonic()
-        spent = [cpu_seconds(pid) if pid else 0.0 for pid in self._pids]
+        spent = self._spent()
         shares = [(a - b) / (now - self._looked) for a, b in zip(spent, self._cpu)]
         self._cpu, self._looked = spent, now
         delays = self._observer.delays()
@@ -131,7 +133,7 @@ class Running:
         known = np.array(delays or [(np.nan, np.nan)], float)
         sample = Sample(
             len(self.samples) + 1, self._phase, self._pace, sent, taken, max(0, sent - taken),
-            resident(self.worker.pid), *shares, self._observer.messages, len(delays),
+            sum(map(resident, self._pids[0])), *shares, self._observer.messages, len(delays),
             *np.percentile(known[:, 0], (50, 99)).tolist(), float(np.percentile(known[:, 1], 99)),
         )  # fmt: skip
         self.samples.append(sample)
@@ -144,21 +146,28 @@ class Running:
             threading.Thread(target=self.scrape, daemon=True).start()
         return sample
 
-    def scrape(self) -> str:
-        """All of `/metrics`, as Prometheus asks for it."""
-        began = time.monotonic()
-        status, text = self.worker.get("/metrics")
-        if status != 200:
-            self.unanswered.append(("/metrics", self._phase))
-            return ""
-        self.scrapes.append((time.monotonic() - began, len(text)))
-        return text
+    def _spent(self) -> list[float]:
+        """Processor seconds of workers, broker and feeder; 0 if the process isn't known."""
+        return [sum(map(cpu_seconds, pids)) for pids in self._pids]
 
-    def _probe(self) -> None:
-        """Ask `/live` again and again, as Kubernetes does."""
-        while self.worker.status is None:
+    def scrape(self) -> str:
+        """All of each worker's `/metrics`, as Prometheus asks for it; "" if one doesn't answer."""
+        texts = []
+        for worker in self.workers:
             began = time.monotonic()
-            if self.worker.get("/live")[0] != 200 and self.worker.status is None:
+            status, text = worker.get("/metrics")
+            if status != 200:
+                self.unanswered.append(("/metrics", self._phase))
+                return ""
+            self.scrapes.append((time.monotonic() - began, len(text)))
+            texts.append(text)
+        return "".join(texts)
+
+    def _probe(self, worker: WorkerProcess) -> None:
+        """Ask `/live` again and again, as Kubernetes does."""
+        while worker.status is None:
+            began = time.monotonic()
+            if worker.get("/live")[0] != 200 and worker.status is None:
                 self.unanswered.append(("/live", self._phase))
             self.longest[self._phase] = max(self.longest.get(self._phase, 0.0), time.monotonic() - began)
             time.sleep(_PROBE_SECONDS)

@@ -97,7 +97,7 @@ def measure(size: Size, broker: Broker, recover: bool) -> dict[str, Any]:
         observer.start()
         stack.callback(observer.stop)
         feeder = stack.enter_context(Feeder(kafka, load))
-        run = Running(worker, broker_pid(broker), feeder, observer)
+        run = Running([worker], broker_pid(broker), feeder, observer)
         run.go("warm", size.rate, size.warm)
         before, disk = counters(worker), on_disk(broker, kafka.prefix)
         cpu, began, first = cpu_seconds(worker.pid), time.monotonic(), run.samples[-1]

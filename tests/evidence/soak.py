@@ -1,20 +1,19 @@
-"""An hour of load on a real broker and a real worker: is memory flat, is lag bounded, are metrics in time?
+"""An hour of load on a real broker and real workers: is memory flat, is lag bounded, are metrics in time?
 
 `python -m tests.evidence.soak --minutes 60 --out FOLDER [--overload]`
 
 2,000 streams of two models with probabilities, in three segments (`--regions`), with comparisons, two
 Page-Hinkley tests and ADWIN, incidents, periods with what is expected of them, and snapshots; each stream
-drifts from time to time. First each stream gets 2,400 outcomes,
-so that windows and histories are full soon, and the worker is replaced by one that begins with what is
-there. Then the capacity is measured: how many records a second the worker takes while more come than that,
-with everything else on the same machine. Half of that comes for the given time. With `--overload`, twice
-the capacity follows for five minutes, and then a tenth of it, until all is caught up. At the end each label
-that was sent must have its outcome.
-
-The folder gets `soak.csv`, a line a second, `soak.svg`, `soak.json` with the verdicts, and the worker's log.
+drifts from time to time. First each stream gets 2,400 outcomes, so that windows and histories are full soon,
+and the workers (`--workers`) are replaced by others that begin with what is there. Then the capacity is
+measured: how many records a second they take while more come than that, with everything else on the same
+machine. Half of that comes for the given time. With `--overload`, twice the capacity follows for five
+minutes, and then a tenth of it, until all is caught up. At the end each label that was sent must have its
+outcome.
+The folder gets `soak.csv`, a line a second, `soak.svg`, `soak.json` with the verdicts, and the workers' logs.
 Delays are those of 200 streams' metrics messages since they were due: since the label (LogAppendTime: the
 broker's clock) that made a thousand outcomes, or the multiple of ten seconds after the last label in them.
-*Published* is the time that its producer, the worker, gave it when it was sent; *seen* is when a reader of
+*Published* is the time that its producer, a worker, gave it when it was sent; *seen* is when a reader of
 committed messages had it. All is on one machine, and so on one clock.
 """
 
@@ -25,8 +24,8 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple
@@ -42,7 +41,7 @@ from tests.bench.live import Feeder, Load, name_of
 from tests.bench.observer import Observer
 from tests.bench.running import Running, Sample, broker_pid, keep_outputs_short
 from tests.brokers import launch
-from tests.worker.processes import WorkerProcess, await_ready, write_config
+from tests.worker.processes import WorkerProcess, await_ready, eventually, write_config
 
 #: Streams whose messages' delays are measured.
 _OBSERVED: Final = 200
@@ -103,16 +102,31 @@ class Verdict(NamedTuple):
     found: str
 
 
-def fill(worker: WorkerProcess, broker: int, feeder: Feeder, observer: Observer, outcomes: int) -> None:
+def fill(
+    workers: Sequence[WorkerProcess], broker: int, feeder: Feeder, observer: Observer, outcomes: int
+) -> None:
     """Give each stream so many outcomes, as fast as it goes."""
-    run = Running(worker, broker, feeder, observer)
+    run = Running(workers, broker, feeder, observer)
     wanted = outcomes * feeder.load.streams
     run.go("fill", _FILL_PACE, _PATIENCE, lambda sample: sum(feeder.labelled) >= wanted)
     run.go("catch up", 0.0, _PATIENCE, lambda sample: sample.lag < _FIRST_PACE)
 
 
+@contextmanager
+def running(count: int, config: Path, out: Path, name: str) -> Iterator[list[WorkerProcess]]:
+    """So many workers that are ready, with equal parts of the shards; their logs are kept."""
+    with ExitStack() as stack:
+        workers = [stack.enter_context(WorkerProcess(config)) for _ in range(count)]
+        for number, worker in enumerate(workers):
+            log = out / (f"{name}-{number}.log" if number else f"{name}.log")
+            stack.callback(lambda worker=worker, log=log: log.write_text(worker.log))
+        eventually("each has shards", lambda: all(worker.shards() for worker in workers), 300.0)
+        await_ready(*workers, seconds=300.0)
+        yield workers
+
+
 def capacity(run: Running) -> float:
-    """Records a second that the worker takes while more come than that.
+    """Records a second that the workers take while more come than that.
 
     1. Raise the pace by half until the worker falls behind.
     2. Measure at that pace, which is less than half above what it manages: how many messages come of a record
@@ -227,7 +241,7 @@ def plot(samples: Sequence[Sample]) -> str:
     changes = [at for at in range(1, len(phases)) if phases[at] != phases[at - 1]]
     rates = np.diff(curve(lambda one: one.taken), prepend=0)
     panels = [
-        Panel("resident memory of the worker, MB; over seconds", {"": curve(lambda one: one.rss_mb)}, low=0),
+        Panel("resident memory of the workers, MB; over seconds", {"": curve(lambda one: one.rss_mb)}, low=0),
         Panel(
             "records a second", {"asked for": curve(lambda one: one.pace), "taken": smoothed(rates)}, low=0
         ),
@@ -240,7 +254,7 @@ def plot(samples: Sequence[Sample]) -> str:
         Panel(
             "CPU, cores",
             {
-                "worker": smoothed(curve(lambda one: one.worker_cpu)),
+                "workers": smoothed(curve(lambda one: one.worker_cpu)),
                 "broker": smoothed(curve(lambda one: one.broker_cpu)),
             },
             low=0,
@@ -272,23 +286,24 @@ def soak(args: argparse.Namespace, kafka: KafkaConfig, broker: int) -> list[Verd
     defaults = STREAMS if args.regions else {**STREAMS, "segments": []}
     config = write_config(folder, kafka, defaults=defaults, http=_SHOWN)
     found: list[Verdict] = []
-    facts: dict[str, Any] = {"streams": args.streams, "regions": args.regions, "minutes": args.minutes}
+    facts: dict[str, Any] = {
+        "streams": args.streams, "regions": args.regions, "minutes": args.minutes, "workers": args.workers,
+    }  # fmt: skip
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         observer = Observer(kafka, observed)
         observer.start()
         stack.callback(observer.stop)
         feeder = stack.enter_context(Feeder(kafka, load))
-        with WorkerProcess(config) as first:
-            stack.callback(lambda: (out / "fill.log").write_text(first.log))
-            await_ready(first, seconds=300.0)
+        with running(args.workers, config, out, "fill") as first:
             fill(first, broker, feeder, observer, args.fill)
-            first.stop(60.0)  # with 1, if its last snapshots take too long: nothing is lost by that
-        worker = stack.enter_context(WorkerProcess(config))
-        stack.callback(lambda: (out / "worker.log").write_text(worker.log))
-        await_ready(worker, seconds=300.0)
+            for worker in first:
+                worker.terminate()
+            for worker in first:
+                worker.wait(60.0)  # with 1, if its last snapshots take too long: nothing is lost by that
+        workers = stack.enter_context(running(args.workers, config, out, "worker"))
         run = Running(
-            worker, broker, feeder, observer, file=out / "soak.csv", scrape_every=args.scrape_every,
+            workers, broker, feeder, observer, file=out / "soak.csv", scrape_every=args.scrape_every,
             probed=True,
         )  # fmt: skip
         try:
@@ -326,6 +341,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0, help="of the soak (default: 60)")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--streams", type=int, default=2_000)
+    parser.add_argument(
+        "--workers", type=int, default=2, metavar="N", help="of the group (default: 2, as many as cores)"
+    )
     parser.add_argument("--regions", type=int, default=3, help="segments of a stream (default: 3; 0: none)")
     parser.add_argument(
         "--fill", type=int, default=2_400, metavar="N", help="outcomes of each stream before (default: 2400)"

@@ -1,10 +1,5 @@
 """Records copied from librdkafka's queues by a compiled loop: no object is made of a record.
 
-confluent-kafka brings librdkafka as a shared library, whose functions are called here by their addresses:
-what is called is librdkafka's public interface (`rdkafka.h`). Of confluent-kafka itself one thing is known
-that it doesn't promise: its clients' structure has librdkafka's handle first, behind Python's own head, in
-all versions (`confluent_kafka.h`, `Handle`).
-
 A partition's queue is taken out of the client's own with `rd_kafka_queue_forward(queue, NULL)`: records are
 never where callbacks are, which the client's `poll` serves with the interpreter's lock as they expect.
 """
@@ -17,7 +12,7 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, KafkaError, cimpl
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, KafkaError
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import config, types
 from numba.core import cgutils
@@ -25,31 +20,31 @@ from numba.extending import intrinsic
 from prequential.core.compiled.kernel import Bytes, Ints, Words, inlined, inner, kernel
 from prequential.core.input.joined_values import SEPARATOR, JoinedValues
 from prequential.kafka.consumer_records import ConsumerRecords, consecutive
+from prequential.kafka.librdkafka import (
+    ERROR,
+    HALF,
+    KEY,
+    LENGTH,
+    OFFSET,
+    PAYLOAD,
+    WORDS,
+    declared,
+    handle_of,
+)
 from prequential.kafka.readers import Failure, Look, ObjectReader, Reader, Run, failure_of
 
 #: Records of a partition taken at once at least, however many partitions there are: a call costs 1 µs.
 _LEAST = 500
 
-#: `rd_kafka_message_t` in words of 8 bytes: the error in the first half of its word, so is the partition.
-_ERROR, _PAYLOAD, _KEY, _OFFSET, _WORDS = 0, 3, 5, 7, 9
-#: By how many words the length of a payload, and of a key, lies behind its address.
-_LENGTH = 1
-
-_HALF = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(HALF)
 _SEPARATOR = SEPARATOR[0]
 
 
 class _Functions:
     """librdkafka's functions that are called from Python, and addresses of those that a loop calls."""
 
-    def __init__(self, library: Any) -> None:
+    def __init__(self) -> None:
         pointer, text = ctypes.c_void_p, ctypes.c_char_p
-
-        def declared(name: str, result: Any, *arguments: Any) -> Any:
-            function = getattr(library, f"rd_kafka_{name}")
-            function.restype, function.argtypes = result, arguments
-            return function
-
         self.partition_queue = declared("queue_get_partition", pointer, pointer, text, ctypes.c_int32)
         self.forward = declared("queue_forward", None, pointer, pointer)
         self.destroy_queue = declared("queue_destroy", None, pointer)
@@ -66,12 +61,10 @@ class _Functions:
 
 @cache
 def _functions() -> _Functions | None:
-    """None where librdkafka's can't be found, or lie in memory in another way."""
-    if ctypes.sizeof(ctypes.c_void_p) != 8:
-        return None
+    """None where librdkafka's can't be found."""
     try:
-        return _Functions(ctypes.CDLL(cimpl.__file__))
-    except (AttributeError, OSError, TypeError):  # linked statically and stripped; no file
+        return _Functions()
+    except AttributeError:
         return None
 
 
@@ -91,7 +84,7 @@ class QueueReader(Reader):
         assert functions is not None
         self._functions = functions
         warm_up()  # not in the middle of a stream
-        self._handle = ctypes.c_void_p.from_address(id(consumer) + object.__basicsize__).value
+        self._handle = handle_of(consumer)
         #: By partition. A look in another thread needs those that it has begun with to its end.
         self._queues: dict[int, int] = {}
         self._looking = Lock()
@@ -178,15 +171,15 @@ class QueueReader(Reader):
     def _event(self, partition: int, place: int, failures: list[Failure]) -> int | None:
         """Where the partition ends, if a message says so; one that is a record is left alone."""
         message, end = int(self._messages[place]), None
-        words = (ctypes.c_int64 * _WORDS).from_address(message)
-        code = ctypes.c_int32(words[_ERROR]).value
+        words = (ctypes.c_int64 * WORDS).from_address(message)
+        code = ctypes.c_int32(words[ERROR]).value
         if not code:
             return None
         if code == KafkaError._PARTITION_EOF:
-            end = words[_OFFSET]
+            end = words[OFFSET]
         else:
             text = (self._functions.error_text(message) or b"").decode(errors="replace")
-            failures.append(Failure(partition, words[_OFFSET], KafkaError(code, text)))
+            failures.append(Failure(partition, words[OFFSET], KafkaError(code, text)))
         self._functions.destroy(message)
         self._messages[place] = 0
         return end
@@ -259,12 +252,12 @@ def measure(messages: Words, count: int, sizes: Ints) -> None:
     """Count the records among messages, and the bytes of their values and keys."""
     for place in range(count):
         message = messages[place]
-        if not _field(message, _ERROR) & _HALF:
+        if not _field(message, ERROR) & _HALF:
             sizes[_RECORDS] += 1
-            if _field(message, _PAYLOAD):
-                sizes[_TEXT] += np.int64(_field(message, _PAYLOAD + _LENGTH))
-            if _field(message, _KEY):
-                sizes[_KEY_TEXT] += np.int64(_field(message, _KEY + _LENGTH))
+            if _field(message, PAYLOAD):
+                sizes[_TEXT] += np.int64(_field(message, PAYLOAD + LENGTH))
+            if _field(message, KEY):
+                sizes[_KEY_TEXT] += np.int64(_field(message, KEY + LENGTH))
 
 
 @inner
@@ -272,7 +265,7 @@ def _copied(message: int, place: int, target: int, absent: Bytes, record: int) -
     """Copy what a message has, or note that it has none; how long it is stands behind where it is."""
     source, size = _field(message, place), np.int64(0)
     if source:
-        size = np.int64(_field(message, place + _LENGTH))
+        size = np.int64(_field(message, place + LENGTH))
         _copy(np.uint64(target), source, size)
     else:
         absent[record] = 1
@@ -294,13 +287,13 @@ def take(
         message = messages[place]
         if not message:
             continue
-        columns[0, record] = np.int64(_field(message, _OFFSET))
+        columns[0, record] = np.int64(_field(message, OFFSET))
         # The first one's type of time is left where it is written; the others' nobody asks for.
         columns[1, record] = _timestamp(
             np.uint64(timestamp), np.uint64(message), np.uint64(time_type if record == 0 else 0)
         )
-        at += _copied(message, _PAYLOAD, text_at + at, absent[0], record)
-        key_end += _copied(message, _KEY, key_at + key_end, absent[1], record)
+        at += _copied(message, PAYLOAD, text_at + at, absent[0], record)
+        key_end += _copied(message, KEY, key_at + key_end, absent[1], record)
         text[at] = key_text[key_end] = _SEPARATOR
         at += 1
         key_end += 1

@@ -15,11 +15,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import Any
 from weakref import ref
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from prequential.kafka.batch_producing import produce_batch
 from prequential.kafka.complaints import COMPLAINING, complain
 from prequential.topics.clients import KafkaConfig, is_stranded, let_go
 from prequential.topics.errors import WorkError
@@ -41,6 +43,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 #: A dead letter repeats a record that came compressed and may be far larger than it was in transit.
 _LARGEST_MESSAGE = 100_000_000
+
+#: Messages from which on it is worth handing them over at once.
+_MANY = 16
 
 #: librdkafka's way to say that the key decides, here by `murmur2_random`.
 BY_KEY = -1
@@ -218,26 +223,9 @@ class Transactions:
                 refused.append(f"{message.topic()}: the broker refuses a message as too large")
 
         self._checked(self._producer.begin_transaction)  # step 2
-        produce, usual = self._producer.produce, self._partition
-        for number, message in enumerate(messages, start=1):  # step 3
-            wanted = delivered if reports or number == len(messages) else None
-            partition = usual if message.partition is None else message.partition
-            while True:
-                try:
-                    produce(
-                        message.topic, message.value, message.key, partition, on_delivery=wanted,
-                        headers=message.headers,
-                    )  # fmt: skip
-                    break
-                except BufferError:
-                    self._checked(lambda: self._producer.poll(0.1))
-                except KafkaException as error:
-                    if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                        raise WorkError(f"{message.topic}: a message is too large: {error}") from error
-                    if error.args[0].code() == KafkaError._STATE and self._lost is None:
-                        # The broker has aborted it while messages were still being handed over.
-                        raise Unknown(error.args[0].str()) from error
-                    self._checked(_raiser(error))
+        for _, alike in groupby(messages[:-1], lambda one: (one.topic, one.partition, one.headers is None)):
+            self._send(list(alike), delivered if reports else None)  # step 3
+        self._send(messages[-1:], delivered)
         try:
             self._send_offsets()  # step 4
             self._checked(lambda: self._producer.commit_transaction(ATTEMPT_SECONDS))  # step 5
@@ -247,6 +235,45 @@ class Transactions:
             raise
         self._producer.poll(0)  # what has happened to connections meanwhile
         return offsets
+
+    def _send(self, alike: Sequence[Outgoing], delivered: Callable[..., None] | None) -> None:
+        """Hand messages over that go to one place, all with headers or none.
+
+        `delivered` is told what became of each.
+        """
+        done = 0
+        while done < len(alike):
+            try:
+                if delivered is None and len(alike) - done >= _MANY and (taken := self._taken(alike[done:])):
+                    done += taken
+                    continue
+                message = alike[done]
+                self._producer.produce(
+                    message.topic, message.value, message.key, self._place(message), on_delivery=delivered,
+                    headers=message.headers,
+                )  # fmt: skip
+                done += 1
+            except BufferError:
+                self._checked(lambda: self._producer.poll(0.1))
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                    raise WorkError(f"{alike[0].topic}: a message is too large: {error}") from error
+                if error.args[0].code() == KafkaError._STATE and self._lost is None:
+                    # The broker has aborted it while messages were still being handed over.
+                    raise Unknown(error.args[0].str()) from error
+                self._checked(_raiser(error))
+
+    def _taken(self, alike: Sequence[Outgoing]) -> int:
+        """Hand over as many of these messages at once as go; returns how many."""
+        partition = self._place(alike[0])
+        keys = [one.key for one in alike if one.key is not None]
+        values = [one.value for one in alike if one.value is not None]
+        if partition == BY_KEY or alike[0].headers or not len(keys) == len(values) == len(alike):
+            return 0
+        return produce_batch(self._producer, alike[0].topic, partition, keys, values)
+
+    def _place(self, message: Outgoing) -> int:
+        return self._partition if message.partition is None else message.partition
 
     def _send_offsets(self) -> None:
         """Add the offsets of what was read to the transaction: a shard's are in its snapshots."""

@@ -32,6 +32,9 @@ _COHORTS = 128
 #: Steps after which shares are made anew: each time all cohorts are looked at.
 _STEPS = 2
 
+#: With so many, those that nothing will happen to any more are folded when shares are made anew.
+_MANY = _COHORTS + _COHORTS // 4
+
 #: With more cohorts than these, clocks have been very wrong.
 _MOST = 8 * _COHORTS
 
@@ -200,8 +203,19 @@ def _up_to_date(coverage: Coverage, models: Ints, clocks: Ints) -> Floats:
     moved = np.flatnonzero(steps != table.step[models])
     if len(moved):
         table.step[models[moved]] = steps[moved]
-        _make_anew(table, coverage.pool, coverage.cohorts, models[moved], clocks[moved], _new_sums())
+        chosen, at, room = models[moved], clocks[moved], _new_sums()
+        places = np.full(len(table.width) if _are_most(coverage, chosen) else 0, -1, dtype=np.int64)
+        sums = np.zeros((len(chosen) if len(places) else 0, *room.shape), dtype=np.int64)
+        _make_anew(table, coverage.pool, coverage.cohorts, chosen, at, room, places, sums)
     return table.shares[models]
+
+
+def _are_most(coverage: Coverage, models: Ints) -> bool:
+    """Whether these models' cohorts are worth a look at all rows, one behind the other in memory.
+
+    (The cohorts of one model lie far from each other: each has to be waited for.)
+    """
+    return 4 * int(coverage.models.cohorts[models].sum()) > len(coverage.pool.owner)
 
 
 def curve(coverage: Coverage, model: int, clock: int) -> dict[str, float]:
@@ -427,13 +441,31 @@ def _fold(models: Models, pool: Pool, cohorts: Cohorts, model: int, clock: int) 
 
 @kernel
 def _make_anew(
-    models: Models, pool: Pool, cohorts: Cohorts, which: Ints, clocks: Ints, sums: Ints
-) -> None:
-    """Fold the cohorts of these models, and make their shares anew, at these clocks."""
+    models: Models, pool: Pool, cohorts: Cohorts, which: Ints, clocks: Ints, room: Ints, places: Ints,
+    sums: Ints,
+) -> None:  # fmt: skip
+    """Make the shares of these models anew, at these clocks; fold their cohorts where there are many.
+
+    One model after the other in `room` (`_new_sums`), or, where `places` (by model, all -1) and `sums` (one for
+    each of the models, all 0) have rows, all in one pass over the cohorts.
+    """
     for i in range(len(which)):
-        model = which[i]
-        _fold(models, pool, cohorts, model, clocks[i])
-        _curve(models, pool, cohorts, model, clocks[i], sums, models.shares[model])
+        if models.cohorts[which[i]] > _MANY:
+            _fold(models, pool, cohorts, which[i], clocks[i])
+    if not len(places):
+        for i in range(len(which)):
+            _curve(models, pool, cohorts, which[i], clocks[i], room, models.shares[which[i]])
+        return
+    for i in range(len(which)):
+        places[which[i]] = i
+        _count_folded(models, which[i], sums[i])
+    for row in range(1, len(pool.owner)):
+        model = np.int64(pool.owner[row])
+        if model >= 0 and places[model] >= 0:
+            i = places[model]
+            _count_row(models, pool, cohorts, model, row, clocks[i], sums[i])
+    for i in range(len(which)):
+        _divide(sums[i], models.shares[which[i]])
 
 
 @kernel
@@ -441,21 +473,38 @@ def _curve(
     models: Models, pool: Pool, cohorts: Cohorts, model: int, clock: int, sums: Ints, shares: Floats
 ) -> None:
     """Put a model's shares at this time into `shares`, NaN where there is none; `sums`: `_new_sums`."""
-    width, horizon = models.width[model], models.horizon[model]
     for age in range(len(shares)):
-        shares[age] = np.nan
         sums[age, 0] = 0
         sums[age, 1] = 0
-    folded = models.folded[model]
-    _count(sums, folded[_MADE], folded[_MET:], horizon, _NONE)
+    _count_folded(models, model, sums)
     row = np.int64(models.first[model])
     while row:
-        least = clock - (pool.key[row] + 1) * width
-        _count(sums, cohorts.counts[row, _MADE], cohorts.met[row], horizon, least)
+        _count_row(models, pool, cohorts, model, row, clock, sums)
         row = np.int64(pool.next[row])
+    _divide(sums, shares)
+
+
+@inner
+def _count_folded(models: Models, model: int, sums: Ints) -> None:
+    """Count what is folded of a model."""
+    folded = models.folded[model]
+    _count(sums, folded[_MADE], folded[_MET:], models.horizon[model], _NONE)
+
+
+@inner
+def _count_row(
+    models: Models, pool: Pool, cohorts: Cohorts, model: int, row: int, clock: int, sums: Ints
+) -> None:
+    """Count a cohort of a model."""
+    least = clock - (pool.key[row] + 1) * models.width[model]
+    _count(sums, cohorts.counts[row, _MADE], cohorts.met[row], models.horizon[model], least)
+
+
+@inner
+def _divide(sums: Ints, shares: Floats) -> None:
+    """The shares of what was counted."""
     for age in range(len(shares)):
-        if sums[age, 0]:
-            shares[age] = sums[age, 1] / sums[age, 0]
+        shares[age] = sums[age, 1] / sums[age, 0] if sums[age, 0] else np.nan
 
 
 @inner

@@ -1,0 +1,122 @@
+"""Messages that are handed over in one call come as those do that go one by one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from prequential.kafka import batch_producing, librdkafka
+from prequential.kafka.batch_producing import produce_batch
+from prequential.kafka.transactions import Outgoing, Transactions
+from prequential.topics.clients import KafkaConfig
+
+from tests.worker.processes import read_topic
+
+TOPIC = "out"
+
+
+@pytest.fixture
+def mocked() -> Iterator[Producer]:
+    """The producer of a broker that librdkafka mocks."""
+    producer = Producer({
+        "bootstrap.servers": "unused", "test.mock.num.brokers": 1, "log_level": 0, "message.max.bytes": 5_000,
+        "queue.buffering.max.messages": 1_000, "linger.ms": 100,
+    })  # fmt: skip
+    producer.list_topics(TOPIC, timeout=10)
+    yield producer
+    assert producer.flush(20) == 0
+
+
+def texts(count: int, seed: int) -> tuple[list[bytes], list[bytes]]:
+    """Keys and values, of which some are empty."""
+    rng = random.Random(seed)
+    return tuple([rng.randbytes(rng.choice([0, 1, 7, 300])) for _ in range(count)] for _ in range(2))  # type: ignore[return-value]
+
+
+def read(producer: Producer, partition: int) -> list[tuple[Any, Any]]:
+    """Keys and values of a partition."""
+    assert producer.flush(20) == 0
+    [address] = producer.list_topics(timeout=10).brokers.values()
+    own = {"bootstrap.servers": f"{address.host}:{address.port}", "group.id": "g", "log_level": 0}
+    found: list[tuple[Any, Any]] = []
+    with closing(Consumer({**own, "enable.partition.eof": True})) as consumer:
+        consumer.assign([TopicPartition(TOPIC, partition, 0)])
+        while True:
+            message = consumer.poll(20)
+            assert message is not None
+            if message.error() is not None:
+                assert message.error().code() == KafkaError._PARTITION_EOF
+                return found
+            found.append((message.key(), message.value()))
+
+
+def test_a_partition_gets_them_in_order(mocked: Producer) -> None:
+    keys, values = texts(700, 1)
+    assert produce_batch(mocked, TOPIC, 2, keys, values) == 700
+    mocked.produce(TOPIC, b"last", b"k", 2)
+    assert read(mocked, 2) == [*zip(keys, values), (b"k", b"last")]
+    assert read(mocked, 1) == []
+
+
+def test_a_full_queue_takes_the_first_ones(mocked: Producer) -> None:
+    keys, values = texts(2_500, 2)
+    done = 0
+    while done < len(keys):
+        taken = produce_batch(mocked, TOPIC, 0, keys[done:], values[done:])
+        assert taken <= 1_000
+        done += taken
+        mocked.poll(0.01)
+    assert read(mocked, 0) == list(zip(keys, values))
+
+
+def test_what_is_too_large_is_refused(mocked: Producer) -> None:
+    with pytest.raises(KafkaException) as raised:
+        produce_batch(mocked, TOPIC, 0, [b"a", b"b"], [b"1", bytes(6_000)])
+    assert raised.value.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE
+
+
+def test_without_the_library_nothing_is_taken(mocked: Producer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(librdkafka, "library", lambda: None)
+    batch_producing._functions.cache_clear()
+    try:
+        assert produce_batch(mocked, TOPIC, 0, [b"k"], [b"v"]) == 0
+    finally:
+        batch_producing._functions.cache_clear()
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_transactions_have_all_in_order(
+    cluster: KafkaConfig, monkeypatch: pytest.MonkeyPatch, *, at_once: bool
+) -> None:
+    """Of several topics and partitions, with headers and without keys and values between."""
+    if not at_once:
+        monkeypatch.setattr("prequential.kafka.transactions.produce_batch", lambda *_: 0)
+    rng = random.Random(3)
+    topics = ["metrics", "comparisons"]
+    out = Transactions(
+        cluster, f"test-{cluster.prefix}", who="test", topic=cluster.topic("metrics"), timeout_ms=60_000,
+        partition=1, **{"queue.buffering.max.messages": 500},
+    )  # fmt: skip
+    out.take_over()
+    messages = []
+    for number in range(4_000):
+        odd = number % 97 == 0
+        value = None if number % 301 == 0 else rng.randbytes(rng.randrange(1, 200))
+        key = None if number % 211 == 0 else b"%d" % number
+        topic = cluster.topic(topics[number // 400 % 2])
+        messages.append(
+            Outgoing(topic, key, value, [("h", b"1")] if odd else None, 0 if number // 130 % 5 == 4 else None)
+        )
+    offsets = out.publish(messages)
+    for name in topics:
+        found = read_topic(cluster, name)
+        mine = [one for one in messages if one.topic == cluster.topic(name)]
+        for partition, wanted in ((0, [m for m in mine if m.partition == 0]), (1, [m for m in mine if m.partition is None])):
+            got = [(m.key(), m.value(), m.headers()) for m in found if m.partition() == partition]
+            assert got == [(m.key, m.value, m.headers) for m in wanted]
+    last = messages[-1]
+    assert offsets == {last.topic: max(m.offset() for m in read_topic(cluster, topics[3_999 // 400 % 2]) if m.partition() == 1)}
