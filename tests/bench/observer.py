@@ -5,20 +5,23 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import msgspec
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer
+from prequential.core.input.joined_values import JoinedValues
+from prequential.kafka.consumer_records import ConsumerRecords
+from prequential.kafka.partition_queues import reader_of
+from prequential.kafka.readers import Reader
 from prequential.settings.model import StreamConfig
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.specs import COMPARISONS, JOURNAL, METRICS
+from prequential.topics.specs import COMPARISONS, INPUTS, JOURNAL, METRICS
 from prequential.worker.journal import decode_entry
 
-#: Seconds that a look at a topic waits for records.
-_WAIT = 0.05
-
+#: Seconds between two looks when nothing has come, and how many records a look brings at most.
+_WAIT, _MOST = 0.02, 20_000
 
 #: Messages are due after so many outcomes of a model, and at multiples of so many ms.
 _OUTCOMES, _EVERY = StreamConfig.emit_outcomes or 0, StreamConfig.emit_every or 0
@@ -89,38 +92,50 @@ class Observer(threading.Thread):
     def run(self) -> None:
         """Read until the end."""
         try:
-            with (
-                _reader(self._kafka, ["labels"]) as labels,
-                _reader(self._kafka, [JOURNAL]) as journal,
-                _reader(self._kafka, [METRICS, COMPARISONS]) as outputs,
-            ):
-                metrics = self._kafka.topic(METRICS)
+            with ExitStack() as stack:
+                labels, journal, metrics, comparisons = (
+                    stack.enter_context(_reader(self._kafka, name))
+                    for name in (INPUTS[2], JOURNAL, METRICS, COMPARISONS)
+                )
                 while not self._end:
-                    self._read(labels, 0.0)
-                    for message in _records(journal, 0.0):
-                        for vector in decode_entry(message.value()).vectors[-1:]:
-                            self._vectors[message.partition()] = sum(vector)
-                    for message in _records(outputs, _WAIT):
-                        self.messages += 1
-                        self.bytes += len(message) + len(message.key() or b"")
-                        if message.key() in self._streams and message.topic() == metrics:
-                            self._note(message, labels)
+                    self._read(labels)
+                    for partition, records in _runs(journal):
+                        for value in records.values:
+                            for vector in decode_entry(value).vectors[-1:]:
+                                self._vectors[partition] = sum(vector)
+                    before = self.messages
+                    for _, records in _runs(comparisons):
+                        self._count(records)
+                    for _, records in _runs(metrics):
+                        self._count(records)
+                        for place, key in enumerate(records.keys):
+                            if key in self._streams:
+                                self._note(key, records.values[place], int(records.times[place]), labels)
+                    if self.messages == before:
+                        time.sleep(_WAIT)
         except BaseException as error:
             self.error = error
 
-    def _read(self, labels: Consumer, wait: float) -> None:
-        for message in _records(labels, wait):
-            if message.key() in self._streams:
-                self._labels[message.key()].append(message.timestamp()[1])
+    def _count(self, records: ConsumerRecords) -> None:
+        self.messages += len(records)
+        self.bytes += _size(records.keys) + _size(records.values)
 
-    def _note(self, message: Message, labels: Consumer) -> None:
-        said = _decode(message.value())
+    def _read(self, labels: Reader) -> None:
+        for _, records in _runs(labels):
+            times = records.times.tolist()
+            for place, key in enumerate(records.keys):
+                if key in self._streams:
+                    self._labels[key].append(times[place])
+
+    def _note(self, key: bytes, value: bytes | None, at: int, labels: Reader) -> None:
+        said = _decode(value or b"")
         if (said.model, said.segment, said.stage, said.estimator) != ("m-0", None, "final", "all"):
             return
-        key, now, at = message.key(), time.time() * 1e3, message.timestamp()[1]
+        now = time.time() * 1e3
         count = said.outcomes - self._told[key]
         while len(self._labels[key]) < count and not self._end:
-            self._read(labels, _WAIT)  # the message was faster
+            time.sleep(_WAIT)
+            self._read(labels)  # the message was faster
         if count > 0 and len(self._labels[key]) >= count:
             last = self._labels[key][count - 1]
             due = last if said.outcomes % _OUTCOMES == 0 else (last // _EVERY + 1) * _EVERY
@@ -130,7 +145,8 @@ class Observer(threading.Thread):
 
 
 @contextmanager
-def _reader(kafka: KafkaConfig, topics: list[str]) -> Iterator[Consumer]:
+def _reader(kafka: KafkaConfig, name: str) -> Iterator[Reader]:
+    """A reader of all of a topic: that of the worker, which takes least from what is measured."""
     own = {
         "group.id": "observer",  # never joined
         "enable.auto.commit": False,
@@ -138,14 +154,24 @@ def _reader(kafka: KafkaConfig, topics: list[str]) -> Iterator[Consumer]:
         "fetch.queue.backoff.ms": 5,  # the default, 1 s, keeps it from reading what a worker writes
         "queued.max.messages.kbytes": 131_072,
     }
-    with closing(Consumer(kafka.client(**own))) as consumer:
-        consumer.assign(
-            [TopicPartition(kafka.topic(topic), p, 0) for topic in topics for p in range(kafka.partitions)]
-        )
-        yield consumer
+    reader = reader_of(Consumer(kafka.client(**own)), kafka.topic(name))
+    for partition in range(kafka.partitions):
+        reader.open(partition, 0)
+    try:
+        yield reader
+    finally:
+        reader.stop()
 
 
-def _records(consumer: Consumer, wait: float) -> Iterator[Message]:
-    for message in consumer.consume(5_000, wait):
-        if message.error() is None:
-            yield message
+def _runs(reader: Reader) -> Iterator[tuple[int, ConsumerRecords]]:
+    """What has come, by partition."""
+    for run in reader.look(_MOST).runs:
+        if run.records is not None:
+            yield run.partition, run.records
+
+
+def _size(values: Sequence[bytes | None]) -> int:
+    """Bytes of all of them."""
+    if isinstance(values, JoinedValues):
+        return int(values.bounds[-1] - values.bounds[0]) - len(values)
+    return sum(len(value or b"") for value in values)

@@ -446,8 +446,8 @@ def _make_anew(
 ) -> None:  # fmt: skip
     """Make the shares of these models anew, at these clocks; fold their cohorts where there are many.
 
-    One model after the other in `room` (`_new_sums`), or, where `places` (by model, all -1) and `sums` (one for
-    each of the models, all 0) have rows, all in one pass over the cohorts.
+    One model after the other in `room` (`_new_sums`), or, where `places` (by model, all -1) and `sums` (one
+    for each of the models, all 0) have rows, all in one pass over the cohorts.
     """
     for i in range(len(which)):
         if models.cohorts[which[i]] > _MANY:

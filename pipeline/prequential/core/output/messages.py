@@ -173,22 +173,21 @@ class Reporter:
         `texts` has what others with the same counts have there: segments of one stream have the same.
         """
         row, config, began_later = about.row, stream.config, self._notes.started_empty.get(about.row)
-        shared: dict[str, Any] = {"counts": counts, "config": config.digest}
-        if self._catalog.untimed:
-            shared["untimed"] = True
-        with_version = dict(shared)
-        if version:
-            with_version["model_version"] = stream.version_name(version)
-            with_version["version_since"] = int(self._catalog.columns.entities.version_since[row])
         said = {} if coverage is None else {"coverage": coverage}  # the first message alone says it
         place, alone = 0, bool(config.details or began_later or refers(config))
         for count, chance, same in lines.runs:
-            key = id(counts), row if version and not chance else None, *same
+            versioned = version and not chance
+            key = id(counts), row if versioned else None, *same
             if not (alone or said) and key in texts:
                 yield count, texts[key]
                 place += count
                 continue
-            one = dict(shared if chance else with_version)
+            one: dict[str, Any] = {"counts": counts, "config": config.digest}
+            if self._catalog.untimed:
+                one["untimed"] = True
+            if versioned:
+                one["model_version"] = stream.version_name(version)
+                one["version_since"] = int(self._catalog.columns.entities.version_since[row])
             if same:
                 one["same"] = same
             end = place + count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -83,12 +84,19 @@ class Measured(NamedTuple):
 
     def by_name(self, place: int, names: Sequence[str]) -> Measures:
         """The values of these measures of one period, and why others have none."""
-        values, reasons = self.values[place].tolist(), self.reasons[place].tolist()
-        known = [(name, INDEX[name]) for name in names]
+        chosen = _columns(tuple(names))
+        values, reasons = self.values[place, chosen].tolist(), self.reasons[place, chosen].tolist()
+        if not any(reasons):
+            return dict(zip(names, values)), {}
         return (
-            {name: values[at] for name, at in known if not reasons[at]},
-            {name: _WHY[reasons[at]] for name, at in known if reasons[at]},
+            {name: value for name, value, why in zip(names, values, reasons) if not why},
+            {name: _WHY[why] for name, why in zip(names, reasons) if why},
         )
+
+
+@cache
+def _columns(names: tuple[str, ...]) -> Ints:
+    return np.array([INDEX[name] for name in names], dtype=np.int64)
 
 
 def _new(rows: int, reason: int = DEFINED) -> Measured:
