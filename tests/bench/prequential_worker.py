@@ -35,6 +35,9 @@ from tests.bench.peer import Peer
 #: Seconds between looks whether everything is processed and published.
 _LOOK = 0.005
 
+#: What the last snapshot may take, when all has been measured: millions of instances are remembered.
+_STOP_WITHIN_MS = 300_000
+
 
 class TimedWorker(Worker):
     """The worker, and a note of when its first record came."""
@@ -87,7 +90,7 @@ async def main(peer: Peer) -> None:
         kafka=KafkaConfig(peer.bootstrap_servers, prefix=peer.prefix),
         defaults=defaults,
         http=HttpConfig(port=peer.http_port),
-        worker=WorkerConfig(group=peer.group),
+        worker=WorkerConfig(group=peer.group, stop_within=_STOP_WITHIN_MS),
     )
     worker = TimedWorker(config, peer)
     running = asyncio.ensure_future(worker.run())
