@@ -2,7 +2,8 @@
 
 `python -m tests.bench.sending` puts the benchmark's messages through a shard of some hundred streams of two
 models, makes messages about all of them at once, and sends these to a broker that librdkafka mocks: bytes are
-those that it writes to its sockets, seconds are CPU seconds of the process. And it says what a reader of
+those that it writes to its sockets, seconds are CPU seconds of the process, and of the thread that hands
+messages over until all are, one by one and together. And it says what a reader of
 `metrics` gets of one model in a day, where time makes its messages due.
 """
 
@@ -19,6 +20,7 @@ from typing import Any
 from confluent_kafka import Producer
 from prequential.cli.worker import quiet_collector
 from prequential.core.shard import Shard
+from prequential.kafka.batch_producing import produce_batch
 from prequential.program.compilation import compile_loops
 from prequential.settings.model import Config, StreamConfig
 from prequential.topics.outputs import Encoded
@@ -38,8 +40,13 @@ CHOICES: dict[str, dict[str, Any]] = {
 _DAY = 86_400.0
 
 
-def sent(messages: Sequence[Encoded], settings: dict[str, Any]) -> tuple[int, float]:
-    """Bytes that a producer with these settings writes for the messages, and its CPU seconds."""
+def sent(
+    messages: Sequence[Encoded], settings: dict[str, Any], *, together: bool
+) -> tuple[int, float, float]:
+    """Bytes that a producer with these settings writes for messages; CPU seconds of the process, and here.
+
+    They are handed over `together`, as a worker does, or one by one.
+    """
     written: list[int] = []
 
     def note(text: str) -> None:
@@ -52,19 +59,32 @@ def sent(messages: Sequence[Encoded], settings: dict[str, Any]) -> tuple[int, fl
     producer.flush()
     for _ in range(3):
         producer.poll(0.15)
-    before, began = written[-1], process_time()
-    for one in messages:
-        while True:
-            try:
-                producer.produce("t", one.json, one.stream.encode(), 0)
-                break
-            except BufferError:
-                producer.poll(0.05)
+    before, began, began_here = written[-1], process_time(), thread_time()
+    keys, values = [one.stream.encode() for one in messages], [one.json for one in messages]
+    done = 0
+    while done < len(messages):
+        if together:
+            taken = produce_batch(producer, "t", 0, keys[done:], values[done:])
+        else:
+            taken = _produced(producer, keys[done], values[done])
+        done += taken
+        if not taken:
+            producer.poll(0.05)
+    here = thread_time() - began_here
     producer.flush()
     spent = process_time() - began
     for _ in range(3):
         producer.poll(0.15)
-    return written[-1] - before, spent
+    return written[-1] - before, spent, here
+
+
+def _produced(producer: Producer, key: bytes, value: bytes) -> int:
+    """Hand one message over; 0 where the queue is full."""
+    try:
+        producer.produce("t", value, key, 0)
+    except BufferError:
+        return 0
+    return 1
 
 
 def main() -> None:
@@ -87,9 +107,13 @@ def main() -> None:
     for topic, own in of_topic.items():
         print(f"{topic}: {len(own):,}, {sum(len(one.json) for one in own) / len(own):.0f} bytes of JSON each")
         for name, settings in CHOICES.items():
-            found, seconds = sent(own, settings)
-            each[f"{topic} {name}"] = found / len(own)
-            print(f"    {name:14} {found / len(own):6.0f} bytes, {seconds / len(own) * 1e6:5.1f} µs each")
+            for together in (False, True):
+                found, *seconds = sent(own, settings, together=together)
+                each[f"{topic} {name}"] = found / len(own)
+                all_, here = (one / len(own) * 1e6 for one in seconds)
+                how = "together" if together else "one by one"
+                size = f"{found / len(own):6.0f} bytes"
+                print(f"    {name:14} {how:10} {size}, {all_:5.1f} µs each, {here:.2f} in this thread")
     stage = shard.config.defaults.estimators
     for every in (1.0, 10.0):
         count = _DAY / every * len(stage)

@@ -9,7 +9,7 @@ from operator import attrgetter
 import numpy as np
 from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.compiled.kernel import Ints32
-from prequential.core.incidents.incidents import ALARM, Raised
+from prequential.core.incidents.incident import ALARM, Raised
 from prequential.core.merging.parting import part_of
 from prequential.core.merging.parting_periods import add_periods
 from prequential.core.output.messages import Reporter

@@ -10,7 +10,7 @@ import numpy as np
 from prequential.core.catalog.plans import Plan, Repeatedly
 from prequential.core.compiled.kernel import Ints32, columns_of
 from prequential.core.details.label_dependence import LabelDependence
-from prequential.core.incidents.incidents import ALARM, WARNING, Raised
+from prequential.core.incidents.incident import ALARM, WARNING, Raised
 from prequential.core.input.origins import completed_ids
 from prequential.core.output.messages import Reporter
 from prequential.core.state import State

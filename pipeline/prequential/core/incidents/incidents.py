@@ -7,35 +7,41 @@ so many outcomes, and at the label time at which it may end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from prequential.core.catalog.catalog import Catalog
 from prequential.core.catalog.streams import OTHER, Entity, Stream
 from prequential.core.compiled.kernel import grown
-from prequential.core.detectors.period_alarms import MISS
 from prequential.core.detectors.signals import WRONG
 from prequential.core.detectors.watch import LOSSES
-from prequential.core.estimators.naming import parse_signal
 from prequential.core.incidents import change_point, history
 from prequential.core.incidents.analysis import Fixed, View, details, examine, has_relapsed
 from prequential.core.incidents.attribution import Names
-from prequential.core.incidents.change_point import CLEAR, SURE, Now
+from prequential.core.incidents.change_point import SURE, Now
 from prequential.core.incidents.history import FOLLOWED, LOOK_DUE, MOST_CLASSES, NEEDS_ROOM, NEVER, read
+from prequential.core.incidents.incident import (
+    ALARM,
+    CLOSED,
+    MOST_SIGNALS,
+    OPEN,
+    RECOVERED,
+    PairStatus,
+    Raised,
+    State,
+    is_enough,
+    is_same,
+    signal_of,
+    with_stage,
+)
 from prequential.core.incidents.levels import Level, phase, widening
 from prequential.core.incidents.steps import Step
 from prequential.core.input.origins import completed_ids
 from prequential.core.tables.logs import EVENTS, OUTCOMES, Logs
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
-from prequential.settings.stages import FINAL, PERIOD
+from prequential.settings.stages import FINAL
 from prequential.topics.outputs import Alarm, Incident, identity
-
-#: Levels of signals.
-WARNING, ALARM = "warning", "alarm"
-
-OPEN, RECOVERED, CLOSED = "open", "recovered", "closed"
 
 #: Outcomes after which an incident is looked at again: a quarter of those since the change, but at least and
 #: at most so many. Recovery is noticed soon enough, and looking costs next to nothing for each outcome.
@@ -53,21 +59,11 @@ _WAITING = 5_000
 #: 125 outcomes when something moved, and what moves later has no part in it.
 _EXPLAINED = 1_000
 
-#: Most ids of alarms and signals in a message, most examples, and most of these that are remembered.
-_MOST_ALARMS, _MOST_SIGNALS = 100, 50
+#: Most examples in a message, and most of these that are remembered.
 _EXAMPLES, _REMEMBERED = 5, 32
 
 #: A message is due when the severity has moved by this and by this part of itself.
 _MOVE, _MOVE_PART = 0.2, 0.25
-
-
-class Raised(NamedTuple):
-    """An alarm, or a warning, of a detector, as the shard hands it on in the order of records."""
-
-    record: int
-    entity: int
-    alarm: Alarm
-    level: str
 
 
 #: Place in `State.said` of the number of signals.
@@ -75,70 +71,6 @@ _SIGNALS = 3
 
 #: What no message has said.
 _NOTHING_SAID: tuple[Any, ...] = ("", "", 0.0, 0, [])
-
-
-class PairStatus(NamedTuple):
-    """How a model stands, for readers: of an open incident its first cause and severity; all by cause."""
-
-    cause: str  # "": none is open
-    severity: float
-    opened: dict[str, int]
-    id: str = ""
-    since: int = 0  # label time (ms) at which it opened
-
-
-@dataclass
-class State:
-    """An incident that isn't over."""
-
-    id: str  # it stays, whichever partition the stream may be in later
-    opened: dict[str, int]
-    first: int  # number of the first outcome of the level before
-    former_alarms: int
-    status: str = OPEN
-    revision: int = 0
-    alarms: list[str] = field(default_factory=list)
-    alarm_count: int = 0
-    signals: list[dict[str, Any]] = field(default_factory=list)
-    last: dict[str, int] = field(default_factory=dict)  # outcome and ts of the newest alarm
-    #: What was found of the change, as messages say it.
-    details: dict[str, Any] = field(default_factory=dict)
-    statistic: float = 0.0  # how clear it is
-    segment: str | None = None  # whose change it is, where the model's own isn't clear
-    steps: list[Any] = field(default_factory=list)  # the fields of each `Step`
-    #: Since when the level has been back; without a clear change, from where on it may be quiet.
-    recovered: dict[str, int] | None = None
-    #: What the last message said: status, first cause, severity, number of signals, and the causes if there
-    #: are several changes.
-    said: list[Any] = field(default_factory=list)
-
-    @property
-    def clear(self) -> bool:
-        """Whether it is clear that the level has changed."""
-        return self.statistic > CLEAR
-
-    @property
-    def cause(self) -> str:
-        """The first cause."""
-        return str(self.details["causes"][0]["cause"])
-
-    @property
-    def several(self) -> list[str]:
-        """The causes where there are several changes, else none."""
-        return sorted(one["cause"] for one in self.details["causes"]) if len(self.steps) > 1 else []
-
-    @property
-    def change_point(self) -> dict[str, int]:
-        """Where the level changed: outcome, ts, prediction_ts."""
-        point: dict[str, int] = self.details["change_point"]
-        return point
-
-    @property
-    def newest(self) -> dict[str, int]:
-        """From where on it may be quiet: the last alarm, or the recovery."""
-        if self.recovered is None or self.recovered["outcome"] < self.last["outcome"]:
-            return self.last
-        return self.recovered
 
 
 class Incidents:
@@ -221,13 +153,13 @@ class Incidents:
         if not self._catalog.streams[about.stream].reports(target):
             return
         for state in filter(None, (self.open.get(owner), self.waiting.get(owner))):
-            signals = _with_stage(state.signals, about.segment, source, target)[:_MOST_SIGNALS]
+            signals = with_stage(state.signals, about.segment, source, target)[:MOST_SIGNALS]
             if state.said and state.said[_SIGNALS] == len(state.signals):  # nothing new is to be said
                 state.said[_SIGNALS] = len(signals)
             state.signals = signals
         if owner in self.warned:
-            warned = _with_stage(self.warned[owner], about.segment, source, target)
-            self.warned[owner] = warned[-_MOST_SIGNALS:]
+            warned = with_stage(self.warned[owner], about.segment, source, target)
+            self.warned[owner] = warned[-MOST_SIGNALS:]
 
     def stage_of(self, owner: int) -> str:
         """The stage of a model that is watched."""
@@ -356,7 +288,7 @@ class Incidents:
                 return messages
             state = self.waiting.pop(owner, None) or self._begin(owner)
         for one in raised:
-            self._join(state, one)
+            state.join(one)
         alarms = sum(one.level == ALARM for one in raised)
         self.alarms[owner] = self.alarms.get(owner, 0) + alarms
         if opening:
@@ -364,7 +296,7 @@ class Incidents:
         if state.revision:
             self._schedule(owner, state)
         else:
-            messages += self._open(owner, state, any(_is_enough(one) for one in opening))
+            messages += self._open(owner, state, any(is_enough(one) for one in opening))
         return messages
 
     def _open(self, owner: int, state: State, enough: bool = False) -> list[Incident]:
@@ -412,23 +344,8 @@ class Incidents:
     def _note_warning(self, owner: int, one: Raised) -> None:
         kept = self.warned.setdefault(owner, [])
         at = {"outcome": self._now(owner).outcome, "ts": one.alarm.ts}
-        signal = _signal(one) | {"ts": self._time(owner, at)}
-        kept[:] = [*(other for other in kept if not _is_same(other, signal)), signal][-_MOST_SIGNALS:]
-
-    @staticmethod
-    def _join(state: State, one: Raised) -> None:
-        if one.level == ALARM:
-            state.alarm_count += 1
-            if len(state.alarms) < _MOST_ALARMS:
-                state.alarms.append(one.alarm.id)
-        signal = _signal(one)
-        for known in state.signals:
-            if _is_same(known, signal):
-                if known["level"] == WARNING and one.level == ALARM:
-                    known.update(signal)
-                return
-        if len(state.signals) < _MOST_SIGNALS:
-            state.signals.append(signal)
+        signal = signal_of(one) | {"ts": self._time(owner, at)}
+        kept[:] = [*(other for other in kept if not is_same(other, signal)), signal][-MOST_SIGNALS:]
 
     def _is_another(self, owner: int, state: State) -> bool:
         """Whether an alarm now is of another change: after a quiet time, and clear behind the last alarm."""
@@ -629,37 +546,3 @@ class Incidents:
 def watched_stage(stages: tuple[str, ...]) -> str:
     """The stage of a model that is watched: `final`, or else the first."""
     return FINAL if FINAL in stages else stages[0]
-
-
-def _with_stage(
-    signals: list[dict[str, Any]], segment: str | None, source: str, target: str
-) -> list[dict[str, Any]]:
-    """These signals, and those of a segment's stage once more as those of another stage."""
-    rows = []
-    for one in signals:
-        if (one["segment"], one["stage"]) == (segment, source):
-            rows.append(one | {"stage": target})
-        rows.append(one)
-    return rows
-
-
-def _signal(one: Raised) -> dict[str, Any]:
-    alarm = one.alarm
-    return {
-        "detector": alarm.detector, "signal": alarm.signal, "stage": alarm.stage, "segment": alarm.segment,
-        "outcome": alarm.outcome, "level": one.level,
-    }  # fmt: skip
-
-
-def _is_enough(one: Raised) -> bool:
-    """Whether it opens an incident by itself: harm, or a measure, which isn't what blocks tell of.
-
-    So does an objective that a period will miss; that a period is unusual waits for evidence.
-    """
-    if one.alarm.stage == PERIOD:
-        return one.alarm.detector == MISS
-    return one.alarm.detector == "harm" or bool(parse_signal(one.alarm.signal).measure)
-
-
-def _is_same(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    return all(a[name] == b[name] for name in ("detector", "signal", "stage", "segment"))

@@ -18,7 +18,8 @@ from prequential.core.incidents.history import (
     with_entities,
     without,
 )
-from prequential.core.incidents.incidents import Incidents, State, watched_stage
+from prequential.core.incidents.incident import State
+from prequential.core.incidents.incidents import Incidents, watched_stage
 
 #: Arrays of owners that the configuration decides.
 _SETTINGS = frozenset(f"incidents|owners|{name}" for name in OWNER_SETTINGS)

@@ -15,6 +15,23 @@ import numpy as np
 from prequential.core.compiled.ids import new_key, siphash
 from prequential.core.compiled.kernel import Bytes, Ints, Ints32, Words, capacity_for, inlined, inner, kernel
 from prequential.core.input.joined_values import SEPARATOR, JoinedValues
+from prequential.core.input.json_scanner import (
+    CLOSE,
+    COLON,
+    COMMA,
+    FALSE,
+    LINE,
+    NULL,
+    OPEN,
+    QUOTE,
+    TRUE,
+    blank,
+    integer,
+    literal,
+    skip,
+    string,
+    value_of,
+)
 from prequential.topics.decoding import Decoded, decode
 from prequential.topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES
 
@@ -61,9 +78,6 @@ _NEEDED = tuple(
     )
     for kind in range(3)
 )
-
-#: Values within values that are passed over, at most so deep.
-_DEEPEST = 60
 
 
 class Fields(NamedTuple):
@@ -288,14 +302,6 @@ def _joined(values: Sequence[bytes | None]) -> bytes | None:
 #: What `_parse` goes on from: record, its first byte, the end of the ids so far; and a name that is new.
 _RECORD, _AT, _IDS, _NEW_START, _NEW_STOP, _STATE = range(6)
 
-_QUOTE, _COMMA, _COLON, _OPEN, _CLOSE, _LINE = (ord(one) for one in '",:{}\n')
-_MINUS, _PLUS, _DOT, _ZERO, _NINE, _UPPER_E, _LOWER_E = (ord(one) for one in "-+.09Ee")
-_LIST, _LIST_END, _SPACE, _TAB, _RETURN = (ord(one) for one in "[] \t\r")
-_TRUE, _FALSE, _NULL = (np.frombuffer(one, dtype=np.uint8) for one in (b"true", b"false", b"null"))
-
-#: Digits of an integer that surely fits in 64 bits.
-_DIGITS = 18
-
 
 @inner
 def _hash(names: Names, text: Bytes, start: int, stop: int) -> int:
@@ -339,172 +345,6 @@ def _find(names: Names, text: Bytes, start: int, stop: int) -> int:
 
 
 @inlined
-def _blank(text: Bytes, at: int) -> int:
-    """Behind spaces; a line's end is no space, but the record's end."""
-    while at < len(text) and (text[at] == _SPACE or text[at] == _TAB or text[at] == _RETURN):
-        at += 1
-    return at
-
-
-@inlined
-def _string(text: Bytes, at: int) -> int:
-    """Behind a string that begins at `at`; -1 if there is none."""
-    if at >= len(text) or text[at] != _QUOTE:
-        return -1
-    at += 1
-    while at < len(text) and text[at] != _QUOTE:
-        if text[at] < _SPACE:
-            return -1
-        at += 1
-    return at + 1 if at < len(text) else -1
-
-
-@inner
-def _literal(text: Bytes, at: int, word: Bytes) -> int:
-    """Behind this word; -1 if it isn't there."""
-    if at + len(word) > len(text):
-        return -1
-    for k in range(len(word)):
-        if text[at + k] != word[k]:
-            return -1
-    return at + len(word)
-
-
-@inlined
-def _integer(text: Bytes, at: int) -> int:
-    """Behind an integer as Python writes it, that fits; -1 if there is none."""
-    start = at
-    if at < len(text) and text[at] == _MINUS:
-        at += 1
-    first = at
-    while at < len(text) and _ZERO <= text[at] <= _NINE:
-        at += 1
-    digits = at - first
-    if digits == 0 or digits > _DIGITS or (text[first] == _ZERO and (digits > 1 or first > start)):
-        return -1
-    if at < len(text) and (text[at] == _DOT or text[at] == _UPPER_E or text[at] == _LOWER_E):
-        return -1
-    return at
-
-
-@inlined
-def _value_of(text: Bytes, start: int, stop: int) -> int:
-    """The integer that stands there."""
-    value = np.int64(0)
-    minus = text[start] == _MINUS
-    for k in range(start + minus, stop):
-        value = value * 10 + (np.int64(text[k]) - _ZERO)
-    return -value if minus else value
-
-
-@inner
-def _number(text: Bytes, at: int) -> int:
-    """Behind a number that is surely finite; -1 if there is none."""
-    if at < len(text) and text[at] == _MINUS:
-        at += 1
-    first = at
-    while at < len(text) and _ZERO <= text[at] <= _NINE:
-        at += 1
-    if at == first or at - first > _DIGITS or (text[first] == _ZERO and at - first > 1):
-        return -1
-    if at < len(text) and text[at] == _DOT:
-        first = at + 1
-        at = first
-        while at < len(text) and _ZERO <= text[at] <= _NINE:
-            at += 1
-        if at == first or at - first > _DIGITS:
-            return -1
-    if at < len(text) and (text[at] == _UPPER_E or text[at] == _LOWER_E):
-        at += 1
-        if at < len(text) and (text[at] == _MINUS or text[at] == _PLUS):
-            at += 1
-        first = at
-        while at < len(text) and _ZERO <= text[at] <= _NINE:
-            at += 1
-        if at == first or at - first > 2:
-            return -1
-    return at
-
-
-@inner
-def _scalar(text: Bytes, at: int) -> int:
-    """Behind a string, a number, true, false or null; -1 if there is none."""
-    if at >= len(text):
-        return -1
-    if text[at] == _QUOTE:
-        return _string(text, at)
-    if text[at] == _TRUE[0]:
-        return _literal(text, at, _TRUE)
-    if text[at] == _FALSE[0]:
-        return _literal(text, at, _FALSE)
-    if text[at] == _NULL[0]:
-        return _literal(text, at, _NULL)
-    return _number(text, at)
-
-
-@inner
-def _skip(text: Bytes, at: int) -> int:
-    """Behind any value; -1 if there is none, or none that is plain."""
-    depth, objects = 0, np.int64(0)  # `objects`: a bit for each level, whether it is an object
-    while True:
-        # A value begins here.
-        at = _blank(text, at)
-        if at >= len(text):
-            return -1
-        if text[at] == _OPEN or text[at] == _LIST:
-            is_object = text[at] == _OPEN
-            closing = _CLOSE if is_object else _LIST_END
-            at = _blank(text, at + 1)
-            if at < len(text) and text[at] == closing:
-                at += 1
-            else:
-                if depth == _DEEPEST:
-                    return -1
-                depth += 1
-                objects = objects << 1 | np.int64(is_object)
-                if is_object:
-                    at = _key(text, at)
-                    if at < 0:
-                        return -1
-                continue
-        else:
-            at = _scalar(text, at)
-            if at < 0:
-                return -1
-        # A value ended here: levels may, too.
-        while True:
-            if depth == 0:
-                return at
-            at = _blank(text, at)
-            if at >= len(text):
-                return -1
-            if text[at] == _COMMA:
-                at = _blank(text, at + 1)
-                if objects & 1:
-                    at = _key(text, at)
-                    if at < 0:
-                        return -1
-                break
-            if text[at] != (_CLOSE if objects & 1 else _LIST_END):
-                return -1
-            depth -= 1
-            objects >>= 1
-            at += 1
-
-
-@inner
-def _key(text: Bytes, at: int) -> int:
-    """Behind a key and its colon; -1 if there is none."""
-    at = _string(text, at)
-    if at < 0:
-        return -1
-    at = _blank(text, at)
-    if at >= len(text) or text[at] != _COLON:
-        return -1
-    return at + 1
-
-
-@inlined
 def _field(fields: Fields, text: Bytes, start: int, stop: int) -> int:
     """Which field has this name; -1: none."""
     for field in range(len(fields.what)):
@@ -532,25 +372,25 @@ def _parse(
     while record < count:
         first, seen = at, np.int64(0)
         id_start, id_stop = 0, -1
-        at = _blank(text, at)
-        if at >= len(text) or text[at] != _OPEN:
+        at = blank(text, at)
+        if at >= len(text) or text[at] != OPEN:
             return False
         while True:
-            at = _blank(text, at + 1)
+            at = blank(text, at + 1)
             start = at + 1
-            at = _string(text, at)
+            at = string(text, at)
             if at < 0:
                 return False
             field = _field(fields, text, start, at - 1) if at - 1 > start else -1
-            at = _blank(text, at)
-            if at >= len(text) or text[at] != _COLON:
+            at = blank(text, at)
+            if at >= len(text) or text[at] != COLON:
                 return False
-            at = _blank(text, at + 1)
+            at = blank(text, at + 1)
             if at >= len(text):
                 return False
             start = at
             if field < 0:
-                at = _skip(text, at)
+                at = skip(text, at)
                 if at < 0:
                     return False
             else:
@@ -559,18 +399,18 @@ def _parse(
                 seen |= fields.bit[field]
                 what, column = fields.what[field], fields.column[field]
                 if what == _NAME:
-                    if text[at] == _QUOTE:
-                        at = _string(text, at)
+                    if text[at] == QUOTE:
+                        at = string(text, at)
                         start, stop = start + 1, at - 1
                     elif column != TARGET:
                         return False
                     else:
-                        if text[at] == _TRUE[0]:
-                            at = _literal(text, at, _TRUE)
-                        elif text[at] == _FALSE[0]:
-                            at = _literal(text, at, _FALSE)
+                        if text[at] == TRUE[0]:
+                            at = literal(text, at, TRUE)
+                        elif text[at] == FALSE[0]:
+                            at = literal(text, at, FALSE)
                         else:
-                            at = _integer(text, at)
+                            at = integer(text, at)
                         stop = at
                     if at < 0 or stop - start > MAX_NAME_BYTES:
                         return False
@@ -584,35 +424,35 @@ def _parse(
                             return False
                     columns.names[record, column] = number
                 elif what == _ID:
-                    at = _string(text, at)
+                    at = string(text, at)
                     id_start, id_stop = start + 1, at - 1
                     if at < 0 or id_stop - id_start > MAX_NAME_BYTES:
                         return False
-                elif text[at] == _NULL[0]:
-                    at = _literal(text, at, _NULL)
+                elif text[at] == NULL[0]:
+                    at = literal(text, at, NULL)
                     if at < 0:
                         return False
                 elif what == _ABSENT:
                     return False
                 else:
-                    at = _integer(text, at)
+                    at = integer(text, at)
                     if at < 0:
                         return False
-                    value = _value_of(text, start, at)
+                    value = value_of(text, start, at)
                     if what == _VERSION:
                         columns.version[record] = value
                     elif -_LAST_TIME <= value <= _LAST_TIME:
                         columns.ts[record] = value
                     else:
                         return False
-            at = _blank(text, at)
+            at = blank(text, at)
             if at >= len(text):
                 return False
-            if text[at] == _CLOSE:
+            if text[at] == CLOSE:
                 break
-            if text[at] != _COMMA:
+            if text[at] != COMMA:
                 return False
-        at = _blank(text, at + 1)
+        at = blank(text, at + 1)
         if seen & needed != needed or at - first > MAX_VALUE_BYTES:
             return False
         for k in range(id_start, id_stop):
@@ -620,7 +460,7 @@ def _parse(
             end += 1
         record += 1
         columns.id_bounds[record] = end
-        if record < count and (at >= len(text) or text[at] != _LINE):
+        if record < count and (at >= len(text) or text[at] != LINE):
             return False
         at += 1
     return at > len(text)

@@ -20,7 +20,7 @@ from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.compiled.kernel import Ints, of_rows, taken
 from prequential.core.delay.accounts import Accounts
 from prequential.core.estimators.estimator import Estimator
-from prequential.core.incidents.incidents import PairStatus
+from prequential.core.incidents.incident import PairStatus
 from prequential.core.measures.registry import OF_PROBABILITIES, OF_WEIGHTS
 from prequential.core.output.messages import Reporter
 from prequential.core.state import State
