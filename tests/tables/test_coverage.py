@@ -143,6 +143,29 @@ class Account:
         return self.shares
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_one_pass_and_model_by_model_say_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = case_of(seed, 3_000, jumps=seed % 2 == 1)
+    models = np.arange(len(case.horizons))
+    said: dict[bool, list[Any]] = {}
+    left: dict[bool, Coverage] = {}
+    for at_once in (False, True):
+        monkeypatch.setattr(engine, "_are_most", lambda *_, at_once=at_once: at_once)
+        found: list[Any] = []
+
+        def ask(coverage: Coverage, stop: int, found: list[Any] = found) -> None:
+            clocks = np.full(len(models), max(case.clocks[:stop]))
+            some = models if stop % 2 else models[1:]
+            found.append(engine.labelled(coverage, some, clocks[: len(some)]))
+
+        left[at_once] = run(case, list(range(37, 3_000, 37)), ask)
+        said[at_once] = found
+    assert said[True] == said[False]
+    assert any(said[True][-1])
+    assert_same(left[True], left[False])
+    assert left[True].models.folded.any()
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_it_is_what_the_account_of_every_prediction_says(seed: int) -> None:
     case = case_of(seed, 500)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.compiled.kernel import Floats, Ints, Ints32, grown, inner, kernel, of_rows
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel, of_rows
 from prequential.core.compiled.pool import (
     Pool,
     find,
@@ -32,8 +32,9 @@ _COHORTS = 128
 #: Steps after which shares are made anew: each time all cohorts are looked at.
 _STEPS = 2
 
-#: With so many, those that nothing will happen to any more are folded when shares are made anew.
-_MANY = _COHORTS + _COHORTS // 4
+#: When shares are made anew cohorts are folded that nothing will happen to any more: in one of so many steps,
+#: or where a model has so many of them.
+_FOLDED_EACH, _MANY = 16, _COHORTS + _COHORTS // 2
 
 #: With more cohorts than these, clocks have been very wrong.
 _MOST = 8 * _COHORTS
@@ -206,7 +207,8 @@ def _up_to_date(coverage: Coverage, models: Ints, clocks: Ints) -> Floats:
         chosen, at, room = models[moved], clocks[moved], _new_sums()
         places = np.full(len(table.width) if _are_most(coverage, chosen) else 0, -1, dtype=np.int64)
         sums = np.zeros((len(chosen) if len(places) else 0, *room.shape), dtype=np.int64)
-        _make_anew(table, coverage.pool, coverage.cohorts, chosen, at, room, places, sums)
+        folds = ((steps[moved] + chosen) % _FOLDED_EACH == 0).astype(np.uint8)
+        _make_anew(table, coverage.pool, coverage.cohorts, chosen, at, folds, room, places, sums)
     return table.shares[models]
 
 
@@ -441,16 +443,16 @@ def _fold(models: Models, pool: Pool, cohorts: Cohorts, model: int, clock: int) 
 
 @kernel
 def _make_anew(
-    models: Models, pool: Pool, cohorts: Cohorts, which: Ints, clocks: Ints, room: Ints, places: Ints,
-    sums: Ints,
+    models: Models, pool: Pool, cohorts: Cohorts, which: Ints, clocks: Ints, folds: Bytes, room: Ints,
+    places: Ints, sums: Ints,
 ) -> None:  # fmt: skip
-    """Make the shares of these models anew, at these clocks; fold their cohorts where there are many.
+    """Make the shares of these models anew, at these clocks; fold cohorts of those that `folds` says.
 
     One model after the other in `room` (`_new_sums`), or, where `places` (by model, all -1) and `sums` (one
     for each of the models, all 0) have rows, all in one pass over the cohorts.
     """
     for i in range(len(which)):
-        if models.cohorts[which[i]] > _MANY:
+        if folds[i] or models.cohorts[which[i]] > _MANY:
             _fold(models, pool, cohorts, which[i], clocks[i])
     if not len(places):
         for i in range(len(which)):
