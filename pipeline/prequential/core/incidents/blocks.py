@@ -268,8 +268,8 @@ def laid_out(pool: Pool, owner: int, places: int, columns: list[tuple[int, int]]
     table = cells[start : start + places * width].reshape(places, width)
     table[:] = 0
     then = cells[old : old + before * former].reshape(before, former)
-    for source, target in columns:
-        table[:before, target] = then[:, source]
+    sources, targets = np.array(columns, dtype=np.int64).reshape(-1, 2).T
+    table[:before, targets] = then[:, sources]
     lines.first[owner], lines.places[owner] = row, places
     lines.cells[owner], lines.width[owner] = start, width
     return pool
