@@ -64,6 +64,8 @@ SIZES: Final = {
     "medium": Size(250, 4, 4_500.0),
     "segments": Size(300, 2, 1_500.0, regions=4),
     "large": Size(1_500, 2, 3_000.0, label_seconds=20.0, partitions=8, warm=75.0),
+    "streams-300": Size(300, 2, 4_000.0),
+    "streams-2000": Size(2_000, 2, 8_000.0, warm=75.0),
 }
 
 #: Those that the costs were fitted to, which are others.

@@ -1,9 +1,10 @@
 """What things cost, as it was measured: what `prequential.sizing.model` adds up.
 
-Fitted to the sizes `FITTED` of `tests/bench/sizes.py`, on two virtual cores that had four times as much other
-work to do, with Apache Kafka 4.1 beside the worker; messages, since loops write them, once more to `messages`
-and `models`, with nothing else to do. State, series and numbers of messages are the engine's, whatever the
-machine (`tests/test_sizing.py`).
+Fitted to the sizes `FITTED` of `tests/bench/sizes.py`, on two virtual cores, with Apache Kafka 4.1 beside the
+worker: records, outcomes and snapshots while these had four times as much other work to do; a worker, its
+transactions, touched sequences and the bytes of messages once more, with nothing else to do, to `idle`,
+`commits`, `streams-300` and `streams-2000`. State, series and numbers of messages are the engine's, whatever
+the machine (`tests/test_sizing.py`).
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ class Costs:
     """What was measured (`docs/scale.md` says where and how); seconds are CPU seconds of that machine."""
 
     #: A second of a worker, and of each of its shards, if nothing comes.
-    worker_seconds: float = 0.01
+    worker_seconds: float = 0.015
     shard_seconds: float = 0.0012
     #: A transaction, with its round and its fetches.
-    transaction_seconds: float = 3.2e-3
+    transaction_seconds: float = 6.3e-3
     #: A record: fetched, decoded, joined.
     record_seconds: float = 2.8e-6
     #: An outcome of one stage, of a model or of one of its segments.
     outcome_seconds: float = 0.3e-6
+    #: A sequence that has outcomes in a round: where these are few, its tables come from memory for each.
+    touched_seconds: float = 8e-6
     #: Messages, with their JSON, and sent.
     metrics_seconds: float = 14e-6
     comparison_seconds: float = 5.5e-6
@@ -62,7 +65,7 @@ class Costs:
 
     #: Bytes on Kafka, compressed: messages, an entry of the journal with Kafka's mark of its commit, what a
     #: transaction with outputs takes beside them in each of two topics, a byte of a snapshot's state.
-    metrics_bytes: float = 197.0
+    metrics_bytes: float = 290.0
     comparison_bytes: float = 94.0
     journal_bytes: float = 235.0
     transaction_bytes: float = 140.0

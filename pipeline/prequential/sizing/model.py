@@ -309,8 +309,11 @@ def _with(
     of_worker = max(1.0, active / workers) * each / _SNAPSHOT_MB_PER_SECOND  # s, of all its shards
     outcomes = workload.instances * workload.labelled * counted.models * counted.kept * (1 + counted.keys)
     following = workload.rate * costs.record_seconds + outcomes * costs.outcome_seconds
+    touched = costs.touched_seconds * _touched(workload, active, active * commits) * (
+        counted.models * counted.kept * (1 + counted.keys)
+    )
     processing = (
-        following + metrics * costs.metrics_seconds + comparisons * costs.comparison_seconds
+        following + touched + metrics * costs.metrics_seconds + comparisons * costs.comparison_seconds
     ) / speed / active  # s a second, of a shard
     every = config.worker.snapshot_every / _SECOND
     worth = max(every, min(SNAPSHOT_RARELY * every, SNAPSHOT_WORTH / max(processing, 1e-9)))
@@ -325,6 +328,7 @@ def _with(
         + partitions * costs.shard_seconds
         + transactions * costs.transaction_seconds
         + following
+        + touched
         + metrics * costs.metrics_seconds
         + comparisons * costs.comparison_seconds
         + snapshot_mb * costs.snapshot_seconds_per_mb
@@ -367,6 +371,13 @@ _DAYS: Final = 14
 
 #: Generations of snapshots on disk: two, and one that isn't compacted yet.
 _SLOTS: Final = 3
+
+
+def _touched(workload: Workload, active: float, rounds: float) -> float:
+    """How often a second a stream has outcomes in a round, of which there are so many a second, by chance."""
+    streams = workload.streams / active  # of a shard
+    labels = workload.instances * workload.labelled / rounds if rounds else 0.0
+    return -rounds * streams * math.expm1(-labels / streams)
 
 
 def _moments(workload: Workload, config: Config, active: float) -> float:
