@@ -10,6 +10,7 @@ measured: how many records a second they take while more come than that, with ev
 machine. Half of that comes for the given time. With `--overload`, twice the capacity follows for five
 minutes, and then a tenth of it, until all is caught up. At the end each label that was sent must have its
 outcome.
+
 The folder gets `soak.csv`, a line a second, `soak.svg`, `soak.json` with the verdicts, and the workers' logs.
 Delays are those of 200 streams' metrics messages since they were due: since the label (LogAppendTime: the
 broker's clock) that made a thousand outcomes, or the multiple of ten seconds after the last label in them.

@@ -204,11 +204,10 @@ def _up_to_date(coverage: Coverage, models: Ints, clocks: Ints) -> Floats:
     moved = np.flatnonzero(steps != table.step[models])
     if len(moved):
         table.step[models[moved]] = steps[moved]
-        chosen, at, room = models[moved], clocks[moved], _new_sums()
+        chosen, at, sums = models[moved], clocks[moved], _new_sums(len(moved))
         places = np.full(len(table.width) if _are_most(coverage, chosen) else 0, -1, dtype=np.int64)
-        sums = np.zeros((len(chosen) if len(places) else 0, *room.shape), dtype=np.int64)
         folds = ((steps[moved] + chosen) % _FOLDED_EACH == 0).astype(np.uint8)
-        _make_anew(table, coverage.pool, coverage.cohorts, chosen, at, folds, room, places, sums)
+        _make_anew(table, coverage.pool, coverage.cohorts, chosen, at, folds, places, sums)
     return table.shares[models]
 
 
@@ -222,7 +221,7 @@ def _are_most(coverage: Coverage, models: Ints) -> bool:
 
 def curve(coverage: Coverage, model: int, clock: int) -> dict[str, float]:
     """A model's label maturity curve at a clock (ms), as in `labelled`; it changes nothing."""
-    return _named(_shares(coverage, model, clock).tolist())
+    return curve_of(met_of(coverage, model, clock))
 
 
 def met_of(coverage: Coverage, model: int, clock: int) -> Ints:
@@ -233,8 +232,8 @@ def met_of(coverage: Coverage, model: int, clock: int) -> Ints:
     ndarray
         (shares, 2) int64, by `SHARES`: predictions that are old enough, and those of them with a label.
     """
-    sums, shares = _new_sums(), np.empty(len(SHARES))
-    _curve(coverage.models, coverage.pool, coverage.cohorts, model, clock, sums, shares)
+    [sums] = _new_sums(1)
+    _count_all(coverage.models, coverage.pool, coverage.cohorts, model, clock, sums)
     return sums
 
 
@@ -265,16 +264,9 @@ def oldest(coverage: Coverage, models: Ints, clocks: Ints) -> list[int]:
     return ages.tolist()
 
 
-def _shares(coverage: Coverage, model: int, clock: int) -> Floats:
-    """The shares at this time: (len(SHARES),), NaN where there is none."""
-    shares = np.empty(len(SHARES))
-    _curve(coverage.models, coverage.pool, coverage.cohorts, model, clock, _new_sums(), shares)
-    return shares
-
-
-def _new_sums() -> Ints:
-    """Room for what `_curve` adds up: by share, predictions made, and those of them that met their label."""
-    return np.empty((len(SHARES), 2), dtype=np.int64)
+def _new_sums(models: int) -> Ints:
+    """Zeros for what is counted of so many models: by share, predictions made, and those with a label."""
+    return np.zeros((models, len(SHARES), 2), dtype=np.int64)
 
 
 def part(coverage: Coverage, models: Ints) -> Coverage:
@@ -443,47 +435,43 @@ def _fold(models: Models, pool: Pool, cohorts: Cohorts, model: int, clock: int) 
 
 @kernel
 def _make_anew(
-    models: Models, pool: Pool, cohorts: Cohorts, which: Ints, clocks: Ints, folds: Bytes, room: Ints,
+    models: Models, pool: Pool, cohorts: Cohorts, which: Ints, clocks: Ints, folds: Bytes,
     places: Ints, sums: Ints,
 ) -> None:  # fmt: skip
     """Make the shares of these models anew, at these clocks; fold cohorts of those that `folds` says.
 
-    One model after the other in `room` (`_new_sums`), or, where `places` (by model, all -1) and `sums` (one
-    for each of the models, all 0) have rows, all in one pass over the cohorts.
+    One model after the other, or, where `places` (by model, all -1) has rows, all in one pass over the
+    cohorts. `sums`: `_new_sums` of these models.
     """
     for i in range(len(which)):
         if folds[i] or models.cohorts[which[i]] > _MANY:
             _fold(models, pool, cohorts, which[i], clocks[i])
-    if not len(places):
+    if len(places):
         for i in range(len(which)):
-            _curve(models, pool, cohorts, which[i], clocks[i], room, models.shares[which[i]])
-        return
+            places[which[i]] = i
+            _count_folded(models, which[i], sums[i])
+        for row in range(1, len(pool.owner)):
+            model = np.int64(pool.owner[row])
+            if model >= 0 and places[model] >= 0:
+                i = places[model]
+                _count_row(models, pool, cohorts, model, row, clocks[i], sums[i])
+    else:
+        for i in range(len(which)):
+            _count_all(models, pool, cohorts, which[i], clocks[i], sums[i])
     for i in range(len(which)):
-        places[which[i]] = i
-        _count_folded(models, which[i], sums[i])
-    for row in range(1, len(pool.owner)):
-        model = np.int64(pool.owner[row])
-        if model >= 0 and places[model] >= 0:
-            i = places[model]
-            _count_row(models, pool, cohorts, model, row, clocks[i], sums[i])
-    for i in range(len(which)):
-        _divide(sums[i], models.shares[which[i]])
+        for age in range(len(SHARES)):
+            made = sums[i, age, 0]
+            models.shares[which[i], age] = sums[i, age, 1] / made if made else np.nan
 
 
 @kernel
-def _curve(
-    models: Models, pool: Pool, cohorts: Cohorts, model: int, clock: int, sums: Ints, shares: Floats
-) -> None:
-    """Put a model's shares at this time into `shares`, NaN where there is none; `sums`: `_new_sums`."""
-    for age in range(len(shares)):
-        sums[age, 0] = 0
-        sums[age, 1] = 0
+def _count_all(models: Models, pool: Pool, cohorts: Cohorts, model: int, clock: int, sums: Ints) -> None:
+    """Count all of a model at this time, for the ages of `SHARES`; `sums` are zeros."""
     _count_folded(models, model, sums)
     row = np.int64(models.first[model])
     while row:
         _count_row(models, pool, cohorts, model, row, clock, sums)
         row = np.int64(pool.next[row])
-    _divide(sums, shares)
 
 
 @inner
@@ -500,13 +488,6 @@ def _count_row(
     """Count a cohort of a model."""
     least = clock - (pool.key[row] + 1) * models.width[model]
     _count(sums, cohorts.counts[row, _MADE], cohorts.met[row], models.horizon[model], least)
-
-
-@inner
-def _divide(sums: Ints, shares: Floats) -> None:
-    """The shares of what was counted."""
-    for age in range(len(shares)):
-        shares[age] = sums[age, 1] / sums[age, 0] if sums[age, 0] else np.nan
 
 
 @inner
