@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 from prequential.cli import dead_letters
 from prequential.cli.main import main
 from prequential.topics.clients import KafkaConfig
@@ -22,6 +21,7 @@ from prequential.topics.partitioning import partition_of
 from prequential.topics.reasons import kind_of
 from prequential.topics.specs import INPUTS
 
+from tests.groups import group_ids
 from tests.received import everything
 from tests.worker.processes import await_markers
 
@@ -264,8 +264,7 @@ class TestOnKafka:
         assert ": c\n" not in out
         assert ": open\n" not in out
         open_one.abort_transaction(30)
-        groups = AdminClient(published.client()).list_consumer_groups().result()
-        assert "prequential-dead-letters" not in {group.group_id for group in groups.valid}
+        assert "prequential-dead-letters" not in group_ids(published)
 
     def test_by_time_and_reason(
         self,

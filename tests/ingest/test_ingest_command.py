@@ -13,6 +13,7 @@ from ingesting import create_sources, produce, write_config
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.specs import INPUTS
 
+from tests.groups import group_ids
 from tests.worker.processes import HANGS, prequential, read_topic
 
 pytestmark = pytest.mark.kafka
@@ -44,9 +45,7 @@ def test_dry_run(cluster: KafkaConfig, tmp_path: Path) -> None:
     assert f"{topics['empty']}: 0 records, 0 passed over, 0 don't fit" in lines
     for name in INPUTS:
         assert read_topic(cluster, name) == []
-    admin = connect(cluster)
-    groups = admin.list_consumer_groups().result(HANGS)
-    assert not [group for group in groups.valid if cluster.prefix in group.group_id]
+    assert not [group for group in group_ids(cluster) if cluster.prefix in group]
 
     config = write_config(tmp_path, cluster, {topics["log"]: SOURCE})
     assert prequential("ingest", "--config", config, "--dry-run", "0", cwd=tmp_path).returncode == 2

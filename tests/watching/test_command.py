@@ -21,7 +21,6 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 from prequential.cli import watch
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
@@ -29,6 +28,7 @@ from prequential.watching import tail
 from prequential.watching.tail import Record, Tail
 from watched import ALARM_LINE, COMPARISON_LINE, LABELLED, METRICS_LINE, alarm, comparison, metrics
 
+from tests.groups import group_ids
 from tests.worker.processes import await_markers
 
 #: Seconds in which the screen must show what it is asked for: the machine may be busy.
@@ -356,8 +356,7 @@ class TestTopics:
 
     def test_no_group_is_left_behind(self, published: KafkaConfig) -> None:
         assert run("watch", "--once", *options(published)) == 0
-        groups = AdminClient(published.client()).list_consumer_groups().result()
-        assert "prequential-watch" not in {group.group_id for group in groups.valid}
+        assert "prequential-watch" not in group_ids(published)
 
     def test_only_the_tail_is_read(
         self, published: KafkaConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
