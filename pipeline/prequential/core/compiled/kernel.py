@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, types
 from prequential.core.compiled.bounds import with_bounds
-from prequential.core.compiled.lazy_zeros import copy_onto_zeros, lazy_zeros
+from prequential.core.compiled.lazy_zeros import lengthened
 from prequential.core.compiled.libraries import Part, Whole
 from prequential.core.compiled.loopcache import keep
 
@@ -246,7 +246,8 @@ def as_columns(schema: type[Table], table: Table) -> Table:
 def grown(table: Growing, rows: int) -> Growing:
     """The table, or the column, with at least `rows` rows, new ones zero; the same one if it has them.
 
-    The new number of rows is `capacity_for` so many, the old rows are copied.
+    The new number of rows is `capacity_for` so many. The table that was given must not be used beside it:
+    it may have the same memory, or not.
 
     Raises
     ------
@@ -300,9 +301,7 @@ def _wider(column: Any, rows: int) -> Any:
     present = len(column)
     if rows <= present:
         return column
-    wide = lazy_zeros((capacity_for(rows, present), *column.shape[1:]), column.dtype)
-    copy_onto_zeros(column.view(np.ndarray), wide[:present])
-    return wide.view(type(column))
+    return lengthened(column.view(np.ndarray), capacity_for(rows, present)).view(type(column))
 
 
 def taken(table: Table, rows: Ints | slice, *unread: str) -> Table:

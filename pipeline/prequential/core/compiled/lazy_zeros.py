@@ -1,12 +1,18 @@
-"""Zeros that take no memory until something is written: what tables of thousands of streams mostly are.
+"""Zeros that take no memory until something is written, and tables of them that grow where they are.
 
-The C library's own memory would do as long as it comes fresh from the system. What a former table left behind
-is used again instead, and cleared, so that each of its pages takes memory; and of what tables free as they
-grow, the C library keeps most. So large tables have mappings of their own, which go back as they are freed.
+Tables of thousands of streams are mostly zeros, and the C library's own memory would do for these as long as
+it comes fresh from the system. What a former table left behind is used again instead, and cleared, so that
+each of its pages takes memory; and of what tables free as they grow, the C library keeps most. So large
+tables have mappings of their own, which go back as they are freed.
+
+A mapping has addresses for several times what is asked for first; beyond that nothing can be touched, and
+nothing is promised by the system. A table that grows goes on there, so that nothing is copied, and no page
+is had anew, until the addresses are used up.
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
 import mmap
 from typing import Any
@@ -19,11 +25,63 @@ _MAPPED = 1 << 17
 #: Bytes from which it may have large pages, as arrays of numpy: what is looked up at random is found sooner.
 _LARGE_PAGES = 1 << 22
 
+#: Bytes of a large page, at most places.
+_LARGE_PAGE = 1 << 21
+
+#: A mapping has addresses for so many times what is asked for first.
+_ADDRESSES = 16
+
 #: Bytes that are looked at together.
 _PIECE = 1 << 16
 
 _ANONYMOUS = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
 _ADVICE = getattr(mmap, "MADV_HUGEPAGE", None)
+_READ_AND_WRITE = getattr(mmap, "PROT_READ", 0) | getattr(mmap, "PROT_WRITE", 0)
+
+
+def _protection() -> Any:
+    """The C library's `mprotect`; None where there is none."""
+    if not _ANONYMOUS:
+        return None
+    function = ctypes.CDLL(None).mprotect
+    function.argtypes, function.restype = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int), ctypes.c_int
+    return function
+
+
+_mprotect = _protection()
+
+
+class _Mapping:
+    """Addresses for `size` bytes and more of them; raises OSError where the system hasn't so many."""
+
+    def __init__(self, size: int) -> None:
+        self._total = -(-size * _ADDRESSES // _LARGE_PAGE) * _LARGE_PAGE
+        self._memory = mmap.mmap(-1, self._total, flags=_ANONYMOUS, prot=0)
+        self._address = np.frombuffer(self._memory, np.uint8).ctypes.data
+        self._open = self._advised = 0
+        #: Bytes of the longest array there.
+        self.used = 0
+
+    def has_room(self, size: int) -> bool:
+        """Whether an array of so many bytes can be there: then, from now on, it can."""
+        opened = -(-size // _LARGE_PAGE) * _LARGE_PAGE
+        if opened > self._total:
+            return False
+        if opened > self._open:
+            if _mprotect(self._address, opened, _READ_AND_WRITE):
+                return False
+            self._open = opened
+        if size >= _LARGE_PAGES and _ADVICE is not None and not self._advised:
+            self._memory.madvise(_ADVICE)
+            self._advised = True
+        return True
+
+    def array(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """An array at its beginning, for which there is room; whoever has it keeps the mapping."""
+        self.used = math.prod(shape) * np.dtype(dtype).itemsize
+        memory: Any = (ctypes.c_uint8 * self.used).from_address(self._address)
+        memory.mapping = self
+        return np.frombuffer(memory, dtype).reshape(shape)
 
 
 def lazy_zeros(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -33,12 +91,45 @@ def lazy_zeros(shape: tuple[int, ...], dtype: Any) -> Any:
     (array([0, 0]), array([0, 0]))
     """
     size = math.prod(shape) * np.dtype(dtype).itemsize
-    if size < _MAPPED or not _ANONYMOUS:
-        return np.zeros(shape, dtype)
-    memory = mmap.mmap(-1, size, flags=_ANONYMOUS)
-    if size >= _LARGE_PAGES and _ADVICE is not None:
-        memory.madvise(_ADVICE)
-    return np.frombuffer(memory, dtype).reshape(shape)
+    if size >= _MAPPED and _mprotect is not None:
+        try:
+            mapping = _Mapping(size)
+        except OSError:  # a limit of addresses: numpy's memory has as many as are needed
+            pass
+        else:
+            if mapping.has_room(size):
+                return mapping.array(shape, dtype)
+    return np.zeros(shape, dtype)
+
+
+def lengthened(array: Any, rows: int) -> Any:
+    """An array of `rows` rows, at least as many as `array` has: these, and zeros.
+
+    It may share the memory of `array`, which must not be used beside it.
+
+    >>> lengthened(np.array([7]), 3)
+    array([7, 0, 0])
+    """
+    shape = rows, *array.shape[1:]
+    mapping = _mapping_of(array)
+    if (
+        mapping is not None
+        and array.flags.c_contiguous
+        and array.nbytes == mapping.used  # what is behind a part of a longer array isn't zeros
+        and mapping.has_room(math.prod(shape) * array.itemsize)
+    ):
+        return mapping.array(shape, array.dtype)
+    longer = lazy_zeros(shape, array.dtype)
+    copy_onto_zeros(array, longer[: len(array)])
+    return longer
+
+
+def _mapping_of(array: Any) -> _Mapping | None:
+    """The mapping in which an array lies."""
+    base = array.base
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return getattr(getattr(base, "obj", base), "mapping", None)
 
 
 def copy_onto_zeros(source: Any, target: Any) -> None:
