@@ -52,7 +52,7 @@ pytestmark = [
 #: Everything as often as it can be.
 CONFIG = Config(
     defaults=StreamConfig(emit_outcomes=5, emit_every=None),
-    worker=WorkerConfig(grace=0, commit_every=0, snapshot_every=0),
+    worker=WorkerConfig(grace=0, commit_every=1, snapshot_every=0),
 )
 
 HANGS = 30.0

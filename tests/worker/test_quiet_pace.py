@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from math import inf
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, Message
@@ -81,7 +81,7 @@ def test_a_small_round_waits_for_the_next_commit(commit_every: int, ago: float, 
         config = Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=commit_every))
         runner = alone(config)
         runner._round_at = 100.0
-        runner.checkpoint._committed_at = runner._round_at - ago
+        runner.checkpoint._paced_at = runner._round_at - ago
         found = runner._next_round - runner._round_at
         runner.checkpoint._backlog = True  # its end is published at once
         assert runner._next_round == runner._round_at + 0.04
@@ -109,7 +109,7 @@ def test_messages_that_time_makes_due_wait_half_as_long(
     async def run() -> None:
         config = Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=commit_every))
         runner = alone(config)
-        runner._round_at = runner.checkpoint._committed_at = 100.0
+        runner._round_at = runner.checkpoint._paced_at = 100.0
         assert not runner._tick_has_come  # as long as there are no records
         reach(runner, newest, 1_000)
         assert runner._next_round - 100.0 == pytest.approx(expected)
@@ -154,7 +154,7 @@ def test_commits_fall_into_step_with_what_time_makes_due(
         runner = alone(config)
         runner.recovering = False
         checkpoint: Any = runner.checkpoint
-        checkpoint._committed_at = clock[0]
+        checkpoint._paced_at = clock[0]
         checkpoint._snapshot_at = 1e9
         checkpoint.processed(1, timely=timely)
         runner.shard.vectors.append((1, 0, 0))
@@ -174,6 +174,57 @@ def test_commits_fall_into_step_with_what_time_makes_due(
 
     asyncio.run(run())
     assert begun == [expected]
+
+
+@pytest.mark.parametrize(
+    ("says", "expected"),
+    [
+        ((), [0.25, 2.75, 5.25]),  # ten times as long apart
+        ((100.625,), [0.25, 0.75, 3.25]),  # with the next one that is due
+        ((100.25, 100.5, 100.75), [0.25, 0.5, 0.75]),
+    ],
+)
+def test_an_order_of_which_nothing_has_come_can_wait(
+    says: tuple[float, ...], expected: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction for it would cost more than what a successor would repeat by itself."""
+    clock, begun = [100.0], []
+
+    async def run() -> None:
+        runner = alone(Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=250)))
+        runner.recovering = False
+        checkpoint: Any = runner.checkpoint
+        checkpoint._paced_at, checkpoint._snapshot_at = clock[0], 1e9
+        monkeypatch.setattr(module, "monotonic", lambda: clock[0])
+
+        async def commit(*, with_snapshot: bool) -> None:
+            begun.append(clock[0] - 100.0)
+            runner.shard.flush()
+
+        checkpoint.commit = commit
+        while len(begun) < len(expected):
+            checkpoint.processed(1)
+            runner.shard.vectors = [(int(clock[0] * 8), 0, 0)]
+            if clock[0] in says:
+                runner.shard.outputs.append(cast(Any, "a message"))
+            runner._commit_if_due()
+            await asyncio.sleep(0)
+            clock[0] += 1 / 8
+
+    asyncio.run(run())
+    assert begun == expected
+
+
+def test_shards_come_to_the_same_moments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever each of them began: what they run is then in the processor's caches for all but the first."""
+
+    async def moments() -> list[float]:
+        runners = [alone(Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=250))) for _ in range(3)]
+        for runner, began in zip(runners, (100.01, 100.125, 100.24)):
+            runner.checkpoint._paced_at = runner._round_at = began
+        return [runner._next_round for runner in runners]
+
+    assert asyncio.run(moments()) == pytest.approx([100.25, 100.25, 100.28])  # rounds are 40 ms apart
 
 
 def test_rounds_of_which_many_messages_come_get_smaller_and_larger_again(
@@ -300,7 +351,7 @@ def test_messages_of_a_tick_are_on_their_way_before_the_next_shard_makes_its_own
         for runner in runners:
             runner.recovering, runner._begun = False, True
             reach(runner, [1_000, 1_000, 1_000], 1_000)
-            runner._round_at = runner.checkpoint._committed_at = -inf
+            runner._round_at = runner.checkpoint._paced_at = -1e9
 
             async def made(runner: ShardRunner = runner) -> int:
                 course.append(("made", runner.partition))

@@ -129,7 +129,7 @@ class _Worker:
         runner.shard.add(Batch(0, range(1), [1_000], decode(0, [text])))
         runner.shard.advance([2_000] * 3, 10)
         runner.checkpoint.processed(1)
-        runner.checkpoint._committed_at = runner.checkpoint._snapshot_at = -1.0
+        runner.checkpoint._paced_at = runner.checkpoint._snapshot_at = -1.0
         return runner
 
     async def begin_first(self) -> None:
@@ -158,7 +158,7 @@ def test_a_snapshot_waits_for_that_of_another_shard() -> None:
         worker.holds.set()
         await worker.until((0, "manifest"))
         await asyncio.sleep(0)
-        second._committed_at = -1.0
+        second._paced_at = -1.0
         second.begin_if_due()
         assert second._committing is None, "between two snapshots there is a rest"
         worker.turn.pause(0.0)

@@ -65,6 +65,10 @@ _BACKLOG = 10_000
 #: there are no more commits for it.
 _TIMELY, _BEFORE_TICK = 0.5, 2.0
 
+#: An order of which no outputs have come is settled so many times `commit_every` after the last one: nobody
+#: has seen anything that depends on it.
+_UNSEEN = 10.0
+
 #: Outputs that may wait for the commit before theirs.
 _MOST_OUTPUTS = 100_000
 
@@ -88,6 +92,8 @@ _Entry: TypeAlias = tuple[list[OffsetVector], list[Outgoing], Note | None]
 
 class Checkpoint:
     """The checkpoints of one shard: one commit at a time, `commit_every` apart, and snapshots beside them.
+
+    Without outputs there is no commit, but now and then, so that a successor doesn't repeat much by itself.
 
     `in_thread` makes a call that blocks in the shard's own thread, one after the other. `turn` is that of all
     shards of the process.
@@ -122,8 +128,9 @@ class Checkpoint:
         self._settings_header = SettingsHeader()
         self._journal_number = 0
         self._journal_offset = 0
-        self._committed_at = monotonic()
+        self._paced_at = monotonic()  # when there was, or might have been, a commit
         self._uncommitted = 0  # records processed since then
+        self._settle_at = 0.0  # when the order is settled, even if no outputs have come of it
         self._to_repeat = 0.0  # seconds that processing has taken since the last snapshot
         self._backlog = False
         self._timely = False  # whether there are messages that time has made due
@@ -201,14 +208,23 @@ class Checkpoint:
         if self._committing is not None or not due:
             return
         if self._shard.vectors or snapshot:
+            waits = self._is_unseen and not snapshot and now < self._settle_at
+            self._paced_at = now
+            self._uncommitted = 0
+            self._timely = False
+            if waits:
+                return
             if snapshot:
                 self._turn.take(self._who, now)
-            self._committed_at = now
-            self._uncommitted = 0
+            self._settle_at = now + _UNSEEN * self._config.worker.commit_every / 1000
             self._backlog &= not caught_up
-            self._timely = False
             self._committing = asyncio.ensure_future(self.commit(with_snapshot=snapshot))
             self._committing.add_done_callback(lambda _: self.on_committed())
+
+    @property
+    def _is_unseen(self) -> bool:
+        """Whether nothing has come of the records up to now that is to be published."""
+        return not (self._shard.outputs or self._shard.dead_letters or self._backlog)
 
     def _is_worth_it(self, now: float) -> bool:
         """Whether a snapshot is due."""
@@ -228,7 +244,14 @@ class Checkpoint:
         return 0.0 if self._backlog else self._due_at(_TIMELY if timely else 1.0)
 
     def _due_at(self, share: float) -> float:
-        return self._committed_at + share * self._config.worker.commit_every / 1000
+        """So many times `commit_every` after the last one, counted from a multiple of it.
+
+        So shards of a process come to the same moments: the code that all of them run, and the interpreter's
+        own tables, are read from memory once for all.
+        """
+        every = self._config.worker.commit_every / 1000
+        step = min(share, 1.0) * every
+        return math.floor(self._paced_at / step) * step + share * every
 
     @property
     def many_outputs(self) -> bool:
