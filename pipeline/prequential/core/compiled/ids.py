@@ -335,6 +335,18 @@ def remove(ids: Ids, slot: int) -> None:
     counts[LIVE] -= 1
 
 
+@inlined
+def text_at(ids: Ids, slot: int) -> np.uint64:
+    """The first block of a slot's text; 0: it has none."""
+    return ids.arena[ids.offset[slot]] if ids.size[slot] > 1 else np.uint64(0)
+
+
+@inlined
+def entry_at(ids: Ids, slot: int) -> int:
+    """Where a look for the id begins that has a slot: what `remove` reads."""
+    return ids.entries[_hash_again(ids, slot) & (len(ids.entries) - 1)]
+
+
 @inner
 def warm(ids: Ids, stream: Ints32, text: Bytes, starts: Ints, first: int, last: int, parts: Ints) -> int:
     """Fill `parts` with hashes of the ids in rows first to last - 1, and read what looking them up will.

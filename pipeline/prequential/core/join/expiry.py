@@ -6,7 +6,8 @@ instances are forgotten.
 
 from __future__ import annotations
 
-from prequential.core.compiled.ids import remove
+import numpy as np
+from prequential.core.compiled.ids import AHEAD, entry_at, remove, text_at
 from prequential.core.compiled.kernel import inner
 from prequential.core.join.closing import close, closes, hindrance, in_order
 from prequential.core.join.completing import first_with_segments, is_first_of_model, segment_row
@@ -17,6 +18,7 @@ from prequential.core.tables.logs import (
     DUE,
     EMIT,
     FULL,
+    READ_AHEAD,
     REMEMBERED,
     REST,
     Logs,
@@ -60,8 +62,14 @@ def run_out(registry: Registry, store: Store, logs: Logs, stream: int, record: i
         if streams.at_horizon[stream]:
             instance = in_order(store.instances, links, store.ids, instance, clock)
     logs.used[REST] = 0
+    ahead = 0  # so many of them have been read ahead
     while instance:
         following = links.next[instance]
+        if not ahead:
+            ahead = AHEAD
+            if following:
+                logs.used[READ_AHEAD] = _read_ahead(store, instance, clock)
+        ahead -= 1
         if links.deadline[instance] >= clock:
             schedule(wheels, links, stream, instance, links.deadline[instance], clock)
         elif store.instances.state[instance] == WAITING:
@@ -86,6 +94,30 @@ def run_out(registry: Registry, store: Store, logs: Logs, stream: int, record: i
         instance = following
     wheels.next_due[stream] = earliest(wheels, links, stream, clock)
     return DONE
+
+
+@inner
+def _read_ahead(store: Store, first: int, clock: int) -> int:
+    """Read what ending the next `AHEAD` instances of a list reads, of many at once: it isn't in the cache.
+
+    The number that is returned means nothing, but that the reads are needed.
+    """
+    links, instances, read = store.links, store.instances, np.int64(0)
+    instance, left = first, AHEAD
+    while instance and left:
+        if links.deadline[instance] < clock:
+            read ^= np.int64(text_at(store.ids, instance))
+            read ^= np.int64(store.predictions.next[instances.first[instance]])
+            read ^= np.int64(store.labels.next[instances.label[instance]])
+        instance = links.next[instance]
+        left -= 1
+    instance, left = first, AHEAD
+    while instance and left:
+        if links.deadline[instance] < clock:
+            read ^= entry_at(store.ids, instance)
+        instance = links.next[instance]
+        left -= 1
+    return read
 
 
 @inner
