@@ -63,6 +63,10 @@ _FILL_PACE: Final = 50_000.0
 #: are looked at.
 _FIRST_PACE, _STEP_SECONDS, _LOOK_SECONDS = 1_000.0, 30, 15
 
+#: Lag, in seconds of records, from which on a worker has fallen behind: an order of which nothing has come is
+#: settled two seconds after the last one.
+_BEHIND: Final = 4.0
+
 #: Top of the plot of delays, s: what the overload has is far beyond.
 _HIGH: Final = 5.0
 
@@ -137,7 +141,7 @@ def capacity(run: Running) -> float:
     while True:  # step 1
         some = run.go("capacity", pace, _STEP_SECONDS)[-_LOOK_SECONDS:]
         arrived = (some[-1].sent - some[0].sent) / (len(some) - 1)
-        if some[-1].lag > 2 * pace and progress(some) < 0.95 * arrived:
+        if some[-1].lag > _BEHIND * pace and progress(some) < 0.95 * arrived:
             break
         pace *= 1.5
     found = progress(run.go("capacity", pace, _STEP_SECONDS))  # step 2

@@ -179,8 +179,8 @@ def test_commits_fall_into_step_with_what_time_makes_due(
 @pytest.mark.parametrize(
     ("says", "expected"),
     [
-        ((), [0.25, 2.75, 5.25]),  # ten times as long apart
-        ((100.625,), [0.25, 0.75, 3.25]),  # with the next one that is due
+        ((), [0.25, 1.25, 2.25]),  # four times as long apart
+        ((100.625,), [0.25, 0.75, 1.75]),  # with the next one that is due
         ((100.25, 100.5, 100.75), [0.25, 0.5, 0.75]),
     ],
 )

@@ -397,6 +397,10 @@ SNAPSHOT_SHARE: Final = 0.05
 SNAPSHOT_WORTH: Final = 3.0
 SNAPSHOT_RARELY: Final = 6
 
+#: An order of which no outputs have come is settled so many times `commit_every` after the last one: nobody
+#: has seen anything that depends on it.
+UNSEEN_COMMITS: Final = 4
+
 
 @dataclass(frozen=True)
 class WorkerConfig:

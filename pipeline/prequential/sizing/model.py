@@ -18,6 +18,7 @@ from prequential.settings.model import (
     SNAPSHOT_RARELY,
     SNAPSHOT_SHARE,
     SNAPSHOT_WORTH,
+    UNSEEN_COMMITS,
     Config,
     StreamConfig,
 )
@@ -302,14 +303,14 @@ def _with(
     metrics, comparisons = messages(workload, config)
     active = partitions * (1 - (1 - 1 / partitions) ** workload.streams)  # that have a stream
     pause = config.worker.commit_every / _SECOND + _BETWEEN_COMMITS
-    commits = -math.expm1(-workload.rate / active * pause) / pause
-    with_outputs = min(commits, _moments(workload, config, active))
+    rounds = -math.expm1(-workload.rate / active * pause) / pause
+    with_outputs = min(rounds, _moments(workload, config, active))
     bytes_of_state = state(workload, config, costs)
     each = bytes_of_state / active / _MB
     of_worker = max(1.0, active / workers) * each / _SNAPSHOT_MB_PER_SECOND  # s, of all its shards
     outcomes = workload.instances * workload.labelled * counted.models * counted.kept * (1 + counted.keys)
     following = workload.rate * costs.record_seconds + outcomes * costs.outcome_seconds
-    touched = costs.touched_seconds * _touched(workload, active, active * commits) * (
+    touched = costs.touched_seconds * _touched(workload, active, active * rounds) * (
         counted.models * counted.kept * (1 + counted.keys)
     )
     processing = (
@@ -318,14 +319,16 @@ def _with(
     every = config.worker.snapshot_every / _SECOND
     worth = max(every, min(SNAPSHOT_RARELY * every, SNAPSHOT_WORTH / max(processing, 1e-9)))
     interval = max(worth, of_worker / SNAPSHOT_SHARE)
-    snapshots = min(commits, 1 / interval)
+    snapshots = min(rounds, 1 / interval)
     parts = each / _CHUNKS_MB + 1  # transactions of a snapshot, with the manifest's
-    transactions = active * (commits + with_outputs + snapshots * parts)
+    unseen = min(rounds, _unseen(with_outputs, config.worker.commit_every / _SECOND))
+    transactions = active * (unseen + 2 * with_outputs + snapshots * parts)
     snapshot_mb = active * snapshots * each
 
     cores = (
         workers * costs.worker_seconds
         + partitions * costs.shard_seconds
+        + active * rounds * costs.round_seconds
         + transactions * costs.transaction_seconds
         + following
         + touched
@@ -340,7 +343,7 @@ def _with(
         + comparisons * costs.comparison_bytes
         + active * with_outputs * 2 * costs.transaction_bytes
     )
-    journal = active * (commits + with_outputs) * costs.journal_bytes
+    journal = active * (unseen + 2 * with_outputs) * costs.journal_bytes
     snapshot = snapshot_mb * _MB * costs.snapshot_share
     written = (inputs + outputs + journal + snapshot) * config.kafka.replication
     kept = _DAYS * 86_400
@@ -386,6 +389,16 @@ def _moments(workload: Workload, config: Config, active: float) -> float:
     times = [time for time in (defaults.emit_every, defaults.emit_comparisons) if time is not None]
     outcomes = workload.instances * workload.labelled / active
     return due(outcomes, min(times, default=None), defaults.emit_outcomes)
+
+
+def _unseen(with_outputs: float, commit_every: float) -> float:
+    """How often a second a shard settles an order without outputs, which come so often by chance.
+
+    >>> _unseen(0.0, 0.5), round(_unseen(0.2, 0.5), 3), round(_unseen(2.0, 0.5), 6)
+    (0.5, 0.407, 0.037315)
+    """
+    longest = UNSEEN_COMMITS * commit_every
+    return with_outputs / math.expm1(with_outputs * longest) if with_outputs * longest > 1e-9 else 1 / longest
 
 
 def _one_stream(workload: Workload, config: Config, costs: Costs, busy: float, speed: float) -> float:

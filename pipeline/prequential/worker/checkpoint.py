@@ -19,7 +19,13 @@ from prequential.core.input.merge import OffsetVector
 from prequential.core.shard import Shard
 from prequential.kafka.fetching import Fetcher
 from prequential.kafka.rejected import rejected
-from prequential.settings.model import SNAPSHOT_RARELY, SNAPSHOT_SHARE, SNAPSHOT_WORTH, Config
+from prequential.settings.model import (
+    SNAPSHOT_RARELY,
+    SNAPSHOT_SHARE,
+    SNAPSHOT_WORTH,
+    UNSEEN_COMMITS,
+    Config,
+)
 from prequential.topics.dead_letters import headers_of
 from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output, encode
 from prequential.topics.partitioning import partition_of
@@ -64,10 +70,6 @@ _BACKLOG = 10_000
 #: if time is about to do so. So commits fall into step with these messages, which then wait for none, and
 #: there are no more commits for it.
 _TIMELY, _BEFORE_TICK = 0.5, 2.0
-
-#: An order of which no outputs have come is settled so many times `commit_every` after the last one: nobody
-#: has seen anything that depends on it.
-_UNSEEN = 10.0
 
 #: Outputs that may wait for the commit before theirs.
 _MOST_OUTPUTS = 100_000
@@ -216,7 +218,7 @@ class Checkpoint:
                 return
             if snapshot:
                 self._turn.take(self._who, now)
-            self._settle_at = now + _UNSEEN * self._config.worker.commit_every / 1000
+            self._settle_at = now + UNSEEN_COMMITS * self._config.worker.commit_every / 1000
             self._backlog &= not caught_up
             self._committing = asyncio.ensure_future(self.commit(with_snapshot=snapshot))
             self._committing.add_done_callback(lambda _: self.on_committed())
