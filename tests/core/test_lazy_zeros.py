@@ -56,9 +56,9 @@ def test_zeros_take_no_memory() -> None:
     assert wide[:1_000].all()
 
 
-@pytest.mark.parametrize("rows", [10, 1 << 14, 1 << 19])
+@pytest.mark.parametrize("rows", [10, 1 << 14, 1 << 16, 1 << 19])
 def test_a_table_goes_on_where_it_is(rows: int) -> None:
-    """Large ones: nothing is copied, until sixteen times as much is used."""
+    """Large ones: nothing is copied, until it gets large pages, or sixteen times as much is used."""
     column: Any = lazy_zeros((rows, 2), np.int64)
     column[:] = 7
     wide = lengthened(column, 2 * rows)

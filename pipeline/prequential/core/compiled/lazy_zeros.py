@@ -58,22 +58,22 @@ class _Mapping:
         self._total = -(-size * _ADDRESSES // _LARGE_PAGE) * _LARGE_PAGE
         self._memory = mmap.mmap(-1, self._total, flags=_ANONYMOUS, prot=0)
         self._address = np.frombuffer(self._memory, np.uint8).ctypes.data
-        self._open = self._advised = 0
+        self._open = 0
+        self._large = size >= _LARGE_PAGES
+        if self._large and _ADVICE is not None:
+            self._memory.madvise(_ADVICE)
         #: Bytes of the longest array there.
         self.used = 0
 
     def has_room(self, size: int) -> bool:
         """Whether an array of so many bytes can be there: then, from now on, it can."""
         opened = -(-size // _LARGE_PAGE) * _LARGE_PAGE
-        if opened > self._total:
-            return False
+        if opened > self._total or (size >= _LARGE_PAGES and not self._large):
+            return False  # in another mapping all of its pages are large
         if opened > self._open:
             if _mprotect(self._address, opened, _READ_AND_WRITE):
                 return False
             self._open = opened
-        if size >= _LARGE_PAGES and _ADVICE is not None and not self._advised:
-            self._memory.madvise(_ADVICE)
-            self._advised = True
         return True
 
     def array(self, shape: tuple[int, ...], dtype: Any) -> Any:
