@@ -215,7 +215,7 @@ def test_an_order_of_which_nothing_has_come_can_wait(
     assert begun == expected
 
 
-def test_shards_come_to_the_same_moments(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shards_come_to_the_same_moments() -> None:
     """Whenever each of them began: what they run is then in the processor's caches for all but the first."""
 
     async def moments() -> list[float]:

@@ -210,7 +210,7 @@ class Checkpoint:
         if self._committing is not None or not due:
             return
         if self._shard.vectors or snapshot:
-            waits = self._is_unseen and not snapshot and now < self._settle_at
+            waits = not (self._says_something or self._backlog or snapshot) and now < self._settle_at
             self._paced_at = now
             self._uncommitted = 0
             self._timely = False
@@ -224,9 +224,9 @@ class Checkpoint:
             self._committing.add_done_callback(lambda _: self.on_committed())
 
     @property
-    def _is_unseen(self) -> bool:
-        """Whether nothing has come of the records up to now that is to be published."""
-        return not (self._shard.outputs or self._shard.dead_letters or self._backlog)
+    def _says_something(self) -> bool:
+        """Whether something has come of the records up to now that is to be published."""
+        return bool(self._shard.outputs or self._shard.dead_letters)
 
     def _is_worth_it(self, now: float) -> bool:
         """Whether a snapshot is due."""

@@ -343,7 +343,7 @@ def text_at(ids: Ids, slot: int) -> np.uint64:
 
 @inlined
 def entry_at(ids: Ids, slot: int) -> int:
-    """Where a look for the id begins that has a slot: what `remove` reads."""
+    """The entry at which a look for a slot's id begins: `remove` reads it first."""
     return ids.entries[_hash_again(ids, slot) & (len(ids.entries) - 1)]
 
 
@@ -383,8 +383,7 @@ def warm(ids: Ids, stream: Ints32, text: Bytes, starts: Ints, first: int, last: 
         read ^= np.int64(ids.stream[slot]) ^ np.int64(ids.offset[slot]) ^ np.int64(ids.size[slot])
     for i in range(first, last):
         slot = ids.entries[parts[i] & mask] & LOW
-        if ids.size[slot]:
-            read ^= np.int64(ids.arena[ids.offset[slot]])
+        read ^= np.int64(text_at(ids, slot))
     return read
 
 

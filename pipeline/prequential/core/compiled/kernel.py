@@ -246,8 +246,8 @@ def as_columns(schema: type[Table], table: Table) -> Table:
 def grown(table: Growing, rows: int) -> Growing:
     """The table, or the column, with at least `rows` rows, new ones zero; the same one if it has them.
 
-    The new number of rows is `capacity_for` so many. The table that was given must not be used beside it:
-    it may have the same memory, or not.
+    The new number of rows is `capacity_for` so many. It may have the memory of the one that was given: what
+    is written to one of them may be in the other.
 
     Raises
     ------

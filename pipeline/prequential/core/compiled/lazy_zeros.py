@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import math
 import mmap
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -65,21 +66,18 @@ class _Mapping:
         #: Bytes of the longest array there.
         self.used = 0
 
-    def has_room(self, size: int) -> bool:
-        """Whether an array of so many bytes can be there: then, from now on, it can."""
+    def array(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """An array at its beginning, which keeps the mapping; None: there is no room for it."""
+        size = math.prod(shape) * np.dtype(dtype).itemsize
         opened = -(-size // _LARGE_PAGE) * _LARGE_PAGE
         if opened > self._total or (size >= _LARGE_PAGES and not self._large):
-            return False  # in another mapping all of its pages are large
+            return None  # in another mapping all of its pages are large
         if opened > self._open:
             if _mprotect(self._address, opened, _READ_AND_WRITE):
-                return False
+                return None
             self._open = opened
-        return True
-
-    def array(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """An array at its beginning, for which there is room; whoever has it keeps the mapping."""
-        self.used = math.prod(shape) * np.dtype(dtype).itemsize
-        memory: Any = (ctypes.c_uint8 * self.used).from_address(self._address)
+        self.used = size
+        memory: Any = (ctypes.c_uint8 * size).from_address(self._address)
         memory.mapping = self
         return np.frombuffer(memory, dtype).reshape(shape)
 
@@ -91,36 +89,29 @@ def lazy_zeros(shape: tuple[int, ...], dtype: Any) -> Any:
     (array([0, 0]), array([0, 0]))
     """
     size = math.prod(shape) * np.dtype(dtype).itemsize
+    array = None
     if size >= _MAPPED and _mprotect is not None:
-        try:
-            mapping = _Mapping(size)
-        except OSError:  # a limit of addresses: numpy's memory has as many as are needed
-            pass
-        else:
-            if mapping.has_room(size):
-                return mapping.array(shape, dtype)
-    return np.zeros(shape, dtype)
+        with suppress(OSError):  # a limit of addresses: numpy's memory has as many as are needed
+            array = _Mapping(size).array(shape, dtype)
+    return np.zeros(shape, dtype) if array is None else array
 
 
 def lengthened(array: Any, rows: int) -> Any:
     """An array of `rows` rows, at least as many as `array` has: these, and zeros.
 
-    It may share the memory of `array`, which must not be used beside it.
+    It may have the memory of `array`: what is written to one of them may be in the other.
 
     >>> lengthened(np.array([7]), 3)
     array([7, 0, 0])
     """
-    shape = rows, *array.shape[1:]
+    shape, longer = (rows, *array.shape[1:]), None
     mapping = _mapping_of(array)
-    if (
-        mapping is not None
-        and array.flags.c_contiguous
-        and array.nbytes == mapping.used  # what is behind a part of a longer array isn't zeros
-        and mapping.has_room(math.prod(shape) * array.itemsize)
-    ):
-        return mapping.array(shape, array.dtype)
-    longer = lazy_zeros(shape, array.dtype)
-    copy_onto_zeros(array, longer[: len(array)])
+    # What is behind a part of a longer array isn't zeros.
+    if mapping is not None and array.flags.c_contiguous and array.nbytes == mapping.used:
+        longer = mapping.array(shape, array.dtype)
+    if longer is None:
+        longer = lazy_zeros(shape, array.dtype)
+        copy_onto_zeros(array, longer[: len(array)])
     return longer
 
 
