@@ -1,7 +1,7 @@
 """Joint outcomes: instances that both models of a pair have an outcome of, in a stage (and a segment).
 
 The join writes all outcomes of an instance one after the other, those of a model that joins later together
-with a reference to the others' (see `prequential.core.join.completing`). So pairs are found in one walk over
+with a reference to the others' (see `prequential.core.join.references`). So pairs are found in one walk over
 the outcome log, in the order in which the later one of the two was completed.
 """
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from prequential.core.compiled.id_texts import copy_text, is_before, size_of
 from prequential.core.compiled.ids import Ids
 from prequential.core.compiled.kernel import inner
-from prequential.core.join.completing import Place
 from prequential.core.join.labelling import drop_late, lacks_segment, separates, settle
+from prequential.core.join.outcome_rows import Place
 from prequential.core.join.stakes import note_value
 from prequential.core.tables.calendar import Links
 from prequential.core.tables.logs import (

@@ -1,258 +1,41 @@
-"""Outcomes, once a label and predictions have met: of models, and of what is evaluated beside them.
-
-Which of a model's predictions counts in which stage (Grzenda et al. 2020, section III): `initial` is the
-earliest, `final` the latest; bin b of an instance that arrived at t0 and whose label is of t1 has the last
-one made by t0 + (t1 - t0)·b/B, or else the initial one; a stage at the age D the last one made by t0 + D.
-Ties of time: the earliest is the one delivered first, else the one delivered last counts.
-"""
+"""Outcomes, once a label and predictions have met: of models, and of what is evaluated beside them."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from prequential.core.compiled.kernel import inlined, inner
-from prequential.core.detectors.budgets import due
+from prequential.core.join.choosing import (
+    earliest_of,
+    end_of_bin,
+    first_with_segments,
+    is_first_of_model,
+    is_twofold,
+    latest_of,
+    reference_of,
+    segment_row,
+)
+from prequential.core.join.outcome_rows import (
+    CORRECTED,
+    EVER,
+    OWN,
+    PERSISTENT,
+    Place,
+    bits_of,
+    knows,
+    outcome_of,
+    put,
+    write_here,
+    write_outcomes,
+)
 from prequential.core.join.scoring import score
 from prequential.core.join.stakes import note_stake
 from prequential.core.tables.events import MET
-from prequential.core.tables.logs import DUE, OUTCOMES, Logs, add_event, add_latency, add_segment_event
-from prequential.core.tables.outcomes import OUTCOME, REFERENCE, REVISION
-from prequential.core.tables.store import NO_CLASS, Predictions, Store
+from prequential.core.tables.logs import DUE, Logs, add_event, add_latency, add_segment_event
+from prequential.core.tables.outcomes import OUTCOME
+from prequential.core.tables.store import Store
 from prequential.core.tables.streams import Registry
-
-#: Whose class an outcome has: the prediction's own, the corrected one, or a baseline's.
-OWN, CORRECTED, PERSISTENT, MAJORITY = range(4)
-
-#: No bound of time.
-_EVER = 1 << 62
 
 #: The bits of an outcome's number that are kept of it.
 LOW = 0xFFFFFFFF
-
-
-# ---- which prediction counts
-
-
-@inner
-def earliest_of(predictions: Predictions, first: int, model: int) -> int:
-    """A model's earliest prediction in a list; ties: the one delivered first."""
-    chosen, row = 0, first
-    while row:
-        if predictions.model[row] == model and (not chosen or predictions.ts[row] < predictions.ts[chosen]):
-            chosen = row
-        row = predictions.next[row]
-    return chosen
-
-
-@inner
-def latest_of(predictions: Predictions, first: int, model: int, end: int) -> int:
-    """A model's latest prediction made by `end`; ties: the one delivered last; 0 if there is none."""
-    chosen, row = 0, first
-    while row:
-        ts = predictions.ts[row]
-        if predictions.model[row] == model and ts <= end and (not chosen or ts >= predictions.ts[chosen]):
-            chosen = row
-        row = predictions.next[row]
-    return chosen
-
-
-@inner
-def end_of_bin(t0: int, t1: int, b: int, bins: int) -> int:
-    """t0 + (t1 - t0)·b/B, rounded down; the product itself could be too large for 64 bits."""
-    span = t1 - t0
-    return t0 + (span // bins) * b + ((span % bins) * b) // bins
-
-
-@inner
-def is_first_of_model(predictions: Predictions, first: int, prediction: int) -> bool:
-    """Whether no prediction of the same model stands before it in its list."""
-    row = first
-    while row != prediction:
-        if predictions.model[row] == predictions.model[prediction]:
-            return False
-        row = predictions.next[row]
-    return True
-
-
-@inner
-def is_twofold(predictions: Predictions, first: int, model: int, end: int) -> bool:
-    """Whether a list has two predictions of a model made by `end`: an initial and a final one."""
-    count, row = 0, first
-    while row:
-        count += predictions.model[row] == model and predictions.ts[row] <= end
-        row = predictions.next[row]
-    return count > 1
-
-
-@inner
-def reference_of(predictions: Predictions, first: int) -> int:
-    """The model that baselines predict at the times of.
-
-    Its prediction is the earliest, ties the one known longest; only of the predictions that the label met at
-    once.
-    """
-    chosen, row = 0, first
-    while row:
-        if not predictions.judged[row]:
-            ts, model = predictions.ts[row], predictions.model[row]
-            if (
-                not chosen
-                or ts < predictions.ts[chosen]
-                or (ts == predictions.ts[chosen] and model < predictions.model[chosen])
-            ):
-                chosen = row
-        row = predictions.next[row]
-    return predictions.model[chosen]
-
-
-# ---- rows of the log
-
-
-class Place(NamedTuple):
-    """Where outcomes come from: what makes them (`logs.Closings`), its stream, and its instance's slot."""
-
-    record: int
-    stream: int
-    slot: int
-
-
-class Outcome(NamedTuple):
-    """What a row says of an entity's outcome, in each stage; made by `outcome_of`.
-
-    `whose` class it has; `old`, the label before a revision, else the label; `judged`, the label by which it
-    is right or wrong; `kind` of row.
-    """
-
-    entity: int
-    number: int
-    whose: int
-    old: int
-    judged: int
-    kind: int
-
-
-@inlined
-def outcome_of(entity: int, number: int, whose: int, old: int, judged: int, kind: int) -> Outcome:
-    """An outcome, all of 64 bits: numbers of several widths would make loops of several types."""
-    return Outcome(entity, number, whose, old, judged, kind)
-
-
-@inner
-def _class_of(
-    registry: Registry, predictions: Predictions, stream: int, prediction: int, whose: int
-) -> int:
-    """The class that an outcome has of a prediction; baselines predict when it was made."""
-    if whose == OWN:
-        return predictions.label[prediction]
-    if whose == CORRECTED:
-        return predictions.corrected[prediction] - 1
-    if whose == PERSISTENT:
-        code = predictions.persistent[prediction]
-    else:
-        code = predictions.majority[prediction]
-    return registry.streams.nothing[stream] if code == NO_CLASS else code
-
-
-@inner
-def bits_of(predictions: Predictions, prediction: int, judged: int) -> int:
-    """Which baselines were right, by the label as it was when it met the prediction."""
-    persistent, majority = predictions.persistent[prediction], predictions.majority[prediction]
-    return 2 * (persistent == judged) + (majority == judged)
-
-
-@inner
-def knows(predictions: Predictions, prediction: int) -> bool:
-    """Whether there was a label that baselines could predict by when a prediction was made."""
-    return predictions.persistent[prediction] != NO_CLASS
-
-
-@inlined
-def _put(
-    registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, position: int,
-    prediction: int,
-) -> None:  # fmt: skip
-    """As `put`, a part of the loop that it stands in."""
-    log, labels, stream, kind = logs.outcomes, store.labels, place.stream, outcome.kind
-    entity, number, whose = outcome.entity, outcome.number, outcome.whose
-    label = store.instances.label[place.slot]
-    row = logs.used[OUTCOMES]
-    logs.used[OUTCOMES] = row + 1
-    log.kind[row] = kind
-    log.plan[row] = registry.entities.plan[entity]
-    log.entity[row] = entity
-    log.sequence[row] = registry.entities.first[entity] + position
-    log.number[row] = number
-    log.label[row] = outcome.old
-    log.revised[row] = (
-        labels.label[label] if kind == REVISION else registry.entities.revisions[entity]
-    )
-    log.prediction[row] = _class_of(registry, store.predictions, stream, prediction, whose)
-    log.bits[row] = bits_of(store.predictions, prediction, outcome.judged)
-    log.known[row] = knows(store.predictions, prediction)
-    log.record[row] = place.record
-    log.t1[row] = labels.t1[label]
-    log.ts[row] = store.predictions.ts[prediction]
-    log.clock[row] = registry.streams.clock[stream]
-    log.latency[row] = max(0, labels.t1[label] - labels.t0[label])
-    log.version[row] = store.predictions.version[prediction]
-    log.scored[row] = log.valued[row] = 0
-    log.gap[row] = 0.0
-    if registry.streams.valued[stream]:
-        stakes = store.label_values.value
-        note_stake(log, row, kind == REVISION, store.values.value, prediction, stakes, label)
-    if kind == OUTCOME:
-        streams = registry.streams
-        if streams.sequence_outcomes[stream] == 0:
-            streams.first_outcome[stream] = streams.clock[stream]
-        streams.sequence_outcomes[stream] += 1
-        if due(number):
-            passed = streams.clock[stream] - streams.first_outcome[stream]
-            log.gap[row] = passed / streams.sequence_outcomes[stream]
-    if (kind == OUTCOME and whose == OWN) or (kind == REFERENCE and registry.streams.regression[stream]):
-        score(log, row, registry, store, stream, place.slot, prediction, labels.label[label])
-
-
-@inner
-def put(
-    registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, position: int,
-    prediction: int,
-) -> None:  # fmt: skip
-    """One row: an outcome of an entity's stage at `position`, or its revision from the label `old`."""
-    _put(registry, store, logs, place, outcome, position, prediction)
-
-
-@inlined
-def _write(
-    registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, model: int, first: int
-) -> None:
-    """As `write_outcomes`, a part of the loop that it stands in."""
-    streams, predictions, labels = registry.streams, store.predictions, store.labels
-    stream, label = place.stream, store.instances.label[place.slot]
-    t0, t1, bins = labels.t0[label], labels.t1[label], streams.bins[stream]
-    initial = earliest_of(predictions, first, model)
-    before_bins = int(streams.initial[stream]) + int(streams.final[stream])
-    for position in range(before_bins + bins):
-        if position == 0 and streams.initial[stream]:
-            if registry.entities.single[outcome.entity]:
-                continue
-            chosen = initial
-        elif position < before_bins:
-            chosen = latest_of(predictions, first, model, _EVER)
-        else:
-            end = end_of_bin(t0, t1, position - before_bins + 1, bins)
-            chosen = latest_of(predictions, first, model, end) or initial
-        _put(registry, store, logs, place, outcome, position, chosen)
-
-
-@inner
-def write_outcomes(
-    registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, model: int, first: int
-) -> None:
-    """An entity's rows for all stages but those at an age, from a model's predictions in a list.
-
-    There is none for `initial` while it is the same as `final`.
-    """
-    _write(registry, store, logs, place, outcome, model, first)
 
 
 @inner
@@ -270,40 +53,6 @@ def _count(registry: Registry, logs: Logs, stream: int, entity: int, t1: int) ->
     return number
 
 
-# ---- outcomes
-
-
-@inner
-def segment_row(
-    registry: Registry, store: Store, stream: int, slot: int, model: int, carrier: int, key: int
-) -> int:
-    """Row in `SegmentRows` of a model's outcome for a key; -1: it is in no segment of the key.
-
-    By the prediction `carrier` that carries segments (0: none), or else by its instance.
-    """
-    value = 0
-    if carrier:
-        value = store.values.segments[carrier, key]
-    if not value:
-        value = store.marks.segments[slot, key]
-    if not value:
-        return -1
-    return registry.entities.segments[model] + key * registry.streams.slots[stream] + value - 1
-
-
-@inner
-def first_with_segments(store: Store, first: int, model: int, keys: int) -> int:
-    """The first prediction of a model in a list that carries segments; 0: none does."""
-    row = first
-    while row:
-        if store.predictions.model[row] == model:
-            for key in range(keys):
-                if store.values.segments[row, key]:
-                    return row
-        row = store.predictions.next[row]
-    return 0
-
-
 @inner
 def _note_version(registry: Registry, store: Store, model: int, number: int, first: int) -> None:
     """A model's version is that of its newest prediction that has met its label.
@@ -311,7 +60,7 @@ def _note_version(registry: Registry, store: Store, model: int, number: int, fir
     By the predictions' time: labels of a former version's predictions may still come after it.
     """
     entities, predictions = registry.entities, store.predictions
-    latest = latest_of(predictions, first, model, _EVER)
+    latest = latest_of(predictions, first, model, EVER)
     version, ts = predictions.version[latest], predictions.ts[latest]
     if version and (not entities.version[model] or ts >= entities.version_ts[model]):
         entities.version_ts[model] = ts
@@ -355,7 +104,8 @@ def _complete_model(
                 entities.twofold[model] = 1
         elif which > 1:
             values.segment_numbers[head, key] = number
-        _write(registry, store, logs, place, outcome_of(entity, number, whose, y, y, OUTCOME), model, first)
+        outcome = outcome_of(entity, number, whose, y, y, OUTCOME)
+        write_here(registry, store, logs, place, outcome, model, first)
 
 
 @inner
@@ -366,7 +116,7 @@ def all_corrected(registry: Registry, store: Store, stream: int, slot: int, mode
     initial = earliest_of(predictions, first, model)
     if not predictions.corrected[initial]:
         return False
-    if not predictions.corrected[latest_of(predictions, first, model, _EVER)]:
+    if not predictions.corrected[latest_of(predictions, first, model, EVER)]:
         return False
     bins = streams.bins[stream]
     for b in range(1, bins + 1):

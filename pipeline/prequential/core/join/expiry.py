@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from prequential.core.compiled.ids import AHEAD, entry_at, remove, text_at
 from prequential.core.compiled.kernel import inner
+from prequential.core.join.choosing import first_with_segments, is_first_of_model, segment_row
 from prequential.core.join.closing import close, closes, hindrance, in_order
-from prequential.core.join.completing import first_with_segments, is_first_of_model, segment_row
 from prequential.core.tables.calendar import advance, earliest, schedule
 from prequential.core.tables.events import EXPIRED as PREDICTION_EXPIRED
 from prequential.core.tables.logs import (

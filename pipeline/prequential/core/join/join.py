@@ -1,6 +1,7 @@
 """The join: labels that come late meet the predictions that wait for them, record by record.
 
-See `docs/semantics.md` for what each record does in each state of its instance.
+See `docs/semantics.md` for what each record does in each state of its instance, and `instances`,
+`predictions` and `labels` for how.
 """
 
 from __future__ import annotations
@@ -8,23 +9,18 @@ from __future__ import annotations
 import numpy as np
 from prequential.core.compiled.ids import AHEAD, LOW, find_hashed, find_or_add_hashed, warm
 from prequential.core.compiled.kernel import inlined, inner, kernel
-from prequential.core.join.completing import Place, complete_late, remember_numbers
-from prequential.core.join.expiry import CLOCK_TOLERANCE, drop_label, run_out
-from prequential.core.join.labelling import drop_late, lacks_segment, separates, settle, wants
-from prequential.core.join.references import refer
-from prequential.core.join.revisions import revise
-from prequential.core.join.stakes import note_value, revise_value
-from prequential.core.tables.calendar import schedule, unschedule
-from prequential.core.tables.events import WAITS
+from prequential.core.join.deadlines import MEETS, NOTHING, run_until
+from prequential.core.join.expiry import CLOCK_TOLERANCE, run_out
+from prequential.core.join.instances import take_instance
+from prequential.core.join.labelling import lacks_segment, separates, settle, wants
+from prequential.core.join.labels import take_label
+from prequential.core.join.outcome_rows import Place
+from prequential.core.join.predictions import repeats, take_prediction
 from prequential.core.tables.logs import (
     DONE,
     DUE,
-    DUPLICATE,
     EMIT,
-    EXPIRED_PREDICTION,
     FULL,
-    LATE_LABEL,
-    LATE_PREDICTION,
     NEW_NAMES,
     NEW_SEGMENT,
     NEW_STAGE,
@@ -32,35 +28,12 @@ from prequential.core.tables.logs import (
     READ_AHEAD,
     REMEMBERED,
     Logs,
-    add_event,
-    add_latency,
     has_capacity,
-    note_dropped,
     number_of,
 )
 from prequential.core.tables.records import INSTANCE, LABEL, PREDICTION, Rows
-from prequential.core.tables.scores import confidence_bin
-from prequential.core.tables.store import (
-    EXPIRED,
-    LABELLED,
-    LABELS,
-    NO_VERSION,
-    PREDICTIONS,
-    PROBABILITIES,
-    SETTLED,
-    UNKNOWN,
-    WAITING,
-    Predictions,
-    Store,
-    count_of,
-    drop_probabilities,
-    take_row,
-)
-from prequential.core.tables.streams import Registry, count_label, lift
-
-#: What follows from a record, in place of the time until which its instance's state lasts: nothing, or that
-#: its label meets the predictions that wait.
-_NOTHING, _MEETS = -(1 << 62), -(1 << 62) + 1
+from prequential.core.tables.store import NO_VERSION, UNKNOWN, WAITING, Store, count_of
+from prequential.core.tables.streams import Registry
 
 #: Why a record is refused.
 TAKEN, TOO_MANY_INSTANCES, TOO_MANY_PREDICTIONS = range(3)
@@ -153,16 +126,16 @@ def join(
         if not slot:
             slot = _remember(rows, i, store, logs, stream)
         if rows.kind[i] == INSTANCE:
-            deadline = _instance(rows, i, registry, store, logs, stream, slot)
+            deadline = take_instance(rows, i, registry, store, logs, stream, slot)
         elif rows.kind[i] == PREDICTION:
-            deadline = _prediction(rows, i, registry, store, logs, stream, slot)
+            deadline = take_prediction(rows, i, registry, store, logs, stream, slot)
         else:
-            deadline = _label(rows, i, registry, store, logs, stream, slot)
-        if deadline == _MEETS:
+            deadline = take_label(rows, i, registry, store, logs, stream, slot)
+        if deadline == MEETS:
             settle(registry, store, logs, Place(number_of(logs, i), stream, slot))
             deadline = clock + streams.settle[stream]
-        if deadline != _NOTHING:
-            _run_until(registry, store, stream, slot, deadline)
+        if deadline != NOTHING:
+            run_until(registry, store, stream, slot, deadline)
         if wheels.next_due[stream] < clock:
             why = run_out(registry, store, logs, stream, i + 1)
             if why != DONE:
@@ -204,7 +177,7 @@ def _too_many(
         return False
     if count_of(store.predictions, store.instances.first[slot]) < most:
         return False
-    return not _repeats(rows, i, registry, store, stream, slot)
+    return not repeats(rows, i, registry, store, stream, slot)
 
 
 @inner
@@ -240,328 +213,3 @@ def _remember(rows: Rows, i: int, store: Store, logs: Logs, stream: int) -> int:
         marks.propensity[slot, 0] = 0.0
     logs.used[REMEMBERED] += 1
     return slot
-
-
-@inlined
-def _run_until(registry: Registry, store: Store, stream: int, slot: int, deadline: int) -> None:
-    """The instance's present state ends once the clock is above `deadline`."""
-    if store.links.bucket[slot]:
-        unschedule(store.wheels, store.links, stream, slot)
-    schedule(store.wheels, store.links, stream, slot, deadline, registry.streams.wheel[stream])
-
-
-# ---- instances
-
-
-@inner
-def _note_instance(rows: Rows, i: int, registry: Registry, store: Store, stream: int, slot: int) -> None:
-    """Keep what an instance says beside its time; what an earlier record said of other keys stays."""
-    for key in range(registry.streams.keys[stream]):
-        if rows.segments[i, key]:
-            store.marks.segments[slot, key] = rows.segments[i, key]
-    if registry.streams.weights[stream] and rows.propensity[i] > 0:
-        store.marks.propensity[slot, 0] = rows.propensity[i]
-
-
-@inlined
-def _instance(
-    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
-) -> int:
-    """What an instance does; returns until when its state lasts, or `_NOTHING`."""
-    streams, instances, labels = registry.streams, store.instances, store.labels
-    horizon, ts, version = streams.horizon[stream], rows.ts[i], rows.version[i]
-    state, known = instances.state[slot], instances.version[slot]
-    if state == UNKNOWN:
-        instances.state[slot] = WAITING
-        instances.version[slot] = version
-        _note_instance(rows, i, registry, store, stream, slot)
-        return ts + horizon
-    if state == EXPIRED or (state == SETTLED and known != NO_VERSION and version <= known):
-        streams.duplicate_instances[stream] += 1
-        note_dropped(logs, DUPLICATE + INSTANCE, i)
-        return _NOTHING
-    if state == SETTLED:
-        instances.version[slot] = version
-        return _NOTHING
-    label = instances.label[slot]
-    t0 = store.links.deadline[slot] - horizon if state == WAITING else labels.t0[label]
-    if known != NO_VERSION and ts >= t0 and version <= known:
-        streams.duplicate_instances[stream] += 1
-        note_dropped(logs, DUPLICATE + INSTANCE, i)
-        return _NOTHING
-    _note_instance(rows, i, registry, store, stream, slot)
-    t0 = ts if known == NO_VERSION else min(t0, ts)
-    instances.version[slot] = version if known == NO_VERSION else max(version, known)
-    if state == WAITING:
-        return t0 + horizon
-    if labels.t1[label] - t0 > horizon:
-        _label_was_late(registry, store, logs, stream, slot, t0 + horizon)
-        return t0 + horizon
-    labels.t0[label] = t0
-    return _NOTHING
-
-
-@inner
-def _label_was_late(
-    registry: Registry, store: Store, logs: Logs, stream: int, slot: int, deadline: int
-) -> None:
-    """A waiting label turned out to be later than the horizon: the instance waits on without it."""
-    registry.streams.late_label[stream] += 1
-    beyond = store.labels.t1[store.instances.label[slot]] - deadline
-    add_latency(logs, stream, beyond, registry.streams.clock[stream], 1)
-    registry.streams.waiting_labels[stream] -= 1
-    drop_label(store, slot)
-    store.instances.state[slot] = WAITING
-
-
-# ---- predictions
-
-
-@inner
-def _repeats(rows: Rows, i: int, registry: Registry, store: Store, stream: int, slot: int) -> bool:
-    """Whether a prediction says what the model's latest one of this time says; others before may have."""
-    predictions = store.predictions
-    same, row = 0, store.instances.first[slot]
-    while row:
-        if predictions.model[row] == rows.model[i] and predictions.ts[row] == rows.ts[i]:
-            same = row
-        row = predictions.next[row]
-    if not same:
-        return False
-    if registry.streams.regression[stream]:
-        return store.values.number[same, 0] == rows.number[i]
-    return predictions.label[same] == rows.label[i]
-
-
-@inlined
-def _add_prediction(
-    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
-) -> int:
-    """Append a prediction to its instance's; it waits, at least for a moment."""
-    streams, predictions, values = registry.streams, store.predictions, store.values
-    row = take_row(store.pools, PREDICTIONS, predictions.next)
-    predictions.model[row] = rows.model[i]
-    predictions.ts[row] = rows.ts[i]
-    predictions.label[row] = rows.label[i]
-    predictions.persistent[row] = streams.persistent[stream]
-    predictions.majority[row] = streams.majority[stream]
-    predictions.judged[row] = 0
-    predictions.corrected[row] = 0
-    predictions.version[row] = rows.version[i]
-    predictions.bin[row] = 0
-    predictions.extra[row] = 0
-    if streams.regression[stream]:
-        values.number[row, 0] = rows.number[i]
-        if streams.intervals[stream]:
-            for column in range(3):
-                values.interval[row, column] = rows.interval[i, column]
-    elif streams.probabilities[stream]:
-        predictions.extra[row] = _keep_probabilities(rows, i, store)
-    if streams.expects[stream]:
-        predictions.bin[row] = _bin_of(rows, i, registry, stream)
-    if streams.correction[stream]:
-        predictions.corrected[row] = 1 + _corrected(rows, i, registry, stream)
-    if values.value.shape[1]:  # also where none is needed yet: the row may have a former prediction's
-        note_value(values.value, row, rows.value[i, 0] if streams.valued[stream] else -1.0)
-    for key in range(streams.keys[stream]):
-        values.segments[row, key] = rows.segments[i, key]
-    last = store.instances.first[slot]
-    if not last:
-        store.instances.first[slot] = row
-    else:
-        while predictions.next[last]:
-            last = predictions.next[last]
-        predictions.next[last] = row
-    event = add_event(logs, WAITS, rows.model[i], rows.ts[i])
-    logs.events.prediction[event] = rows.label[i]
-    logs.events.bin[event] = predictions.bin[row]
-    logs.events.t1[event] = streams.clock[stream]
-    return row
-
-
-@inner
-def _bin_of(rows: Rows, i: int, registry: Registry, stream: int) -> int:
-    """The bin of a record's confidence in the class that it predicts; 0: it gives no probabilities."""
-    first, end = rows.probabilities[i], rows.probabilities[i + 1]
-    if first == end:
-        return 0
-    confidence = 0.0
-    answer = registry.classes.name[registry.streams.classes[stream] + rows.label[i]]
-    for k in range(first, end):
-        if rows.names[k] == answer:
-            confidence = rows.p[k]
-    return confidence_bin(confidence)
-
-
-@inner
-def _keep_probabilities(rows: Rows, i: int, store: Store) -> int:
-    """Put a record's probabilities into the pool; returns the first, 0 if there are none."""
-    probabilities = store.probabilities
-    first = last = 0
-    for k in range(rows.probabilities[i], rows.probabilities[i + 1]):
-        row = take_row(store.pools, PROBABILITIES, probabilities.next)
-        probabilities.name[row], probabilities.p[row] = rows.names[k], rows.p[k]
-        if last:
-            probabilities.next[last] = row
-        else:
-            first = row
-        last = row
-    return first
-
-
-@inner
-def _corrected(rows: Rows, i: int, registry: Registry, stream: int) -> int:
-    """The class of the largest P(y|x)·P(y|y')/P(y), y' the latest label (Žliobaitė et al. 2015, eq. 3).
-
-    Ties: the one named first. -1 if none of the classes is known, or none is named.
-    """
-    streams, classes = registry.streams, registry.classes
-    start = streams.classes[stream]
-    best, most = -1, -1.0
-    for k in range(rows.probabilities[i], rows.probabilities[i + 1]):
-        for code in range(rows.classes[i]):
-            if classes.name[start + code] == rows.names[k]:
-                value = rows.p[k] * lift(streams, classes, registry.pairs, stream, code)
-                if value > most:
-                    best, most = code, value
-                break
-    return best
-
-
-@inlined
-def _prediction(
-    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
-) -> int:
-    """What a prediction does; returns until when its instance's state lasts, `_MEETS` or `_NOTHING`."""
-    streams, entities = registry.streams, registry.entities
-    instances, labels = store.instances, store.labels
-    horizon, ts, model = streams.horizon[stream], rows.ts[i], rows.model[i]
-    state = instances.state[slot]
-    if state == EXPIRED:
-        entities.expired[model] += 1
-        note_dropped(logs, EXPIRED_PREDICTION, i)
-        return _NOTHING
-    if state in (LABELLED, SETTLED) and ts > labels.t1[instances.label[slot]]:
-        entities.late[model] += 1
-        note_dropped(logs, LATE_PREDICTION, i)
-        return _NOTHING
-    if (state == WAITING and _repeats(rows, i, registry, store, stream, slot)) or (
-        state == SETTLED and _has_said(store.predictions, instances.first[slot], model)
-    ):
-        entities.duplicate[model] += 1
-        note_dropped(logs, DUPLICATE + PREDICTION, i)
-        return _NOTHING
-    unbounded = instances.version[slot] == NO_VERSION
-    t0 = ts
-    if state == LABELLED:
-        label = instances.label[slot]
-        t0 = ts if unbounded else labels.t0[label]
-        if labels.t1[label] - t0 > horizon:
-            _label_was_late(registry, store, logs, stream, slot, t0 + horizon)
-            _add_prediction(rows, i, registry, store, logs, stream, slot)
-            return t0 + horizon
-    row = _add_prediction(rows, i, registry, store, logs, stream, slot)
-    if state == UNKNOWN:
-        instances.state[slot] = WAITING
-        return ts + horizon
-    if state == WAITING:
-        sooner = unbounded and ts + horizon < store.links.deadline[slot]
-        return ts + horizon if sooner else _NOTHING
-    _take_labels_baselines(store, slot, row)
-    if state == LABELLED:
-        streams.waiting_labels[stream] -= 1
-        labels.t0[instances.label[slot]] = t0
-        return _MEETS
-    if unbounded:
-        streams.predictions_without_instance[stream] += 1
-    complete_late(registry, store, logs, Place(number_of(logs, i), stream, slot), row)
-    if streams.compared[stream]:
-        refer(registry, store, logs, Place(number_of(logs, i), stream, slot), row)
-    drop_probabilities(store.pools, store.probabilities, store.predictions.extra[row])
-    remember_numbers(registry, store, row)
-    return _NOTHING
-
-
-@inner
-def _has_said(predictions: Predictions, first: int, model: int) -> bool:
-    """Whether a list has a prediction of a model."""
-    row = first
-    while row:
-        if predictions.model[row] == model:
-            return True
-        row = predictions.next[row]
-    return False
-
-
-@inner
-def _take_labels_baselines(store: Store, slot: int, prediction: int) -> None:
-    """A prediction that is processed after its label is compared with the baselines just before that."""
-    label = store.instances.label[slot]
-    store.predictions.persistent[prediction] = store.labels.persistent[label]
-    store.predictions.majority[prediction] = store.labels.majority[label]
-
-
-# ---- labels
-
-
-@inlined
-def _label(rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> int:
-    """What a label does; returns until when its instance's state lasts, `_MEETS` or `_NOTHING`."""
-    streams, instances, labels = registry.streams, store.instances, store.labels
-    state, y = instances.state[slot], rows.label[i]
-    if state in (UNKNOWN, WAITING):
-        return _first_label(rows, i, registry, store, logs, stream, slot)
-    if state == EXPIRED:
-        streams.late_label[stream] += 1
-        deadline = instances.version[slot] + streams.horizon[stream]
-        add_latency(logs, stream, rows.ts[i] - deadline, registry.streams.clock[stream], 1)
-        note_dropped(logs, LATE_LABEL, i)
-        return _NOTHING
-    label = instances.label[slot]
-    regression = streams.regression[stream]
-    if (labels.number[label] == rows.number[i]) if regression else (labels.label[label] == y):
-        streams.duplicate_labels[stream] += 1
-        note_dropped(logs, DUPLICATE + LABEL, i)
-        return _NOTHING
-    old = labels.label[label]
-    labels.label[label], labels.number[label], labels.at_horizon[label] = y, rows.number[i], 0
-    if streams.valued[stream]:
-        revise_value(store.label_values.value, label, rows.value[i, 0])
-    streams.revisions[stream] += 1
-    if state == SETTLED:
-        revise(registry, store, logs, Place(number_of(logs, i), stream, slot), old)
-    return _NOTHING
-
-
-@inlined
-def _first_label(
-    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
-) -> int:
-    """An instance's first label: it is too late, meets what waits, or waits itself."""
-    streams, instances, labels = registry.streams, store.instances, store.labels
-    horizon, t1 = streams.horizon[stream], rows.ts[i]
-    waited = instances.state[slot] == WAITING
-    t0 = store.links.deadline[slot] - horizon if waited else t1
-    if t1 - t0 > horizon:
-        streams.late_label[stream] += 1
-        add_latency(logs, stream, t1 - t0 - horizon, streams.clock[stream], 1)
-        note_dropped(logs, LATE_LABEL, i)
-        return _NOTHING
-    label = take_row(store.pools, LABELS, labels.next)
-    labels.at_horizon[label] = 0
-    instances.label[slot] = label
-    labels.t1[label], labels.t0[label] = t1, t0
-    labels.label[label] = labels.first[label] = rows.label[i]
-    labels.number[label] = rows.number[i]
-    if store.label_values.value.shape[1]:
-        value = rows.value[i, 0] if streams.valued[stream] else -1.0
-        note_value(store.label_values.value, label, value)
-    labels.persistent[label], labels.majority[label] = streams.persistent[stream], streams.majority[stream]
-    if not streams.regression[stream]:
-        count_label(streams, registry.classes, registry.pairs, stream, rows.label[i])
-    drop_late(registry, store, logs, stream, slot, t1)
-    if instances.first[slot]:
-        return _MEETS
-    instances.state[slot] = LABELLED
-    streams.waiting_labels[stream] += 1
-    return t1 + horizon

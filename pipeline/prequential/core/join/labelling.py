@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from prequential.core.compiled.kernel import inlined, inner
-from prequential.core.join.completing import Place, complete, is_twofold, reference_of, remember_numbers
+from prequential.core.join.choosing import is_twofold, reference_of
+from prequential.core.join.completing import complete, remember_numbers
+from prequential.core.join.outcome_rows import Place
 from prequential.core.tables.events import LATE
 from prequential.core.tables.logs import WANTED, Logs, add_event
 from prequential.core.tables.store import (

@@ -6,20 +6,21 @@ Models are compared on instances that both have an outcome of, and the log is re
 from __future__ import annotations
 
 from prequential.core.compiled.kernel import inner
-from prequential.core.join.completing import (
+from prequential.core.join.choosing import (
+    first_with_segments,
+    is_first_of_model,
+    latest_of,
+    reference_of,
+    segment_row,
+)
+from prequential.core.join.completing import all_corrected, number_at_age
+from prequential.core.join.outcome_rows import (
     CORRECTED,
     OWN,
     PERSISTENT,
     Place,
-    all_corrected,
-    first_with_segments,
-    is_first_of_model,
-    latest_of,
-    number_at_age,
     outcome_of,
     put,
-    reference_of,
-    segment_row,
     write_outcomes,
 )
 from prequential.core.tables.logs import Logs

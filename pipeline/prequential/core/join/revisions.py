@@ -6,22 +6,23 @@ They move to their new cells; baselines, and what was judged right of them, keep
 from __future__ import annotations
 
 from prequential.core.compiled.kernel import inner
-from prequential.core.join.completing import (
-    LOW,
+from prequential.core.join.choosing import (
+    earliest_of,
+    first_with_segments,
+    is_first_of_model,
+    latest_of,
+    reference_of,
+    segment_row,
+)
+from prequential.core.join.completing import LOW, number_at_age
+from prequential.core.join.outcome_rows import (
     OWN,
     PERSISTENT,
     Outcome,
     Place,
     bits_of,
-    earliest_of,
-    first_with_segments,
-    is_first_of_model,
-    latest_of,
-    number_at_age,
     outcome_of,
     put,
-    reference_of,
-    segment_row,
     write_outcomes,
 )
 from prequential.core.join.scoring import weigh

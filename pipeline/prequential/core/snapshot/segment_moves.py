@@ -14,7 +14,7 @@ import numpy as np
 from prequential.core.catalog.catalog import Catalog
 from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.compiled.kernel import Bytes, Ints, Ints32, kernel
-from prequential.core.join.completing import first_with_segments, is_first_of_model
+from prequential.core.join.choosing import first_with_segments, is_first_of_model
 from prequential.core.tables.store import Store
 
 

@@ -1,0 +1,35 @@
+"""Until when an instance's state lasts, as a record leaves it: what its handlers return."""
+
+from __future__ import annotations
+
+from prequential.core.compiled.kernel import inlined, inner
+from prequential.core.join.expiry import drop_label
+from prequential.core.tables.calendar import schedule, unschedule
+from prequential.core.tables.logs import Logs, add_latency
+from prequential.core.tables.store import WAITING, Store
+from prequential.core.tables.streams import Registry
+
+#: What follows from a record, in place of the time until which its instance's state lasts: nothing, or that
+#: its label meets the predictions that wait.
+NOTHING, MEETS = -(1 << 62), -(1 << 62) + 1
+
+
+@inlined
+def run_until(registry: Registry, store: Store, stream: int, slot: int, deadline: int) -> None:
+    """The instance's present state ends once the clock is above `deadline`."""
+    if store.links.bucket[slot]:
+        unschedule(store.wheels, store.links, stream, slot)
+    schedule(store.wheels, store.links, stream, slot, deadline, registry.streams.wheel[stream])
+
+
+@inner
+def label_was_late(
+    registry: Registry, store: Store, logs: Logs, stream: int, slot: int, deadline: int
+) -> None:
+    """A waiting label turned out to be later than the horizon: the instance waits on without it."""
+    registry.streams.late_label[stream] += 1
+    beyond = store.labels.t1[store.instances.label[slot]] - deadline
+    add_latency(logs, stream, beyond, registry.streams.clock[stream], 1)
+    registry.streams.waiting_labels[stream] -= 1
+    drop_label(store, slot)
+    store.instances.state[slot] = WAITING

@@ -1,0 +1,168 @@
+"""Rows of the log of outcomes, written where a label and a prediction have met."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from prequential.core.compiled.kernel import inlined, inner
+from prequential.core.detectors.budgets import due
+from prequential.core.join.choosing import earliest_of, end_of_bin, latest_of
+from prequential.core.join.scoring import score
+from prequential.core.join.stakes import note_stake
+from prequential.core.tables.logs import OUTCOMES, Logs
+from prequential.core.tables.outcomes import OUTCOME, REFERENCE, REVISION
+from prequential.core.tables.store import NO_CLASS, Predictions, Store
+from prequential.core.tables.streams import Registry
+
+#: Whose class an outcome has: the prediction's own, the corrected one, or a baseline's.
+OWN, CORRECTED, PERSISTENT, MAJORITY = range(4)
+
+#: No bound of time.
+EVER = 1 << 62
+
+
+class Place(NamedTuple):
+    """Where outcomes come from: what makes them (`logs.Closings`), its stream, and its instance's slot."""
+
+    record: int
+    stream: int
+    slot: int
+
+
+class Outcome(NamedTuple):
+    """What a row says of an entity's outcome, in each stage; made by `outcome_of`.
+
+    `whose` class it has; `old`, the label before a revision, else the label; `judged`, the label by which it
+    is right or wrong; `kind` of row.
+    """
+
+    entity: int
+    number: int
+    whose: int
+    old: int
+    judged: int
+    kind: int
+
+
+@inlined
+def outcome_of(entity: int, number: int, whose: int, old: int, judged: int, kind: int) -> Outcome:
+    """An outcome, all of 64 bits: numbers of several widths would make loops of several types."""
+    return Outcome(entity, number, whose, old, judged, kind)
+
+
+@inner
+def write_outcomes(
+    registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, model: int, first: int
+) -> None:
+    """An entity's rows for all stages but those at an age, from a model's predictions in a list.
+
+    There is none for `initial` while it is the same as `final`.
+    """
+    write_here(registry, store, logs, place, outcome, model, first)
+
+
+@inner
+def put(
+    registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, position: int,
+    prediction: int,
+) -> None:  # fmt: skip
+    """One row: an outcome of an entity's stage at `position`, or its revision from the label `old`."""
+    _put(registry, store, logs, place, outcome, position, prediction)
+
+
+@inlined
+def write_here(
+    registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, model: int, first: int
+) -> None:
+    """As `write_outcomes`, a part of the loop that it stands in."""
+    streams, predictions, labels = registry.streams, store.predictions, store.labels
+    stream, label = place.stream, store.instances.label[place.slot]
+    t0, t1, bins = labels.t0[label], labels.t1[label], streams.bins[stream]
+    initial = earliest_of(predictions, first, model)
+    before_bins = int(streams.initial[stream]) + int(streams.final[stream])
+    for position in range(before_bins + bins):
+        if position == 0 and streams.initial[stream]:
+            if registry.entities.single[outcome.entity]:
+                continue
+            chosen = initial
+        elif position < before_bins:
+            chosen = latest_of(predictions, first, model, EVER)
+        else:
+            end = end_of_bin(t0, t1, position - before_bins + 1, bins)
+            chosen = latest_of(predictions, first, model, end) or initial
+        _put(registry, store, logs, place, outcome, position, chosen)
+
+
+@inlined
+def _put(
+    registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, position: int,
+    prediction: int,
+) -> None:  # fmt: skip
+    """As `put`, a part of the loop that it stands in."""
+    log, labels, stream, kind = logs.outcomes, store.labels, place.stream, outcome.kind
+    entity, number, whose = outcome.entity, outcome.number, outcome.whose
+    label = store.instances.label[place.slot]
+    row = logs.used[OUTCOMES]
+    logs.used[OUTCOMES] = row + 1
+    log.kind[row] = kind
+    log.plan[row] = registry.entities.plan[entity]
+    log.entity[row] = entity
+    log.sequence[row] = registry.entities.first[entity] + position
+    log.number[row] = number
+    log.label[row] = outcome.old
+    log.revised[row] = (
+        labels.label[label] if kind == REVISION else registry.entities.revisions[entity]
+    )
+    log.prediction[row] = _class_of(registry, store.predictions, stream, prediction, whose)
+    log.bits[row] = bits_of(store.predictions, prediction, outcome.judged)
+    log.known[row] = knows(store.predictions, prediction)
+    log.record[row] = place.record
+    log.t1[row] = labels.t1[label]
+    log.ts[row] = store.predictions.ts[prediction]
+    log.clock[row] = registry.streams.clock[stream]
+    log.latency[row] = max(0, labels.t1[label] - labels.t0[label])
+    log.version[row] = store.predictions.version[prediction]
+    log.scored[row] = log.valued[row] = 0
+    log.gap[row] = 0.0
+    if registry.streams.valued[stream]:
+        stakes = store.label_values.value
+        note_stake(log, row, kind == REVISION, store.values.value, prediction, stakes, label)
+    if kind == OUTCOME:
+        streams = registry.streams
+        if streams.sequence_outcomes[stream] == 0:
+            streams.first_outcome[stream] = streams.clock[stream]
+        streams.sequence_outcomes[stream] += 1
+        if due(number):
+            passed = streams.clock[stream] - streams.first_outcome[stream]
+            log.gap[row] = passed / streams.sequence_outcomes[stream]
+    if (kind == OUTCOME and whose == OWN) or (kind == REFERENCE and registry.streams.regression[stream]):
+        score(log, row, registry, store, stream, place.slot, prediction, labels.label[label])
+
+
+@inner
+def _class_of(
+    registry: Registry, predictions: Predictions, stream: int, prediction: int, whose: int
+) -> int:
+    """The class that an outcome has of a prediction; baselines predict when it was made."""
+    if whose == OWN:
+        return predictions.label[prediction]
+    if whose == CORRECTED:
+        return predictions.corrected[prediction] - 1
+    if whose == PERSISTENT:
+        code = predictions.persistent[prediction]
+    else:
+        code = predictions.majority[prediction]
+    return registry.streams.nothing[stream] if code == NO_CLASS else code
+
+
+@inner
+def bits_of(predictions: Predictions, prediction: int, judged: int) -> int:
+    """Which baselines were right, by the label as it was when it met the prediction."""
+    persistent, majority = predictions.persistent[prediction], predictions.majority[prediction]
+    return 2 * (persistent == judged) + (majority == judged)
+
+
+@inner
+def knows(predictions: Predictions, prediction: int) -> bool:
+    """Whether there was a label that baselines could predict by when a prediction was made."""
+    return predictions.persistent[prediction] != NO_CLASS

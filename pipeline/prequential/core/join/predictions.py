@@ -1,0 +1,221 @@
+"""What a prediction's record does (`docs/semantics.md`)."""
+
+from __future__ import annotations
+
+from prequential.core.compiled.kernel import inlined, inner
+from prequential.core.join.completing import complete_late, remember_numbers
+from prequential.core.join.deadlines import MEETS, NOTHING, label_was_late
+from prequential.core.join.outcome_rows import Place
+from prequential.core.join.references import refer
+from prequential.core.join.stakes import note_value
+from prequential.core.tables.events import WAITS
+from prequential.core.tables.logs import (
+    DUPLICATE,
+    EXPIRED_PREDICTION,
+    LATE_PREDICTION,
+    Logs,
+    add_event,
+    note_dropped,
+    number_of,
+)
+from prequential.core.tables.records import PREDICTION, Rows
+from prequential.core.tables.scores import confidence_bin
+from prequential.core.tables.store import (
+    EXPIRED,
+    LABELLED,
+    NO_VERSION,
+    PREDICTIONS,
+    PROBABILITIES,
+    SETTLED,
+    UNKNOWN,
+    WAITING,
+    Predictions,
+    Store,
+    drop_probabilities,
+    take_row,
+)
+from prequential.core.tables.streams import Registry, lift
+
+
+@inlined
+def take_prediction(
+    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
+) -> int:
+    """What a prediction does; returns until when its instance's state lasts, `MEETS` or `NOTHING`."""
+    streams, entities = registry.streams, registry.entities
+    instances, labels = store.instances, store.labels
+    horizon, ts, model = streams.horizon[stream], rows.ts[i], rows.model[i]
+    state = instances.state[slot]
+    if state == EXPIRED:
+        entities.expired[model] += 1
+        note_dropped(logs, EXPIRED_PREDICTION, i)
+        return NOTHING
+    if state in (LABELLED, SETTLED) and ts > labels.t1[instances.label[slot]]:
+        entities.late[model] += 1
+        note_dropped(logs, LATE_PREDICTION, i)
+        return NOTHING
+    if (state == WAITING and repeats(rows, i, registry, store, stream, slot)) or (
+        state == SETTLED and _has_said(store.predictions, instances.first[slot], model)
+    ):
+        entities.duplicate[model] += 1
+        note_dropped(logs, DUPLICATE + PREDICTION, i)
+        return NOTHING
+    unbounded = instances.version[slot] == NO_VERSION
+    t0 = ts
+    if state == LABELLED:
+        label = instances.label[slot]
+        t0 = ts if unbounded else labels.t0[label]
+        if labels.t1[label] - t0 > horizon:
+            label_was_late(registry, store, logs, stream, slot, t0 + horizon)
+            _add_prediction(rows, i, registry, store, logs, stream, slot)
+            return t0 + horizon
+    row = _add_prediction(rows, i, registry, store, logs, stream, slot)
+    if state == UNKNOWN:
+        instances.state[slot] = WAITING
+        return ts + horizon
+    if state == WAITING:
+        sooner = unbounded and ts + horizon < store.links.deadline[slot]
+        return ts + horizon if sooner else NOTHING
+    _take_labels_baselines(store, slot, row)
+    if state == LABELLED:
+        streams.waiting_labels[stream] -= 1
+        labels.t0[instances.label[slot]] = t0
+        return MEETS
+    if unbounded:
+        streams.predictions_without_instance[stream] += 1
+    complete_late(registry, store, logs, Place(number_of(logs, i), stream, slot), row)
+    if streams.compared[stream]:
+        refer(registry, store, logs, Place(number_of(logs, i), stream, slot), row)
+    drop_probabilities(store.pools, store.probabilities, store.predictions.extra[row])
+    remember_numbers(registry, store, row)
+    return NOTHING
+
+
+@inner
+def repeats(rows: Rows, i: int, registry: Registry, store: Store, stream: int, slot: int) -> bool:
+    """Whether a prediction says what the model's latest one of this time says; others before may have."""
+    predictions = store.predictions
+    same, row = 0, store.instances.first[slot]
+    while row:
+        if predictions.model[row] == rows.model[i] and predictions.ts[row] == rows.ts[i]:
+            same = row
+        row = predictions.next[row]
+    if not same:
+        return False
+    if registry.streams.regression[stream]:
+        return store.values.number[same, 0] == rows.number[i]
+    return predictions.label[same] == rows.label[i]
+
+
+@inner
+def _has_said(predictions: Predictions, first: int, model: int) -> bool:
+    """Whether a list has a prediction of a model."""
+    row = first
+    while row:
+        if predictions.model[row] == model:
+            return True
+        row = predictions.next[row]
+    return False
+
+
+@inner
+def _take_labels_baselines(store: Store, slot: int, prediction: int) -> None:
+    """A prediction that is processed after its label is compared with the baselines just before that."""
+    label = store.instances.label[slot]
+    store.predictions.persistent[prediction] = store.labels.persistent[label]
+    store.predictions.majority[prediction] = store.labels.majority[label]
+
+
+@inlined
+def _add_prediction(
+    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
+) -> int:
+    """Append a prediction to its instance's; it waits, at least for a moment."""
+    streams, predictions, values = registry.streams, store.predictions, store.values
+    row = take_row(store.pools, PREDICTIONS, predictions.next)
+    predictions.model[row] = rows.model[i]
+    predictions.ts[row] = rows.ts[i]
+    predictions.label[row] = rows.label[i]
+    predictions.persistent[row] = streams.persistent[stream]
+    predictions.majority[row] = streams.majority[stream]
+    predictions.judged[row] = 0
+    predictions.corrected[row] = 0
+    predictions.version[row] = rows.version[i]
+    predictions.bin[row] = 0
+    predictions.extra[row] = 0
+    if streams.regression[stream]:
+        values.number[row, 0] = rows.number[i]
+        if streams.intervals[stream]:
+            for column in range(3):
+                values.interval[row, column] = rows.interval[i, column]
+    elif streams.probabilities[stream]:
+        predictions.extra[row] = _keep_probabilities(rows, i, store)
+    if streams.expects[stream]:
+        predictions.bin[row] = _bin_of(rows, i, registry, stream)
+    if streams.correction[stream]:
+        predictions.corrected[row] = 1 + _corrected(rows, i, registry, stream)
+    if values.value.shape[1]:  # also where none is needed yet: the row may have a former prediction's
+        note_value(values.value, row, rows.value[i, 0] if streams.valued[stream] else -1.0)
+    for key in range(streams.keys[stream]):
+        values.segments[row, key] = rows.segments[i, key]
+    last = store.instances.first[slot]
+    if not last:
+        store.instances.first[slot] = row
+    else:
+        while predictions.next[last]:
+            last = predictions.next[last]
+        predictions.next[last] = row
+    event = add_event(logs, WAITS, rows.model[i], rows.ts[i])
+    logs.events.prediction[event] = rows.label[i]
+    logs.events.bin[event] = predictions.bin[row]
+    logs.events.t1[event] = streams.clock[stream]
+    return row
+
+
+@inner
+def _bin_of(rows: Rows, i: int, registry: Registry, stream: int) -> int:
+    """The bin of a record's confidence in the class that it predicts; 0: it gives no probabilities."""
+    first, end = rows.probabilities[i], rows.probabilities[i + 1]
+    if first == end:
+        return 0
+    confidence = 0.0
+    answer = registry.classes.name[registry.streams.classes[stream] + rows.label[i]]
+    for k in range(first, end):
+        if rows.names[k] == answer:
+            confidence = rows.p[k]
+    return confidence_bin(confidence)
+
+
+@inner
+def _keep_probabilities(rows: Rows, i: int, store: Store) -> int:
+    """Put a record's probabilities into the pool; returns the first, 0 if there are none."""
+    probabilities = store.probabilities
+    first = last = 0
+    for k in range(rows.probabilities[i], rows.probabilities[i + 1]):
+        row = take_row(store.pools, PROBABILITIES, probabilities.next)
+        probabilities.name[row], probabilities.p[row] = rows.names[k], rows.p[k]
+        if last:
+            probabilities.next[last] = row
+        else:
+            first = row
+        last = row
+    return first
+
+
+@inner
+def _corrected(rows: Rows, i: int, registry: Registry, stream: int) -> int:
+    """The class of the largest P(y|x)·P(y|y')/P(y), y' the latest label (Žliobaitė et al. 2015, eq. 3).
+
+    Ties: the one named first. -1 if none of the classes is known, or none is named.
+    """
+    streams, classes = registry.streams, registry.classes
+    start = streams.classes[stream]
+    best, most = -1, -1.0
+    for k in range(rows.probabilities[i], rows.probabilities[i + 1]):
+        for code in range(rows.classes[i]):
+            if classes.name[start + code] == rows.names[k]:
+                value = rows.p[k] * lift(streams, classes, registry.pairs, stream, code)
+                if value > most:
+                    best, most = code, value
+                break
+    return best
