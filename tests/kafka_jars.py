@@ -35,12 +35,12 @@ def kafka_jars(cache: Path | None = None) -> Path:
     return fetched_jars(f"kafka-{KAFKA}", _ARTIFACTS, cache)
 
 
-def fetched_jars(name: str, artifacts: Sequence[tuple[str, str, str]], cache: Path | None = None) -> Path:
+def fetched_jars(name: str, artifacts: Sequence[tuple[str, ...]], cache: Path | None = None) -> Path:
     """The folder of that name with jars, fetched through Maven if it is not there yet.
 
-    `artifacts` are groups, names and versions. It lies in `cache`, by default `$PREQUENTIAL_CACHE` or
-    `~/.cache/prequential`. The folder appears under its name only when it is complete, so runs beside each
-    other and aborted ones do no harm.
+    `artifacts` are groups, names and versions, of others than jars also type and classifier. It lies in
+    `cache`, by default `$PREQUENTIAL_CACHE` or `~/.cache/prequential`. The folder appears under its name only
+    when it is complete, so runs beside each other and aborted ones do no harm.
 
     Raises Unavailable if Maven is missing or fails.
     """
@@ -87,13 +87,15 @@ def java_program() -> str:
     return java
 
 
-def _pom(artifacts: Sequence[tuple[str, str, str]]) -> str:
+def _pom(artifacts: Sequence[tuple[str, ...]]) -> str:
     """Maven's description of a project that depends on the jars and is nothing else."""
-    dependencies = "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-        f"<version>{version}</version></dependency>"
-        for group, artifact, version in artifacts
-    )
+    names = "groupId", "artifactId", "version", "type", "classifier"
+    # An archive has in it what it needs.
+    alone = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+    dependencies = ""
+    for one in artifacts:
+        fields = "".join(f"<{name}>{value}</{name}>" for name, value in zip(names, one))
+        dependencies += f"<dependency>{fields}{alone if len(one) == len(names) else ''}</dependency>"
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
         "<groupId>prequential</groupId><artifactId>test-broker</artifactId><version>1</version>"

@@ -1,6 +1,7 @@
 """A small HTTP server that speaks as much of Schema Registry's API as its clients need to write and read.
 
-No registry can be had from a package index; schemas are registered here by confluent-kafka's own serialisers.
+Schemas are registered by confluent-kafka's own serialisers. A registry as others have it is
+`tests.registries.apicurio`, which takes seconds to start.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class RegistryServer:
                 outer.asked[path] += 1
                 if wanted and self.headers.get("Authorization") != wanted:
                     self._answer(401, {"error_code": 401, "message": "Unauthorized"})
+                elif path == "/subjects":
+                    self._answer(200, list(outer.subjects))
                 elif (found := re.fullmatch(r"/schemas/ids/(\d+)", path)) and (
                     int(found[1]) <= len(outer.schemas)
                 ):
@@ -54,7 +57,7 @@ class RegistryServer:
                 version = outer.subjects[found[1]].index(number) + 1
                 self._answer(200, {"subject": found[1], "id": number, "version": version, **body})
 
-            def _answer(self, status: int, body: dict[str, Any]) -> None:
+            def _answer(self, status: int, body: Any) -> None:
                 content = json.dumps(body).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
@@ -20,7 +21,17 @@ from prequential.topics.errors import UsageError, WorkError
 from registry_server import RegistryServer
 from translating import WRITTEN, become, record, translator
 
+from tests.registries import MARKS, Registry, apicurio
+from tests.skipping import or_skip
+
 CONTEXT = SerializationContext("source", MessageField.VALUE)
+
+
+class AnyRegistry(Protocol):
+    """A registry, whichever."""
+
+    @property
+    def url(self) -> str: ...
 
 SCORE = {
     "type": "record", "name": "Score", "namespace": "shop", "fields": [
@@ -56,11 +67,25 @@ def registry() -> Iterator[RegistryServer]:
         yield server
 
 
-def client(registry: RegistryServer) -> SchemaRegistryClient:
+@pytest.fixture(scope="module")
+def other() -> Iterator[Registry]:
+    with ExitStack() as stack:
+        with or_skip():
+            found = stack.enter_context(apicurio())
+        yield found
+
+
+@pytest.fixture(params=["small server", pytest.param("Apicurio", marks=MARKS)])
+def any_registry(request: pytest.FixtureRequest) -> Any:
+    """What only its URL is asked of: our small server, and at night a registry as others have it."""
+    return request.getfixturevalue("other" if request.param == "Apicurio" else "registry")
+
+
+def client(registry: AnyRegistry) -> SchemaRegistryClient:
     return SchemaRegistryClient({"url": registry.url})
 
 
-def avro(registry: RegistryServer, schema: dict[str, Any], value: Any, context: Any = CONTEXT) -> bytes:
+def avro(registry: AnyRegistry, schema: dict[str, Any], value: Any, context: Any = CONTEXT) -> bytes:
     """A value as confluent-kafka's serialiser writes it."""
     written = AvroSerializer(client(registry), json.dumps(schema))(value, context)
     assert isinstance(written, bytes)
@@ -78,17 +103,17 @@ def test_avro(registry: RegistryServer, tmp_path: Path) -> None:
     assert registry.asked == {"/schemas/ids/1": 1}
 
 
-def test_a_schema_changes_in_the_middle(registry: RegistryServer, tmp_path: Path) -> None:
+def test_a_schema_changes_in_the_middle(any_registry: AnyRegistry, tmp_path: Path) -> None:
     """Each record is read with the schema that it was written with."""
     fields: Any = SCORE["fields"]
     later = {**SCORE, "fields": [{"name": "region", "type": "string"}, *fields]}
-    translate = translator(tmp_path, SOURCE, schema_registry={"url": registry.url})
-    contents = [avro(registry, SCORE, SCORED), avro(registry, later, {**SCORED, "region": "EU"})]
+    translate = translator(tmp_path, SOURCE, schema_registry={"url": any_registry.url})
+    contents = [avro(any_registry, SCORE, SCORED), avro(any_registry, later, {**SCORED, "region": "EU"})]
     messages = list(map(record, contents))
     assert [one for _, _, one in become(translate, messages)] == [EXPECTED, EXPECTED]
 
 
-def test_schemas_that_refer_to_others(registry: RegistryServer, tmp_path: Path) -> None:
+def test_schemas_that_refer_to_others(any_registry: AnyRegistry, tmp_path: Path) -> None:
     """References are asked for, and those of references."""
     inner = {"type": "record", "name": "Id", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}
     middle = {"type": "record", "name": "Row", "namespace": "shop", "fields": [
@@ -96,7 +121,7 @@ def test_schemas_that_refer_to_others(registry: RegistryServer, tmp_path: Path) 
     outer = {"type": "record", "name": "Envelope", "namespace": "shop", "fields": [
         {"name": "before", "type": ["null", "shop.Row"]}, {"name": "after", "type": ["null", "shop.Row"]},
         {"name": "op", "type": "string"}]}  # fmt: skip
-    own = client(registry)
+    own = client(any_registry)
     own.register_schema("id", Schema(json.dumps(inner), "AVRO"))
     to_id = [SchemaReference("shop.Id", "id", 1)]
     own.register_schema("row", Schema(json.dumps(middle), "AVRO", to_id))
@@ -108,29 +133,29 @@ def test_schemas_that_refer_to_others(registry: RegistryServer, tmp_path: Path) 
         "as": "labels", "format": "avro", "stream": {"const": "s"}, "instance_id": "value.after.key.id",
         "y_true": "value.after.truth",
     }  # fmt: skip
-    translate = translator(tmp_path, source, schema_registry={"url": registry.url})
+    translate = translator(tmp_path, source, schema_registry={"url": any_registry.url})
     messages = [record(serializer(event, CONTEXT)) for event in events] + [record(None)]
     assert [one for _, _, one in become(translate, messages)] == [
         {"stream": "s", "instance_id": "7", "y_true": True, "ts": WRITTEN}
     ]
 
 
-def test_keys_in_avro(registry: RegistryServer, tmp_path: Path) -> None:
+def test_keys_in_avro(any_registry: AnyRegistry, tmp_path: Path) -> None:
     """As change data capture writes them."""
     schema = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "int"}]}
-    key = avro(registry, schema, {"id": 9}, SerializationContext("source", MessageField.KEY))
+    key = avro(any_registry, schema, {"id": 9}, SerializationContext("source", MessageField.KEY))
     source = {**SOURCE, "instance_id": "key.id"}
-    translate = translator(tmp_path, source, schema_registry={"url": registry.url})
-    content = avro(registry, SCORE, SCORED)
+    translate = translator(tmp_path, source, schema_registry={"url": any_registry.url})
+    content = avro(any_registry, SCORE, SCORED)
     made = become(translate, [record(content, key), record(content, b"9")])
     assert made[0][2]["instance_id"] == "9"
     assert made[1][2].startswith("key: it isn't Schema Registry's")
 
 
-def test_json_schema_needs_no_registry(registry: RegistryServer, tmp_path: Path) -> None:
+def test_json_schema_needs_no_registry(any_registry: AnyRegistry, tmp_path: Path) -> None:
     """The frame is passed over; what the schema says its writer has checked."""
     schema = {"title": "Label", "type": "object", "properties": {"id": {"type": "integer"}}}
-    content = JSONSerializer(json.dumps(schema), client(registry))({"id": 5, "truth": "UP"}, CONTEXT)
+    content = JSONSerializer(json.dumps(schema), client(any_registry))({"id": 5, "truth": "UP"}, CONTEXT)
     source = {"as": "labels", "format": "json_schema", "stream": {"const": "s"}, "instance_id": "value.id",
               "y_true": "value.truth"}  # fmt: skip
     made = become(translator(tmp_path, source), [record(content), record({"id": 5})])
@@ -143,7 +168,7 @@ def test_json_schema_needs_no_registry(registry: RegistryServer, tmp_path: Path)
 _FIELD = descriptor_pb2.FieldDescriptorProto
 
 
-def messages_of(registry: RegistryServer) -> dict[str, Any]:
+def messages_of() -> dict[str, Any]:
     """Message classes of a schema with all that schemas have, and one that it refers to."""
     common = descriptor_pb2.FileDescriptorProto(name="common.proto", package="shop", syntax="proto3")
     common.message_type.add(name="Request").field.add(name="id", number=1, type=_FIELD.TYPE_STRING, label=1)
@@ -173,10 +198,11 @@ def messages_of(registry: RegistryServer) -> dict[str, Any]:
     return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(name)) for name in names}
 
 
-def protobuf(registry: RegistryServer, message: Any) -> bytes:
+def protobuf(registry: AnyRegistry, message: Any) -> bytes:
     """A message as confluent-kafka's serialiser writes it."""
     settings = {"use.deprecated.format": False, "skip.known.types": True}
-    written = ProtobufSerializer(type(message), client(registry), settings)(message, CONTEXT)
+    context = SerializationContext("protobuf", MessageField.VALUE)  # a subject has schemas of one format
+    written = ProtobufSerializer(type(message), client(registry), settings)(message, context)
     assert isinstance(written, bytes)
     return written
 
@@ -188,15 +214,15 @@ PROTOBUF = {
 }  # fmt: skip
 
 
-def test_protobuf(registry: RegistryServer, tmp_path: Path) -> None:
+def test_protobuf(any_registry: AnyRegistry, tmp_path: Path) -> None:
     """Imports, enumerations, times and wrappers; unset fields have defaults, or are absent with presence."""
-    kinds = messages_of(registry)
+    kinds = messages_of()
     full = kinds["shop.Score"](request={"id": "r"}, score=0.75, outcome=1, at={"seconds": 1_700_000_000},
                                country={"value": "DE"})  # fmt: skip
     bare = kinds["shop.Score"](request={"id": "b"})
-    translate = translator(tmp_path, PROTOBUF, schema_registry={"url": registry.url})
+    translate = translator(tmp_path, PROTOBUF, schema_registry={"url": any_registry.url})
     messages = [full, bare, kinds["shop.Score"]()]
-    made = become(translate, [*(record(protobuf(registry, one)) for one in messages), record(None)])
+    made = become(translate, [*(record(protobuf(any_registry, one)) for one in messages), record(None)])
     assert made[0][2] == {
         "stream": "fraud", "model": "nb", "instance_id": "r", "y_pred": "FRAUD", "ts": 1_700_000_000_000,
         "y_proba": {"FRAUD": 0.75, "OK": 0.25}, "segments": {"country": "DE"},
@@ -210,7 +236,7 @@ def test_protobuf(registry: RegistryServer, tmp_path: Path) -> None:
 
 def test_a_protobuf_time_that_is_none(registry: RegistryServer, tmp_path: Path) -> None:
     """Milliseconds where seconds belong: a dead letter that shows them, and the others are used."""
-    score = messages_of(registry)["shop.Score"]
+    score = messages_of()["shop.Score"]
     messages = [
         score(request={"id": "r"}, at={"seconds": seconds}) for seconds in (1_700_000_000_000, 1_700_000_000)
     ]
@@ -220,14 +246,14 @@ def test_a_protobuf_time_that_is_none(registry: RegistryServer, tmp_path: Path) 
     assert right[2]["ts"] == 1_700_000_000_000
 
 
-def test_a_nested_message(registry: RegistryServer, tmp_path: Path) -> None:
+def test_a_nested_message(any_registry: AnyRegistry, tmp_path: Path) -> None:
     """The record says which message of its schema it is."""
-    kinds = messages_of(registry)
+    kinds = messages_of()
     part = kinds["shop.Score.Part"](of={"request": {"id": "r"}})
     source = {**PROTOBUF, "instance_id": "value.of.request.id", "y_pred": "value.of.outcome"}
     source = {key: one for key, one in source.items() if key not in ("y_proba", "ts", "segments")}
-    translate = translator(tmp_path, source, schema_registry={"url": registry.url})
-    [(_, _, made)] = become(translate, [record(protobuf(registry, part))])
+    translate = translator(tmp_path, source, schema_registry={"url": any_registry.url})
+    [(_, _, made)] = become(translate, [record(protobuf(any_registry, part))])
     assert (made["instance_id"], made["y_pred"]) == ("r", "OK")
 
 

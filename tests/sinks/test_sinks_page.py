@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import NewTopic
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext
 from prequential.config.reader import load_config
 from prequential.notifying.signing import headers, key_of
+from prequential.topics.avro import avro_schema
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.outputs import Alarm, Metrics, encode
 from prequential.topics.producer import RecordProducer
 
 from tests.ingest.registry_server import RegistryServer
+from tests.registries import MARKS, apicurio
+from tests.skipping import or_skip
 from tests.worker.processes import eventually, read_topic
 
 PAGE = Path(__file__).parents[2] / "docs" / "sinks.md"
@@ -44,9 +51,19 @@ def message(n: int, **measures: float) -> bytes:
     )
 
 
+@pytest.fixture(params=["small server", pytest.param("Apicurio", marks=MARKS)])
+def registry(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URL of one."""
+    with ExitStack() as stack:
+        with or_skip():
+            apicurios = request.param == "Apicurio"
+            found = stack.enter_context(apicurio() if apicurios else RegistryServer())
+        yield found.url
+
+
 @pytest.mark.kafka
 def test_avro_has_each_message_once_although_its_program_is_killed(
-    cluster: KafkaConfig, tmp_path: Path
+    cluster: KafkaConfig, registry: str, tmp_path: Path
 ) -> None:
     [program] = [one for one in blocks("python") if "to_avro.py" in one]
     (tmp_path / "to_avro.py").write_text(program)
@@ -55,39 +72,59 @@ def test_avro_has_each_message_once_although_its_program_is_killed(
     admin = connect(cluster)
     for created in admin.create_topics(topics).values():
         created.result(60)
-    with RegistryServer() as registry:
-        client = SchemaRegistryClient({"url": registry.url})
-        read = AvroDeserializer(client)
-        command = [sys.executable, tmp_path / "to_avro.py", cluster.bootstrap_servers, registry.url,
-                   cluster.prefix]  # fmt: skip
+    client = SchemaRegistryClient({"url": registry})
+    read = AvroDeserializer(client)
+    command = [sys.executable, tmp_path / "to_avro.py", cluster.bootstrap_servers, registry, cluster.prefix]
 
-        def written(name: str) -> list[dict[str, Any]]:
-            topic = cluster.topic(f"{name}-avro")
-            context = SerializationContext(topic, MessageField.VALUE)
-            found = [(one.key(), read(one.value(), context)) for one in read_topic(cluster, f"{name}-avro")]
-            assert {key for key, _ in found} <= {b"elec2", b"fraud"}
-            return [value for _, value in found]
+    def written(name: str) -> list[dict[str, Any]]:
+        topic = cluster.topic(f"{name}-avro")
+        context = SerializationContext(topic, MessageField.VALUE)
+        found = [(one.key(), read(one.value(), context)) for one in read_topic(cluster, f"{name}-avro")]
+        assert {key for key, _ in found} <= {b"elec2", b"fraud"}
+        return [value for _, value in found]
 
-        for first in (0, 300):
-            with RecordProducer(cluster) as producer:
-                for n in range(first, first + 300):
-                    producer.send("metrics", b"elec2", message(n, accuracy=n / 7))
-                producer.send("drift-alarms", b"fraud", encode(ALARM))
-            with subprocess.Popen(command) as process:
-                try:
-                    eventually("some are there", lambda first=first: len(written("metrics")) > first)  # type: ignore[misc]
-                    if first:
-                        eventually("all are there", lambda: len(written("metrics")) == 600)
-                        eventually("alarms are there", lambda: len(written("drift-alarms")) == 2)
-                finally:
-                    process.kill()
-        assert written("drift-alarms")[0]["params"] == {"delta": 0.005, "two-sided": False}
-        found = sorted(written("metrics"), key=lambda one: int(one["outcomes"]))
-        assert [(one["id"], one["measures"]["accuracy"]) for one in found] == [
-            (f"id-{n}", n / 7) for n in range(600)
-        ]
-        assert found[5]["ts"] == datetime(1970, 1, 1, 0, 0, 5, tzinfo=timezone.utc)
-        assert set(registry.subjects) == {f"{cluster.prefix}{one}-avro-value" for one in names[:3:2]}
+    for first in (0, 300):
+        with RecordProducer(cluster) as producer:
+            for n in range(first, first + 300):
+                producer.send("metrics", b"elec2", message(n, accuracy=n / 7))
+            producer.send("drift-alarms", b"fraud", encode(ALARM))
+        with subprocess.Popen(command) as process:
+            try:
+                eventually("some are there", lambda first=first: len(written("metrics")) > first)  # type: ignore[misc]
+                if first:
+                    eventually("all are there", lambda: len(written("metrics")) == 600)
+                    eventually("alarms are there", lambda: len(written("drift-alarms")) == 2)
+            finally:
+                process.kill()
+    assert written("drift-alarms")[0]["params"] == {"delta": 0.005, "two-sided": False}
+    found = sorted(written("metrics"), key=lambda one: int(one["outcomes"]))
+    assert [(one["id"], one["measures"]["accuracy"]) for one in found] == [
+        (f"id-{n}", n / 7) for n in range(600)
+    ]
+    assert found[5]["ts"] == datetime(1970, 1, 1, 0, 0, 5, tzinfo=timezone.utc)
+    assert set(client.get_subjects()) == {f"{cluster.prefix}{one}-avro-value" for one in names[:3:2]}
+
+
+@pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+def test_a_field_that_may_be_missing_is_compatible_both_ways() -> None:
+    """As the page says of later versions, by the rules of a registry."""
+    with ExitStack() as stack:
+        with or_skip():
+            found = stack.enter_context(apicurio())
+        client = SchemaRegistryClient({"url": found.url})
+        for name in ("metrics", "comparisons", "drift-alarms", "incidents"):
+            schema, subject = avro_schema(name), f"{name}-value"
+
+            def register(*more: Any, schema: Any = schema, subject: str = subject) -> int:
+                later = {**schema, "fields": [*schema["fields"], *more]}
+                return client.register_schema(subject, Schema(json.dumps(later), "AVRO"))
+
+            first = register()
+            client.set_compatibility(subject, level="FULL")
+            assert register({"name": "later", "type": ["null", "string"], "default": None}) > first
+            with pytest.raises(SchemaRegistryError, match=r"(?i)incompatible"):
+                register({"name": "later", "type": "string"})
 
 
 @pytest.mark.kafka
