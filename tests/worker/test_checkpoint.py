@@ -213,7 +213,7 @@ async def live(
                 # A topic that seems to be at its end lets the others overtake it: the order of taking
                 # is another one in each life.
                 end = position if stop == len(rows) or rng.random() < 0.5 else None
-                if start < stop or runner._ends[kind] is None:
+                if start < stop or runner._arrivals.ends[kind] is None:
                     records = ConsumerRecords.of(rows[start:stop]) if start < stop else None
                     runner.feed(Fetched(kind, 0, records, end))
                 fetcher.position[kind] = position

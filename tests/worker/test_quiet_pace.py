@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError, Message
 from prequential.core.input.merge import Batch
-from prequential.kafka.fetching import Fetcher
+from prequential.kafka.fetching import Fetched, Fetcher
 from prequential.kafka.readers import sorted_out
 from prequential.settings.model import Config, StreamConfig, WorkerConfig
 from prequential.topics.clients import KafkaConfig
@@ -295,7 +295,8 @@ def test_a_backlogs_last_records_wait_for_grace_and_no_longer(
             runner._journal.append((1, 1, 1))
         monkeypatch.setattr("prequential.worker.runner.monotonic", lambda: 50.0)
         assert runner._next_look == 0.05  # nothing has come
-        runner._arrivals[1] += [(49.93, 7), (49.95, 8)]
+        for at, newest in ((49.93, 7), (49.95, 8)):
+            runner._arrivals.add(Fetched(0, 0, None, None, at), newest)
         return runner._next_look
 
     assert asyncio.run(next_look()) == pytest.approx(expected)

@@ -7,7 +7,6 @@ is settled. So whoever goes on from what was committed puts out the same (see `d
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
@@ -18,7 +17,6 @@ import msgspec
 from prequential.core.input.merge import OffsetVector
 from prequential.core.shard import Shard
 from prequential.kafka.fetching import Fetcher
-from prequential.kafka.rejected import rejected
 from prequential.settings.model import (
     SNAPSHOT_RARELY,
     SNAPSHOT_SHARE,
@@ -26,21 +24,7 @@ from prequential.settings.model import (
     UNSEEN_COMMITS,
     Config,
 )
-from prequential.topics.dead_letters import headers_of
-from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output, encode
-from prequential.topics.partitioning import partition_of
-from prequential.topics.specs import (
-    COMPARISONS,
-    DEAD_LETTERS,
-    DRIFT_ALARMS,
-    INCIDENTS,
-    INPUTS,
-    JOURNAL,
-    METRICS,
-    PARTS,
-    SNAPSHOTS,
-)
-from prequential.wording.incidents import sentence
+from prequential.topics.specs import JOURNAL, SNAPSHOTS
 from prequential.worker.batches import Originals
 from prequential.worker.journal import (
     Attempt,
@@ -52,15 +36,13 @@ from prequential.worker.journal import (
     Quarantine,
     encode_entry,
 )
+from prequential.worker.messages import Messages
 from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing, Publisher, ShardLost
 from prequential.worker.recovery import GENERATION, Known
-from prequential.worker.settings_header import SettingsHeader
 from prequential.worker.snapshot_turn import SnapshotTurn
 from prequential.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
 from prequential.worker.statistics import ShardStatistics
-
-log = logging.getLogger(__name__)
 
 #: Records processed between two commits that tell of a backlog: its end is published at once. With
 #: fewer, waiting for the next commit's time saves the broker many small transactions.
@@ -126,8 +108,7 @@ class Checkpoint:
         self._in_thread = in_thread
         self._turn = turn
         self._who = object()  # in line for the turn: who waits there isn't kept for it
-        self._topics = {name: config.kafka.topic(name) for name in (METRICS, COMPARISONS)}
-        self._settings_header = SettingsHeader()
+        self._messages = Messages(config, partition, shard.catalog.streams, originals, origin)
         self._journal_number = 0
         self._journal_offset = 0
         self._paced_at = monotonic()  # when there was, or might have been, a commit
@@ -322,7 +303,7 @@ class Checkpoint:
         if self.broken:
             return
         outputs, vectors = self._shard.flush()  # step 1
-        messages = self._messages(outputs)
+        messages = self._messages.of(outputs)
         parts = None
         if with_snapshot:  # step 2
             started = monotonic()
@@ -382,7 +363,7 @@ class Checkpoint:
     def _flushed(self) -> list[Outgoing]:
         """Outputs since the last time; the order that led to them is settled."""
         outputs, _ = self._shard.flush()
-        return self._messages(outputs)
+        return self._messages.of(outputs)
 
     async def _publish_entry(
         self, vectors: list[OffsetVector], outputs: list[Outgoing], note: Note | None = None
@@ -470,43 +451,6 @@ class Checkpoint:
             journal_offset, self._config.defaults.digest, self._origin,
         )  # fmt: skip
         return msgspec.msgpack.encode(manifest)
-
-    # ---- what
-
-    def _messages(self, outputs: Sequence[Output]) -> list[Outgoing]:
-        messages = [self._outgoing(output) for output in outputs]
-        self._settings_header.add(self._shard.catalog.streams, outputs, messages, monotonic())
-        return messages
-
-    def _outgoing(self, output: Output) -> Outgoing:
-        if isinstance(output, Encoded):  # nearly all
-            if output.topic == PARTS:
-                place = partition_of(output.stream, self._origin.partitions)
-                topic = self._config.kafka.topic(PARTS)
-                return Outgoing(topic, output.stream.encode(), output.json, None, place)
-            return Outgoing(self._topics[output.topic], output.stream.encode(), output.json)
-        kafka = self._config.kafka
-        if isinstance(output, Alarm):
-            segment = f" {output.segment}" if output.segment else ""
-            log.warning(
-                "drift: %s/%s%s %s: %s on %s at outcome %d (%.1f > %g)",
-                output.stream, output.model, segment, output.stage, output.detector, output.signal,
-                output.outcome, output.statistic, output.threshold,
-            )  # fmt: skip
-            return Outgoing(kafka.topic(DRIFT_ALARMS), output.stream.encode(), encode(output))
-        if isinstance(output, Incident):
-            log.warning("incident %s: %s", output.id[:8], sentence(output))
-            return Outgoing(kafka.topic(INCIDENTS), output.stream.encode(), encode(output))
-        return self._dead_letter(output)
-
-    def _dead_letter(self, letter: DeadLetter) -> Outgoing:
-        """The original record, with the reason and its origin in headers."""
-        original = self._originals.take(letter)
-        kafka = self._config.kafka
-        origin = (kafka.topic(INPUTS[letter.kind]), self._partition, letter.offset)
-        rejected.note(*origin, letter.reason)
-        headers = headers_of(letter.reason, *origin)
-        return Outgoing(kafka.topic(DEAD_LETTERS), original.key, original.value, headers)
 
 
 def _taken_note_of(task: asyncio.Future[None]) -> None:

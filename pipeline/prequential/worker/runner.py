@@ -22,6 +22,8 @@ from prequential.kafka.fetching import Fetched, Fetcher
 from prequential.settings.model import Config
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS, SNAPSHOTS
+from prequential.worker.arrivals import Arrivals
+from prequential.worker.back_pressure import BackPressure
 from prequential.worker.batches import Content, Originals, SharedParser, to_batch
 from prequential.worker.checkpoint import Checkpoint
 from prequential.worker.isolation import Isolation, to_quarantine
@@ -48,22 +50,11 @@ _LEAST_ROUND, _LONG_ROUND_SECONDS = 250, 0.5
 #: comes of it can be published: micro-batches are at least so far apart then, and at most.
 _FULL_ROUND, _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 6_000, 0.04, 0.5
 
-#: Records buffered of one topic that are plenty: some micro-batches, and they are still in the cache.
-_PLENTY = 16_000
-
-#: Records buffered of one topic at which its fetching is held, and at which it goes on: where another
-#: shard needs the topic, it is fetched for all, and some 100 MB bound what a shard buffers.
-_HOLD, _RESUME = 200_000, 50_000
-
 #: Seconds between looks at what the clock alone decides (grace, transactions, snapshots).
 _TICK_SECONDS = 0.05
 
 #: The shortest wait for the clock: records are looked for no more often.
 _LEAST_SECONDS = 0.005
-
-#: Seconds for which a topic wasn't read, since another shard has plenty of it, after which a shard that has
-#: nothing of it wants it read: it can't know whether there is something.
-_UNREAD_SECONDS = 0.25
 
 #: Offsets meaning the partition's first record, as librdkafka has it.
 _BEGINNING = (-2, -2, -2)
@@ -124,16 +115,12 @@ class ShardRunner:
         self._in_thread = SideThread(f"shard-{partition}")
         self._wake = asyncio.Event()
         self._stopping = False
-        self._ends: list[int | None] = [None, None, None]
-        #: By topic that may hold others back: when records came, of any topic, and their record times.
-        self._arrivals: list[deque[tuple[float, int]]] = [deque(), deque(), deque()]
-        #: By topic: record time of what had come a grace period before it was last read.
-        self._quiet_times: list[int | None] = [None, None, None]
+        self._arrivals = Arrivals(fetcher, partition, config.worker.grace / 1000)
+        self._back_pressure = BackPressure(fetcher, partition, self.shard)
         self._fed = 0  # records that came since the last micro-batch
         self._was_full = False  # the last micro-batch
         self._most = _ROUND  # records of each topic in the next one
         self._round_at = 0.0
-        self._held = [False, False, False]
         self._originals = Originals()
         self._parser = SharedParser(values=self._config.reads_values, intervals=self._config.reads_intervals)
         self._journal: deque[OffsetVector] = deque()  # offset vectors yet to be followed
@@ -160,7 +147,7 @@ class ShardRunner:
             self.published
             and self._isolation is None
             and not any(self.shard.merge.buffered)
-            and all(end is not None and end >= wanted for end, wanted in zip(self._ends, ends))
+            and all(end is not None and end >= wanted for end, wanted in zip(self._arrivals.ends, ends))
         )
 
     # ---- records in
@@ -180,20 +167,16 @@ class ShardRunner:
         """Take a fetched batch, and its records if they are parsed; called by the agents."""
         kind, records = fetched.kind, fetched.records
         if fetched.end is not None:
-            self._ends[kind] = fetched.end
+            self._arrivals.reach(kind, fetched.end)
         if records is not None:
             batch = to_batch(kind, records, self._parser, content)
             self.shard.add(batch)
             self._originals.add(kind, records)
             self._fed += len(records)
-            arrival = fetched.at, int(batch.times.max())
-            for arrivals in self._arrivals:
-                arrivals.append(arrival)
+            self._arrivals.add(fetched, int(batch.times.max()))
             self.statistics.records[kind] += len(records)
             self._say_demand()
-            if self.shard.merge.buffered[kind] > _HOLD and not self._held[kind]:
-                self._held[kind] = True
-                self._fetcher.hold(kind, self.partition, True)
+            self._back_pressure.hold_if_full(kind)
         if fetched.end is not None:
             self.shard.merge.reach(kind, fetched.end)
         self._wake.set()
@@ -373,7 +356,7 @@ class ShardRunner:
             self._was_full = processed >= _FULL_ROUND
             if processed:
                 self.checkpoint.processed(processed, timely=ticks)
-                self._resume_fetching()
+                self._back_pressure.resume()
                 self._round_at = monotonic()
             self._commit_if_due()
             if processed:
@@ -396,12 +379,10 @@ class ShardRunner:
     @property
     def _next_look(self) -> float:
         """Seconds until the clock may let something go on; of a backlog's end as soon as grace is over."""
-        waits = self._begun and self.checkpoint.ends_backlog
-        came = [arrivals[0][0] for arrivals in self._arrivals if arrivals]
-        if not waits or not came or self._journal or self._isolation:
+        waits, at = self._begun and self.checkpoint.ends_backlog, self._arrivals.grace_ends_at
+        if not waits or at is None or self._journal or self._isolation:
             return _TICK_SECONDS
-        remaining = min(came) + self._config.worker.grace / 1000 - monotonic()
-        return min(_TICK_SECONDS, max(_LEAST_SECONDS, remaining))
+        return min(_TICK_SECONDS, max(_LEAST_SECONDS, at - monotonic()))
 
     @property
     def _much_has_come(self) -> bool:
@@ -444,7 +425,7 @@ class ShardRunner:
         """Step 4: process up to the journal's next offset vector, if all of it is here."""
         vector = self._journal[0]
         if not self.shard.merge.covers(vector):
-            self._release_for(vector)
+            self._back_pressure.release_for(vector)
             return 0
         self._journal.popleft()
         processed = self.shard.follow(vector)
@@ -468,7 +449,7 @@ class ShardRunner:
         assert isolation is not None
         async with self._turns, self._trying:
             for _ in range(_TURN):
-                part = isolation.next(shard.merge, self._watermarks())
+                part = isolation.next(shard.merge, self._arrivals.watermarks(shard.merge.added))
                 if part is None or self._stopping:
                     break
                 vector, attempt = part
@@ -481,33 +462,19 @@ class ShardRunner:
                     break
             if processed:
                 await self.checkpoint.settle(list(isolation.planned))
-        ends = [end for end in self._ends if end is not None]
-        if len(ends) == len(self._ends):
+        ends = self._arrivals.known_ends
+        if ends is not None:
             isolation.limit(ends, shard.merge.vector)
         if isolation.planned:
-            self._release_for(isolation.planned[0])
+            self._back_pressure.release_for(isolation.planned[0])
         elif isolation.over:
             self._isolation, self._begun = None, True
             log.info("shard %d: going on as ever", self.partition)
         return processed
 
-    def _watermarks(self) -> list[int | None]:
-        """A topic has nothing more of what came a grace period before the topic was read to its end."""
-        grace = self._config.worker.grace / 1000
-        for kind, arrivals in enumerate(self._arrivals):
-            read_at = self._fetcher.read_at(kind, self.partition)
-            while arrivals and arrivals[0][0] <= read_at - grace:
-                _, time = arrivals.popleft()
-                quiet = self._quiet_times[kind]
-                self._quiet_times[kind] = time if quiet is None else max(time, quiet)
-        return [
-            quiet + 1 if quiet is not None and end is not None and added <= end else None
-            for quiet, end, added in zip(self._quiet_times, self._ends, self.shard.merge.added)
-        ]
-
     def _advance(self) -> int:
         started = monotonic()
-        processed = self.shard.advance(self._watermarks(), self._most)
+        processed = self.shard.advance(self._arrivals.watermarks(self.shard.merge.added), self._most)
         if processed:
             took = monotonic() - started
             self.checkpoint.took(took)
@@ -515,35 +482,9 @@ class ShardRunner:
             self._most = next_round(self._most, took)
         return processed
 
-    # ---- back-pressure
-
     def _say_demand(self) -> None:
-        merge = self.shard.merge
         settled = self._journal or (self._isolation.planned if self._isolation else ())
-        if settled:
-            blocked = [added < wanted for added, wanted in zip(merge.added, settled[0])]
-        else:
-            some, unread = any(merge.buffered), monotonic() - _UNREAD_SECONDS
-            read_at = [self._fetcher.read_at(kind, self.partition) for kind in range(len(INPUTS))]
-            blocked = [
-                some and not buffered and (end is None or added > end or at < unread)
-                for buffered, end, added, at in zip(merge.buffered, self._ends, merge.added, read_at)
-            ]
-        plenty = [buffered >= _PLENTY for buffered in merge.buffered]
-        self._fetcher.demand(self.partition, plenty, blocked, list(merge.vector))
-
-    def _resume_fetching(self) -> None:
-        for kind, held in enumerate(self._held):
-            if held and self.shard.merge.buffered[kind] < _RESUME:
-                self._held[kind] = False
-                self._fetcher.hold(kind, self.partition, False)
-
-    def _release_for(self, vector: OffsetVector) -> None:
-        """An offset vector may need more of a topic than is buffered otherwise."""
-        for kind, held in enumerate(self._held):
-            if held and self.shard.merge.added[kind] < vector[kind]:
-                self._held[kind] = False
-                self._fetcher.hold(kind, self.partition, False)
+        self._back_pressure.say(self._arrivals.ends, settled[0] if settled else None)
 
     # ---- the end
 

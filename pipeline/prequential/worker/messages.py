@@ -1,0 +1,79 @@
+"""What a shard has put out, as messages to Kafka; alarms and incidents stand in the log, too."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from time import monotonic
+
+from prequential.core.catalog.streams import Stream
+from prequential.kafka.rejected import rejected
+from prequential.settings.model import Config
+from prequential.topics.dead_letters import headers_of
+from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output, encode
+from prequential.topics.partitioning import partition_of
+from prequential.topics.specs import (
+    COMPARISONS,
+    DEAD_LETTERS,
+    DRIFT_ALARMS,
+    INCIDENTS,
+    INPUTS,
+    METRICS,
+    PARTS,
+)
+from prequential.wording.incidents import sentence
+from prequential.worker.batches import Originals
+from prequential.worker.origin import Origin
+from prequential.worker.publisher import Outgoing
+from prequential.worker.settings_header import SettingsHeader
+
+log = logging.getLogger(__name__)
+
+
+class Messages:
+    """Makes messages of a shard's outputs; `originals` has the records that can't be used."""
+
+    def __init__(
+        self, config: Config, partition: int, streams: list[Stream], originals: Originals, origin: Origin
+    ) -> None:
+        self._config, self._partition, self._streams = config, partition, streams
+        self._originals, self._origin = originals, origin
+        self._topics = {name: config.kafka.topic(name) for name in (METRICS, COMPARISONS)}
+        self._settings_header = SettingsHeader()
+
+
+    def of(self, outputs: Sequence[Output]) -> list[Outgoing]:
+        """Of these outputs, in their order."""
+        messages = [self._outgoing(output) for output in outputs]
+        self._settings_header.add(self._streams, outputs, messages, monotonic())
+        return messages
+
+    def _outgoing(self, output: Output) -> Outgoing:
+        if isinstance(output, Encoded):  # nearly all
+            if output.topic == PARTS:
+                place = partition_of(output.stream, self._origin.partitions)
+                topic = self._config.kafka.topic(PARTS)
+                return Outgoing(topic, output.stream.encode(), output.json, None, place)
+            return Outgoing(self._topics[output.topic], output.stream.encode(), output.json)
+        kafka = self._config.kafka
+        if isinstance(output, Alarm):
+            segment = f" {output.segment}" if output.segment else ""
+            log.warning(
+                "drift: %s/%s%s %s: %s on %s at outcome %d (%.1f > %g)",
+                output.stream, output.model, segment, output.stage, output.detector, output.signal,
+                output.outcome, output.statistic, output.threshold,
+            )  # fmt: skip
+            return Outgoing(kafka.topic(DRIFT_ALARMS), output.stream.encode(), encode(output))
+        if isinstance(output, Incident):
+            log.warning("incident %s: %s", output.id[:8], sentence(output))
+            return Outgoing(kafka.topic(INCIDENTS), output.stream.encode(), encode(output))
+        return self._dead_letter(output)
+
+    def _dead_letter(self, letter: DeadLetter) -> Outgoing:
+        """The original record, with the reason and its origin in headers."""
+        original = self._originals.take(letter)
+        kafka = self._config.kafka
+        origin = (kafka.topic(INPUTS[letter.kind]), self._partition, letter.offset)
+        rejected.note(*origin, letter.reason)
+        headers = headers_of(letter.reason, *origin)
+        return Outgoing(kafka.topic(DEAD_LETTERS), original.key, original.value, headers)
