@@ -20,7 +20,7 @@ from helpers import (
     snapshot_of,
 )
 from oracle_cases import Record, inst, lab, pred
-from prequential.core.catalog import catalog
+from prequential.core.catalog import limits
 from prequential.core.incidents.blocks import without_owners
 from prequential.core.incidents.history import read
 from prequential.core.shard import Shard
@@ -171,7 +171,7 @@ def lived(world: World, rng: random.Random | None) -> dict[tuple[object, ...], l
 
 
 def test_those_that_gave_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "MOST_VERSIONS", 2)
+    monkeypatch.setattr(limits, "MOST_VERSIONS", 2)
     some = lives()
     some.go(*(made(i, str(i)) for i in range(4)))
     (letter,) = dead_letters_of(some.go(made(4, "4")))

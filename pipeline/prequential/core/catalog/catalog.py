@@ -15,17 +15,12 @@ import numpy as np
 from prequential.core.catalog.ended import Ended
 from prequential.core.catalog.plans import Plan
 from prequential.core.catalog.prices import Prices
-from prequential.core.catalog.streams import MOST_VERSIONS, Entity, Stream
+from prequential.core.catalog.stream_settings import write_settings
+from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, as_columns, grown, records
-from prequential.core.detectors.objectives import every_detector
-from prequential.core.estimators.histograms import SCORES
-from prequential.core.estimators.naming import CORRECTED_SUFFIX, RANDOM_SUFFIX
-from prequential.core.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
+from prequential.core.estimators.naming import CORRECTED_SUFFIX
 from prequential.core.measures.positive import Positives
-from prequential.core.measures.registry import OF_PROBABILITIES, OF_TOP, OF_WEIGHTS
-from prequential.core.tables.errors import Unusable
 from prequential.core.tables.keys import Key, Table
-from prequential.core.tables.store import NO_CLASS
 from prequential.core.tables.streams import (
     AGE,
     BASELINE,
@@ -184,44 +179,13 @@ class Catalog:
         return [(f"@{baseline}", row) for baseline, row in zip(BASELINES, rows) if row]
 
     def _set_up(self, stream: Stream) -> None:
-        """A stream's settings, as the loops read them."""
-        config, s, code = stream.config, self.columns.streams, stream.code
-        numbers = config.task == "regression"
-        measured = {*config.measures, *(d.signal.rpartition(":")[2] for d in every_detector(config))}
-        s.horizon[code], s.settle[code] = config.label_horizon, config.settle
-        s.regression[code] = numbers
-        s.correction[code] = config.temporal_correction and not numbers
-        s.probabilities[code] = not numbers and (
-            not measured.isdisjoint(OF_PROBABILITIES) or SCORES in config.details
-            or config.temporal_correction
-            or (config.compare != "off" and not {"log_loss", "brier"}.isdisjoint(config.compare_losses))
-        )
-        s.expects[code] = not numbers and config.period is not None and config.expected
-        verdicts = config.compare != "off" and bool(config.compare_losses)
-        s.by_cohorts[code] = verdicts or any(d.detector == "harm" for d in every_detector(config))
-        # Where each instance gets a label, labels are no sample: propensities say nothing.
-        sampled = not numbers and config.label_at_horizon is None
-        s.weights[code] = sampled and not measured.isdisjoint(OF_WEIGHTS)
-        s.valued[code] = config.cost_per_value and not numbers
-        s.intervals[code], s.quantile[code] = config.reads_intervals, config.quantile or 0.0
-        s.top[code] = 0 if numbers or measured.isdisjoint(OF_TOP) else config.top_k
-        s.initial[code], s.final[code], s.bins[code] = stream.initial, stream.final, stream.bins
-        s.keys[code], s.slots[code] = len(config.segments), config.segments_per_key + 1
-        s.emit_outcomes[code] = config.emit_outcomes or 0
+        """A stream's settings, as the loops read them, and room for its stages at an age and its classes."""
         ages = [parse_stage(name).number for name in stream.ages]
         start = self._ages
         self._ages += len(ages)
         self.registry = self.registry._replace(ages=grown(self.registry.ages, self._ages + 1))
         self.registry.ages.age[start : self._ages] = ages
-        s.ages[code], s.age_count[code] = start, len(ages)
-        each = len(stream.evaluated) + 1
-        kinds = 1 + int(s.correction[code]) + len(config.segments)
-        s.rows_per_prediction[code] = each * kinds + 2 * len(ages)
-        s.rows_per_label[code] = 2 * (each + len(ages)) + 2
-        s.persistent[code] = s.majority[code] = NO_CLASS
-        s.positive[code] = 0 if config.positive_class is None else name_hash(config.positive_class)
-        s.positive_code[code] = NO_POSITIVE if config.positive_class is None else UNSEEN_POSITIVE
-        s.pairs[code] = -1
+        write_settings(self.columns.streams, stream, start)
         self._make_class_room(stream, 2)
 
     # ---- classes
@@ -260,12 +224,6 @@ class Catalog:
         assert not stream.entities
         if capacity > self.registry.streams.class_capacity[stream.code]:
             self._make_class_room(stream, capacity)
-
-    def check_class(self, stream: Stream, name: str) -> None:
-        """Raise Unusable for a class that would be one too many (`limits.classes_per_stream`)."""
-        limit = self.config.limits.classes_per_stream
-        if name not in stream.classes and len(stream.class_names) >= limit:
-            raise Unusable(f"class {name!r} is one too many: limits.classes_per_stream is {limit}")
 
     def _make_class_room(self, stream: Stream, capacity: int) -> None:
         """Rows for so many classes of a stream, in one block; what it had is copied."""
@@ -415,40 +373,6 @@ class Catalog:
             self.registry.entities.model[added] = row if kind == AGE else 0
             if not self.registry.entities.after[row]:
                 self.registry.entities.after[row] = added
-
-    def check_model(self, stream: Stream, name: str, *, retires: bool = False) -> None:
-        """Raise Unusable for a model that would be one too many, or has the name of something else.
-
-        One that `retires` another takes its place. Too many: `limits.models_per_stream`. Taken are the names
-        of evaluated baselines, of random predictions and of corrections, and those of versions that gave way.
-        """
-        config = stream.config
-        numbers = config.task == "regression"
-        evaluated = {f"@{baseline}" for baseline in config.baselines if baseline != "random"}
-        taken = (
-            (not numbers and name in evaluated)
-            or (name.endswith(RANDOM_SUFFIX) and "random" in config.baselines)
-            or (name.endswith(CORRECTED_SUFFIX) and config.temporal_correction and not numbers)
-        )
-        if taken:
-            raise Unusable(f"model {name!r}: the name is that of something evaluated beside models")
-        limit = self.config.limits.models_per_stream
-        if name in stream.retired:
-            raise Unusable(
-                f"model {name!r} is a version that gave way to newer ones (limits.versions_per_model, "
-                "limits.models_per_stream)"
-            )
-        if retires and len(stream.retired) >= MOST_VERSIONS:
-            gone = f"{MOST_VERSIONS} of the stream have given way to newer ones"
-            raise Unusable(f"model {name!r} is a version too many: {gone}")
-        if name not in stream.models and len(stream.models) >= limit and not retires:
-            raise Unusable(f"model {name!r} is one too many: limits.models_per_stream is {limit}")
-
-    def check_stream(self, name: str) -> None:
-        """Raise Unusable for a stream that would be one too many (`limits.streams_per_shard`)."""
-        limit = self.config.limits.streams_per_shard
-        if name not in self.by_name and len(self.streams) >= limit:
-            raise Unusable(f"stream {name!r} is one too many: limits.streams_per_shard is {limit}")
 
     def add_model(self, stream: Stream, name: str) -> int:
         """Register a model of a stream, with its segments' rows and stages at an age; returns its row."""

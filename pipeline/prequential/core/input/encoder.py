@@ -20,6 +20,7 @@ from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.compiled.kernel import Bytes, Ints
 from prequential.core.input.admission import Admission, reason_of
 from prequential.core.input.fields import amount_of, class_name, interval_of, number_of
+from prequential.core.input.news import News, news_of, stream_of
 from prequential.core.input.plain import PlainRecords
 from prequential.core.input.plain_rows import PlainEncoder
 from prequential.core.input.versions import family_of
@@ -53,18 +54,6 @@ class MicroBatch(NamedTuple):
     positions: Ints  # of each row among the records that were given
     unused: list[Unused]
     stop: int  # how many of these records it has; the next one has to begin a micro-batch
-
-
-class _News(NamedTuple):
-    """Names of a record that aren't known yet, and what else is made for it."""
-
-    stream: bool
-    model: bool
-    retires: bool  # whether its model is a version that takes another one's place
-    target: str | None  # a class
-    correction: bool  # of its model
-    version: str | None
-    values: list[tuple[int, str]]  # of segments, by key
 
 
 class Encoder:
@@ -328,10 +317,10 @@ class Encoder:
     def _learn(self, records: Sequence[Any], admission: Admission | None, row: int) -> bool:
         """Register what is new of a record in the plain form, if that changes nothing for those before it."""
         record = records[row]
-        stream = self._stream(record)
+        stream = stream_of(self._catalog, record)
         config = stream.config
         try:
-            news = self._news(stream, record)
+            news = news_of(self._catalog, stream, record)
         except Unusable:
             return False
         if news is None or len(config.segments) > self.keys or config.task == "regression":
@@ -353,9 +342,9 @@ class Encoder:
         stop = len(records)
         for position, record in enumerate(records):
             row = len(kept)
-            stream = self._stream(record)
+            stream = stream_of(self._catalog, record)
             try:
-                news = self._news(stream, record)
+                news = news_of(self._catalog, stream, record)
             except Unusable as reason:
                 unused.append(Unused(position, str(reason)))
                 continue
@@ -399,58 +388,7 @@ class Encoder:
                     rows.label[row] = self._classes[record.stream].get(class_name(record.y_pred), _NO_LABEL)
         return rows
 
-    def _stream(self, record: Any) -> Stream:
-        """A record's stream; one that isn't known has no code."""
-        name = record.stream
-        return self._catalog.by_name.get(name) or Stream(-1, name, self._catalog.config.stream(name))
-
-    def _news(self, stream: Stream, record: Any) -> _News | None:
-        """What of a record isn't known, if anything; raises Unusable for one that can't be used."""
-        catalog, kind = self._catalog, record.KIND
-        is_new = stream.code < 0
-        if is_new:
-            catalog.check_stream(stream.name)
-        model = retires = correction = False
-        target = version = None
-        if kind == PREDICTION:
-            model = record.model not in stream.models
-            if model:
-                retires = self._retires(stream, record)
-                catalog.check_model(stream, record.model, retires=retires)
-        if kind != INSTANCE:
-            target = self._target(stream, record, kind)
-            if stream.config.cost_per_value and stream.config.task != "regression":
-                amount_of(record)
-        if kind == PREDICTION:
-            if stream.config.reads_intervals:
-                interval_of(record)
-            correction = bool(record.y_proba) and self._lacks_correction(stream, record.model)
-            if record.model_version is not None:
-                version = _unknown_version(stream, str(record.model_version))
-        values = _unknown_values(stream, record)
-        named = target is not None or version is not None  # an empty name is one, too
-        if not (is_new or model or correction or named or values):
-            return None
-        return _News(is_new, model, retires, target, correction, version, values)
-
-    def _target(self, stream: Stream, record: Any, kind: int) -> str | None:
-        """The class that a record names, if it isn't known."""
-        value, field = (record.y_pred, "y_pred") if kind == PREDICTION else (record.y_true, "y_true")
-        if stream.config.task == "regression":
-            number_of(value, field)
-            return None
-        target = class_name(value)
-        self._catalog.check_class(stream, target)
-        return None if target in stream.classes else target
-
-    def _lacks_correction(self, stream: Stream, model: str) -> bool:
-        """Whether the temporal correction of a model is wanted, and isn't there."""
-        if not stream.config.temporal_correction or stream.config.task == "regression":
-            return False
-        row = stream.models.get(model)
-        return row is None or not self._catalog.columns.entities.corrected[row]
-
-    def _register(self, record: Any, news: _News) -> None:
+    def _register(self, record: Any, news: News) -> None:
         """Make known what is new of a record that is taken; all has been checked."""
         catalog, name = self._catalog, record.stream
         if news.stream:
@@ -476,17 +414,6 @@ class Encoder:
         for key, value in news.values:
             stream.add_value(key, value)
 
-    def _retires(self, stream: Stream, record: Any) -> bool:
-        """Whether a prediction of a model that isn't known is of a version that takes another one's place.
-
-        It does where its model has as many as there may be, or the stream has as many models.
-        """
-        if stream.config.versions != "separate" or record.model_version is None:
-            return False
-        limits, versions = self._catalog.config.limits, stream.families.get(family_of(record), ())
-        is_full = len(versions) >= limits.versions_per_model or len(stream.models) >= limits.models_per_stream
-        return bool(versions) and is_full
-
     def _retire(self, stream: Stream, name: str) -> None:
         """A version isn't evaluated any more, whatever still waits of it."""
         self._plain.forget()
@@ -497,27 +424,3 @@ class Encoder:
 
 def _slack(admission: Admission | None, record: Any, stream: Stream, row: int) -> int:
     return row + 1 if admission is None else admission.slack(record, stream.code, row)
-
-
-def _unknown_version(stream: Stream, name: str) -> str | None:
-    """A model's version, if it isn't known."""
-    try:
-        stream.version(name)
-    except KeyError:
-        return name
-    return None
-
-
-def _unknown_values(stream: Stream, record: Any) -> list[tuple[int, str]]:
-    """Values of a record's segments that aren't known, by the places of their keys."""
-    given = getattr(record, "segments", None)
-    unknown: list[tuple[int, str]] = []
-    if not given:
-        return unknown
-    for key, name in enumerate(stream.config.segments):
-        if name in given:
-            try:
-                stream.position(key, given[name])
-            except KeyError:
-                unknown.append((key, given[name]))
-    return unknown

@@ -1,0 +1,47 @@
+"""A stream's settings as columns, as the loops read them."""
+
+from __future__ import annotations
+
+from prequential.core.catalog.streams import Stream
+from prequential.core.detectors.objectives import every_detector
+from prequential.core.estimators.histograms import SCORES
+from prequential.core.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
+from prequential.core.measures.registry import OF_PROBABILITIES, OF_TOP, OF_WEIGHTS
+from prequential.core.tables.store import NO_CLASS
+from prequential.core.tables.streams import Streams, name_hash
+
+
+def write_settings(s: Streams, stream: Stream, ages: int) -> None:
+    """Write a stream's settings to its row; its stages at an age stand from row `ages` of their table on."""
+    config, code = stream.config, stream.code
+    numbers = config.task == "regression"
+    measured = {*config.measures, *(d.signal.rpartition(":")[2] for d in every_detector(config))}
+    s.horizon[code], s.settle[code] = config.label_horizon, config.settle
+    s.regression[code] = numbers
+    s.correction[code] = config.temporal_correction and not numbers
+    s.probabilities[code] = not numbers and (
+        not measured.isdisjoint(OF_PROBABILITIES) or SCORES in config.details
+        or config.temporal_correction
+        or (config.compare != "off" and not {"log_loss", "brier"}.isdisjoint(config.compare_losses))
+    )
+    s.expects[code] = not numbers and config.period is not None and config.expected
+    verdicts = config.compare != "off" and bool(config.compare_losses)
+    s.by_cohorts[code] = verdicts or any(d.detector == "harm" for d in every_detector(config))
+    # Where each instance gets a label, labels are no sample: propensities say nothing.
+    sampled = not numbers and config.label_at_horizon is None
+    s.weights[code] = sampled and not measured.isdisjoint(OF_WEIGHTS)
+    s.valued[code] = config.cost_per_value and not numbers
+    s.intervals[code], s.quantile[code] = config.reads_intervals, config.quantile or 0.0
+    s.top[code] = 0 if numbers or measured.isdisjoint(OF_TOP) else config.top_k
+    s.initial[code], s.final[code], s.bins[code] = stream.initial, stream.final, stream.bins
+    s.keys[code], s.slots[code] = len(config.segments), config.segments_per_key + 1
+    s.emit_outcomes[code] = config.emit_outcomes or 0
+    s.ages[code], s.age_count[code] = ages, len(stream.ages)
+    each = len(stream.evaluated) + 1
+    kinds = 1 + int(s.correction[code]) + len(config.segments)
+    s.rows_per_prediction[code] = each * kinds + 2 * len(stream.ages)
+    s.rows_per_label[code] = 2 * (each + len(stream.ages)) + 2
+    s.persistent[code] = s.majority[code] = NO_CLASS
+    s.positive[code] = 0 if config.positive_class is None else name_hash(config.positive_class)
+    s.positive_code[code] = NO_POSITIVE if config.positive_class is None else UNSEEN_POSITIVE
+    s.pairs[code] = -1
