@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from incident_streams import ENDED, LATENCY, QUIET, Stream, batches, steps
-from prequential.core.incidents import attribution, blocks, change_point, history, levels
+from prequential.core.incidents import blocks, change_point, history, levels
 from prequential.core.incidents.change_point import Now
+from prequential.core.incidents.groups import Groups, shift
 from prequential.core.incidents.history import Blocks
 from prequential.core.shard import Shard
 from prequential.settings.model import Config, DetectorConfig
@@ -302,11 +303,11 @@ def test_the_class_ratio_component_is_what_other_weights_alone_would_make() -> N
             of_weights += (w1 - w0) * m0
             of_service += w1 * (m1 - m0)
         groups = [
-            attribution.Groups(
+            Groups(
                 np.array([(label == k).sum() for k in range(3)], dtype=float),
                 np.array([loss[label == k].sum() for k in range(3)]),
             )
             for label, loss in sides
         ]
-        assert attribution.shift(*groups) == pytest.approx(of_weights)
+        assert shift(*groups) == pytest.approx(of_weights)
         assert of_weights + of_service == pytest.approx(sides[1][1].mean() - sides[0][1].mean())

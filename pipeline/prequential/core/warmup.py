@@ -21,7 +21,8 @@ from prequential.core.delay.expecting import look_together
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.objectives import every_detector
 from prequential.core.estimators import MEMORIES
-from prequential.core.incidents import change_point, history
+from prequential.core.incidents import change_point
+from prequential.core.incidents.following import follow, follow_events
 from prequential.core.input.merge import Batch
 from prequential.core.input.plain import Parser
 from prequential.core.measures.registry import NAMES, OF_NUMBERS
@@ -260,8 +261,8 @@ def warm_consumers(needed: Collection[str]) -> None:
     rows = [row for row, about in enumerate(catalog.entities) if about is not None]
     shard.reporter.metrics(rows, covered=True)
     past = state.incidents.history
-    history.follow(past, logs.outcomes, 0, 0, logs.events, 0, 0, catalog.registry.entities)
-    history.follow_events(past, logs.events, 0, 0)
+    follow(past, logs.outcomes, 0, 0, logs.events, 0, 0, catalog.registry.entities)
+    follow_events(past, logs.events, 0, 0)
     _warm_up_rare(state)
     accounts.coverage = coverage.update(accounts.coverage, logs.events, 0, 0)
     if PERIODS in needed:

@@ -9,9 +9,11 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.incidents import attribution, change_point, steps
-from prequential.core.incidents.attribution import NOT_CLEAR, Cause, Names, Others
+from prequential.core.incidents import change_point, steps
+from prequential.core.incidents.cause import NOT_CLEAR, Cause, Names
 from prequential.core.incidents.change_point import LEAST_BEFORE, Change, Now
+from prequential.core.incidents.circumstances import Others, versions_moved
+from prequential.core.incidents.class_weights import at_former_ratio
 from prequential.core.incidents.history import PER_SEGMENT, Blocks, column_of_segment
 from prequential.core.incidents.levels import Level, Phase, level_of, phase, severity
 from prequential.core.incidents.phases import as_behind
@@ -158,7 +160,7 @@ def _said(
         )  # fmt: skip
         causes = steps.together(explained)
         if view.classes:
-            ratio = attribution.at_former_ratio(before, after, view.classes)
+            ratio = at_former_ratio(before, after, view.classes)
     if not view.classes:
         baselines = {}
     back = None if recovered is None else {"outcome": recovered.outcome, "ts": recovered.ts}
@@ -218,7 +220,7 @@ def fared(view: View, change: Change, amount: float) -> Others:
         before, after = phase(blocks, 0, low), phase(blocks, high, len(blocks.n))
         if best is None or before.n < LEAST_BEFORE or after.n < LEAST_BEFORE:
             continue
-        if attribution.versions_moved(before, after):
+        if versions_moved(before, after):
             continue
         models += 1
         moved = after.mean - before.mean

@@ -20,30 +20,20 @@ from prequential.core.compiled.kernel import (
     columns_of,
     grown,
     inlined,
-    inner,
-    kernel,
     records,
 )
-from prequential.core.detectors.signals import SQUARED_LOSS, WRONG
+from prequential.core.detectors.signals import WRONG
 from prequential.core.incidents.blocks import (
     FEW_BLOCKS,
     MOST_BLOCKS,
     Pool,
-    begin_block,
-    cells_of,
-    find_block,
     has_place,
-    is_full,
     laid_out,
     new_pool,
-    place_of,
     with_owners,
     without_owners,
 )
-from prequential.core.tables.events import MET, WAITS, Events
 from prequential.core.tables.keys import Key, Table
-from prequential.core.tables.outcomes import OUTCOME, SCORED, Log
-from prequential.core.tables.streams import Entities
 
 #: Classes with columns of their own; all others share the last one.
 MOST_CLASSES = 16
@@ -83,19 +73,13 @@ PER_SEGMENT = 2
 MADE, MET_LABEL = range(2)
 PER_PREDICTED = 2
 
-#: Why `follow` stops: all was read; an owner needs more columns or places; it is time to look at owners.
-FOLLOWED, NEEDS_ROOM, LOOK_DUE = range(3)
-
-#: A loss beyond it counts as it: sums of so large ones, and of their squares, stay finite.
-LARGEST_LOSS = 1e30
-
 #: No time or number to look at it.
 NEVER = 1 << 62
 
-#: Positions in `History.notes`: owners due; examples; of ROOM the owner, which of its pools lacks it, and how
-#: many classes and segments must have columns; the record that made owners due.
+#: Positions in `History.notes`: owners due; examples; of NEEDS_ROOM the owner, which of its pools lacks it,
+#: and how many classes and segments must have columns; the record that made owners due.
 DUE_COUNT, EXAMPLE_COUNT, WANTING, POOL, WANTED_CLASSES, WANTED_SEGMENTS, DUE_RECORD = range(7)
-_OF_OUTCOMES, _OF_PREDICTIONS = range(2)
+OF_OUTCOMES, OF_PREDICTIONS = range(2)
 
 
 class Owners(NamedTuple):
@@ -128,6 +112,9 @@ class History(NamedTuple):
     versions: Ints32  # (owners, VERSIONS): codes of versions, by column
     outcomes: Pool
     predictions: Pool
+    #: By owner: how many blocks lie behind the one of the prediction that got its label last. Where the next
+    #: one's is likely, and no state.
+    behind: Ints32
     due: Ints32  # owners
     examples: Ints32  # rows of the log
     notes: Ints
@@ -138,7 +125,7 @@ def new_history() -> History:
     return History(
         records(Owners, 16), np.zeros((16, VERSIONS), np.int32),
         new_pool(summed=True), new_pool(summed=False),
-        np.zeros(16, np.int32), np.zeros(16, np.int32), np.zeros(7, np.int64),
+        np.zeros(16, np.int32), np.zeros(16, np.int32), np.zeros(16, np.int32), np.zeros(7, np.int64),
     )  # fmt: skip
 
 
@@ -171,7 +158,7 @@ def with_entities(history: History, entities: int) -> History:
     return history._replace(
         owners=grown(history.owners, entities), versions=grown(history.versions, entities),
         outcomes=with_owners(history.outcomes, entities),
-        predictions=with_owners(history.predictions, entities),
+        predictions=with_owners(history.predictions, entities), behind=grown(history.behind, entities),
     )  # fmt: skip
 
 
@@ -196,13 +183,29 @@ def column_of_segment(classes: int, segment: int) -> int:
     return CLASSES + PER_CLASS * classes + PER_SEGMENT * segment
 
 
+@inlined
+def latency_column(latency: int) -> int:
+    """The column of a label latency (ms)."""
+    left, column = latency >> _SHORTEST_BITS, 0
+    while left > 0 and column < LATENCIES - 1:
+        left >>= 2
+        column += 1
+    return column
+
+
+@inlined
+def class_column(code: int, classes: int) -> int:
+    """The place of a class's columns, among so many."""
+    return min(max(code, 0), classes - 1)
+
+
 def with_room(history: History) -> History:
     """The history with what the owner lacked at which `follow` stopped."""
     owners, notes = history.owners, history.notes
     owner, wanted = int(notes[WANTING]), int(notes[WANTED_CLASSES])
     if owners.kind[owner] == WRONG:
         wanted = max(_LEAST_CLASSES, wanted)  # one more is soon to come, and costs as much again
-    if notes[POOL] == _OF_PREDICTIONS:
+    if notes[POOL] == OF_PREDICTIONS:
         pool = history.predictions
         before = int(pool.lines.width[owner])
         width = max(before, PER_PREDICTED * _power_of_two(wanted))
@@ -233,256 +236,6 @@ def _places(pool: Pool, owner: int) -> int:
 
 def _power_of_two(least: int) -> int:
     return 1 << max(0, least - 1).bit_length()
-
-
-@inner
-def _lacks(history: History, owner: int, pool: int, classes: int, segments: int) -> bool:
-    """Note what an owner lacks; False, as there is no room."""
-    notes = history.notes
-    notes[WANTING], notes[POOL] = owner, pool
-    notes[WANTED_CLASSES], notes[WANTED_SEGMENTS] = classes, segments
-    return False
-
-
-@inlined
-def latency_column(latency: int) -> int:
-    """The column of a label latency (ms)."""
-    left, column = latency >> _SHORTEST_BITS, 0
-    while left > 0 and column < LATENCIES - 1:
-        left >>= 2
-        column += 1
-    return column
-
-
-@inlined
-def class_column(code: int, classes: int) -> int:
-    """The place of a class's columns, among so many."""
-    return min(max(code, 0), classes - 1)
-
-
-@kernel
-def follow(
-    history: History, log: Log, start: int, stop: int, events: Events, first: int, last: int,
-    entities: Entities,
-) -> tuple[int, int, int]:  # fmt: skip
-    """Take over rows `start` to `stop` - 1 of the outcome log, and the events that came before each.
-
-    Parameters
-    ----------
-    history
-        The tables; updated.
-    log, start, stop
-        Outcomes.
-    events, first, last
-        What became of predictions; rows `first` to `last` - 1.
-    entities
-        The catalog's.
-
-    Returns
-    -------
-    row, event : int
-        The next ones.
-    why : int
-        Why it stopped: DONE; DUE, at the end of a record when owners are due; ROOM, if a table is full.
-    """
-    owners, notes = history.owners, history.notes
-    i, e = start, first
-    while i < stop:
-        if notes[DUE_COUNT] and log.record[i] != notes[DUE_RECORD]:
-            return i, e, LOOK_DUE
-        while e < last and events.before[e] <= i:
-            if not _event(history, events, e):
-                return i, e, NEEDS_ROOM
-            e += 1
-        entity = log.entity[i]
-        place = owners.position[entity]
-        if place and log.kind[i] == OUTCOME and log.sequence[i] - entities.first[entity] == place - 1:
-            owner = owners.owner[entity]
-            if owner == entity:
-                if not _outcome(history, log, i, owner):
-                    return i, e, NEEDS_ROOM
-            elif not _in_segment(history, log, i, owner, entity):
-                return i, e, NEEDS_ROOM
-        i += 1
-    return i, e, LOOK_DUE if notes[DUE_COUNT] else FOLLOWED
-
-
-@kernel
-def follow_events(history: History, events: Events, first: int, last: int) -> tuple[int, int]:
-    """Take over events `first` to `last` - 1, behind all outcomes.
-
-    Returns the next one, and why it stopped: DONE, or ROOM, if a table is full.
-    """
-    for e in range(first, last):
-        if not _event(history, events, e):
-            return e, NEEDS_ROOM
-    return last, FOLLOWED
-
-
-@inlined
-def _loss(log: Log, i: int, kind: int) -> float:
-    if kind == WRONG:
-        return 1.0 if log.label[i] != log.prediction[i] else 0.0
-    error = min(abs(log.error[i]), LARGEST_LOSS)
-    return min(error * error, LARGEST_LOSS) if kind == SQUARED_LOSS else error
-
-
-@inlined
-def _add(pool: Pool, cell: int, by: float) -> None:
-    pool.cells[cell] = np.float64(pool.cells[cell]) + by
-
-
-@inlined
-def _outcome(history: History, log: Log, i: int, owner: int) -> bool:
-    """An outcome of an owner; False if there is no room for it."""
-    owners, pool = history.owners, history.outcomes
-    blocks, sums, kind = pool.blocks, pool.sums, owners.kind[owner]
-    classes = owners.classes[owner]
-    wanted = min(MOST_CLASSES, 1 + max(log.label[i], log.prediction[i])) if kind == WRONG else 0
-    full = is_full(pool, owner)
-    # One wrong time, in µs for instance, would have all others behind it.
-    t1, ts = min(log.t1[i], log.clock[i]), min(log.ts[i], log.clock[i])
-    if wanted > classes or pool.lines.width[owner] == 0 or (full and not has_place(pool, owner)):
-        return _lacks(history, owner, _OF_OUTCOMES, wanted, 0)
-    if full:
-        place = begin_block(pool, owner, log.number[i])
-        sums.t1[place], blocks.ts[place] = t1, ts
-    else:
-        place = place_of(pool, owner, pool.lines.used[owner] - 1)
-    loss, before = _loss(log, i, kind), owners.loss[owner]
-    number, bits = log.number[i], log.bits[i]
-    blocks.n[place] += 1
-    sums.persistent[place] += bits >> 1
-    sums.majority[place] += bits & 1
-    sums.lag[place] += t1 - ts
-    sums.loss[place] += loss
-    sums.squares[place] += loss * loss
-    sums.products[place] += loss * before
-    start = cells_of(pool, owner, place)
-    latency = latency_column(log.latency[i])
-    _add(pool, start + LATENCY + latency, 1.0)
-    _add(pool, start + LATENCY_LOSS + latency, loss)
-    if log.version[i]:
-        version = _version_column(history, owner, log.version[i])
-        _add(pool, start + VERSION + version, 1.0)
-        _add(pool, start + VERSION_LOSS + version, loss)
-    if classes:
-        if log.scored[i] & SCORED:
-            confidence = min(CONFIDENCES - 1, int(CONFIDENCES * log.confidence[i]))
-            _add(pool, start + CONFIDENCE + confidence, 1.0)
-            _add(pool, start + CONFIDENCE_LOSS + confidence, loss)
-        column = start + CLASSES + PER_CLASS * class_column(log.label[i], classes)
-        _add(pool, column + LABELLED, 1.0)
-        _add(pool, column + LABELLED_LOSS, loss)
-        if owners.label[owner] == log.label[i] + 1:
-            _add(pool, column + REPEATED, 1.0)
-            _add(pool, column + REPEATED_LOSS, loss)
-        other = start + CLASSES + PER_CLASS * class_column(log.prediction[i], classes)
-        _add(pool, other + PREDICTED, 1.0)
-        _add(pool, other + PREDICTED_LOSS, loss)
-    owners.label[owner] = log.label[i] + 1
-    owners.loss[owner] = loss
-    owners.outcomes[owner] = number
-    if number == 1 or t1 > owners.newest[owner]:
-        owners.newest[owner] = t1
-    if _is_example(history, owner, place, loss, kind):
-        owners.example[owner] = blocks.number[place]
-        history.examples[history.notes[EXAMPLE_COUNT]] = i
-        history.notes[EXAMPLE_COUNT] += 1
-    if number >= owners.check_number[owner] or owners.newest[owner] >= owners.check_time[owner]:
-        owners.check_number[owner] = owners.check_time[owner] = NEVER
-        history.due[history.notes[DUE_COUNT]] = owner
-        history.notes[DUE_COUNT] += 1
-        history.notes[DUE_RECORD] = log.record[i]
-    return True
-
-
-@inlined
-def _is_example(history: History, owner: int, place: int, loss: float, kind: int) -> bool:
-    """Whether an outcome is the first bad one of its block: wrong, or of a loss above the block's mean."""
-    blocks, sums = history.outcomes.blocks, history.outcomes.sums
-    if history.owners.example[owner] == blocks.number[place]:
-        return False
-    return loss > 0.0 and (kind == WRONG or loss * blocks.n[place] > sums.loss[place])
-
-
-@inner
-def _version_column(history: History, owner: int, version: int) -> int:
-    """The column of a version; one that has none gets that of the one known longest, which is forgotten."""
-    codes = history.versions
-    oldest = 0
-    for column in range(VERSIONS):
-        if codes[owner, column] == version:
-            return column
-        if codes[owner, column] < codes[owner, oldest]:
-            oldest = column
-    if codes[owner, oldest]:
-        pool = history.outcomes
-        for k in range(pool.lines.used[owner]):
-            start = cells_of(pool, owner, place_of(pool, owner, k))
-            pool.cells[start + VERSION + oldest] = pool.cells[start + VERSION_LOSS + oldest] = 0.0
-    codes[owner, oldest] = version
-    return oldest
-
-
-@inner
-def _in_segment(history: History, log: Log, i: int, owner: int, entity: int) -> bool:
-    """The owner's newest outcome is in a segment, too; False if there is no column for it."""
-    owners, pool = history.owners, history.outcomes
-    if owners.slot[entity] == 0:
-        if owners.slots[owner] >= MOST_SEGMENTS:
-            owners.slot[entity] = -1
-        else:
-            owners.slots[owner] += 1
-            owners.slot[entity] = owners.slots[owner]
-    slot = owners.slot[entity]
-    if slot < 0:
-        return True
-    if slot > owners.segments[owner]:
-        return _lacks(history, owner, _OF_OUTCOMES, 0, slot)
-    used = pool.lines.used[owner]
-    if used:
-        start = cells_of(pool, owner, place_of(pool, owner, used - 1))
-        column = start + CLASSES + PER_CLASS * owners.classes[owner] + PER_SEGMENT * (slot - 1)
-        _add(pool, column, 1.0)
-        _add(pool, column + 1, _loss(log, i, owners.kind[owner]))
-    return True
-
-
-@inlined
-def _event(history: History, events: Events, e: int) -> bool:
-    """A prediction was made or got its label; False if there is no room for it."""
-    owners, pool = history.owners, history.predictions
-    model, kind = events.model[e], events.kind[e]
-    if (kind != WAITS and kind != MET) or not owners.position[model]:
-        return True
-    classes = pool.lines.width[model] // PER_PREDICTED
-    code = events.prediction[e] if owners.kind[model] == WRONG else 0
-    full = kind == WAITS and is_full(pool, model)
-    if (code >= classes and classes < MOST_CLASSES) or (full and not has_place(pool, model)):
-        return _lacks(history, model, _OF_PREDICTIONS, min(MOST_CLASSES, code + 1), 0)
-    column = PER_PREDICTED * class_column(code, classes)
-    if kind == WAITS:
-        ts = min(events.ts[e], events.t1[e])
-        if full:
-            place = begin_block(pool, model, owners.predictions[model] + 1)
-            if owners.predictions[model] == 0 or ts > owners.newest_prediction[model]:
-                owners.newest_prediction[model] = ts
-            pool.blocks.ts[place] = owners.newest_prediction[model]
-        else:
-            place = place_of(pool, model, pool.lines.used[model] - 1)
-        owners.predictions[model] += 1
-        pool.blocks.n[place] += 1
-        owners.newest_prediction[model] = max(owners.newest_prediction[model], ts)
-        _add(pool, cells_of(pool, model, place) + column + MADE, 1.0)
-    else:
-        place = find_block(pool, model, events.ts[e])
-        if place >= 0:
-            _add(pool, cells_of(pool, model, place) + column + MET_LABEL, 1.0)
-    return True
-
-
-# ---- read
 
 
 class Blocks(NamedTuple):

@@ -7,20 +7,19 @@ so many outcomes, and at the label time at which it may end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 from prequential.core.catalog.catalog import Catalog
-from prequential.core.catalog.streams import OTHER, Entity, Stream
+from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.compiled.kernel import grown
 from prequential.core.detectors.signals import WRONG
 from prequential.core.detectors.watch import LOSSES
 from prequential.core.incidents import change_point, history
 from prequential.core.incidents.analysis import Fixed, View, details, examine, has_relapsed
-from prequential.core.incidents.attribution import Names
-from prequential.core.incidents.change_point import SURE, Now
-from prequential.core.incidents.history import FOLLOWED, LOOK_DUE, MOST_CLASSES, NEEDS_ROOM, NEVER, read
+from prequential.core.incidents.change_point import SURE
+from prequential.core.incidents.following import FOLLOWED, LOOK_DUE, NEEDS_ROOM, follow, follow_events
+from prequential.core.incidents.history import NEVER
 from prequential.core.incidents.incident import (
     ALARM,
     CLOSED,
@@ -37,6 +36,7 @@ from prequential.core.incidents.incident import (
 )
 from prequential.core.incidents.levels import Level, phase, widening
 from prequential.core.incidents.steps import Step
+from prequential.core.incidents.views import now_of, view_of
 from prequential.core.input.origins import completed_ids
 from prequential.core.tables.logs import EVENTS, OUTCOMES, Logs
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
@@ -211,7 +211,7 @@ class Incidents:
         """Take over the events from row `event` on: what became of predictions after all outcomes."""
         why = NEEDS_ROOM
         while why == NEEDS_ROOM:
-            event, why = history.follow_events(self.history, logs.events, event, int(logs.used[EVENTS]))
+            event, why = follow_events(self.history, logs.events, event, int(logs.used[EVENTS]))
             if why == NEEDS_ROOM:
                 self.history = history.with_room(self.history)
 
@@ -223,7 +223,7 @@ class Incidents:
         entities = self._catalog.registry.entities
         why = NEEDS_ROOM
         while why != FOLLOWED:
-            row, event, why = history.follow(
+            row, event, why = follow(
                 self.history, logs.outcomes, row, stop, logs.events, event, int(logs.used[EVENTS]), entities
             )
             self._note_examples(logs, records)
@@ -292,7 +292,7 @@ class Incidents:
         alarms = sum(one.level == ALARM for one in raised)
         self.alarms[owner] = self.alarms.get(owner, 0) + alarms
         if opening:
-            state.last = self._now(owner)._asdict()
+            state.last = now_of(self.history, owner)._asdict()
         if state.revision:
             self._schedule(owner, state)
         else:
@@ -301,7 +301,7 @@ class Incidents:
 
     def _open(self, owner: int, state: State, enough: bool = False) -> list[Incident]:
         """Open an incident if there is evidence of a change, or without; else look for it later."""
-        now = self._now(owner)
+        now = now_of(self.history, owner)
         if not enough and not self._is_sure(owner, state):
             if now.outcome - state.last["outcome"] < _WAITING:
                 self.waiting[owner] = state
@@ -330,7 +330,7 @@ class Incidents:
         return finding.segment is not None and finding.change.statistic / widening(whole, view.binary) > SURE
 
     def _begin(self, owner: int) -> State:
-        now = self._now(owner)
+        now = now_of(self.history, owner)
         time = self._time(owner, now._asdict())
         state = State(
             self.id_of(owner, now.outcome), now._asdict(), self.since.get(owner, 1), self.alarms.get(owner, 0)
@@ -343,7 +343,7 @@ class Incidents:
 
     def _note_warning(self, owner: int, one: Raised) -> None:
         kept = self.warned.setdefault(owner, [])
-        at = {"outcome": self._now(owner).outcome, "ts": one.alarm.ts}
+        at = {"outcome": now_of(self.history, owner).outcome, "ts": one.alarm.ts}
         signal = signal_of(one) | {"ts": self._time(owner, at)}
         kept[:] = [*(other for other in kept if not is_same(other, signal)), signal][-MOST_SIGNALS:]
 
@@ -357,7 +357,7 @@ class Incidents:
         return change is not None and change.evidence > SURE and change.outcome > state.last["outcome"]
 
     def _is_quiet(self, owner: int, last: dict[str, int]) -> bool:
-        config, now = self._stream(owner).config.incidents, self._now(owner)
+        config, now = self._stream(owner).config.incidents, now_of(self.history, owner)
         return (
             self._since(owner, last) >= config.quiet
             and now.outcome - last["outcome"] >= config.quiet_outcomes
@@ -365,7 +365,7 @@ class Incidents:
 
     def _since(self, owner: int, place: dict[str, int]) -> int:
         """Time from a place (outcome, ts) to now, ms."""
-        return self._time(owner, self._now(owner)._asdict()) - self._time(owner, place)
+        return self._time(owner, now_of(self.history, owner)._asdict()) - self._time(owner, place)
 
     def _time(self, owner: int, place: dict[str, int]) -> int:
         """The time of a place (outcome, ts), ms; without times so many outcomes take `quiet` as it says."""
@@ -428,44 +428,9 @@ class Incidents:
         now = int(owners.outcomes[owner])
         owners.check_number[owner] = now + min(_LATE, max(_SOON, (now - since) // _PART))
 
-    # ---- what the blocks say
-
-    def view(self, owner: int, *, alone: bool = False) -> View:
-        """What is known of a model (its row), for attribution.
-
-        Of the other models of its stream too, unless it is asked for `alone`.
-        """
-        past, stream = self.history, self._stream(owner)
-        classes = int(past.owners.classes[owner])
-        names = list(stream.class_names[:classes])
-        if classes == MOST_CLASSES:  # whether others have come yet: names of this batch are known
-            names[-1] = OTHER
-        versions = [stream.version_name(code) if code else "" for code in past.versions[owner].tolist()]
-        return View(
-            read(past.outcomes, owner), partial(read, past.predictions, int(past.owners.model[owner])),
-            int(past.owners.kind[owner]) == WRONG, classes, Names(names, self.segments_of(owner), versions),
-            self._now(owner),
-            None if alone else partial(self._others, owner),
-        )  # fmt: skip
-
-    def segments_of(self, owner: int) -> list[str]:
-        """The segments of a model that have columns, by column."""
-        owners = self.history.owners
-        segments = [""] * int(owners.slots[owner])
-        for row in self._stream(owner).entities:
-            slot = int(owners.slot[row])
-            if slot > 0 and owners.owner[row] == owner:
-                segments[slot - 1] = self._catalog.entities[row].segment or ""  # type: ignore[union-attr]
-        return segments
-
-    def _others(self, owner: int) -> list[View]:
-        """What is known of the other models of a model's stream."""
-        rows = self._stream(owner).entities
-        return [
-            self.view(row, alone=True) for row in rows
-            if row != owner and self.history.owners.owner[row] == row and self.history.owners.position[row]
-            and self._entity(row).kind == MODEL
-        ]  # fmt: skip
+    def view(self, owner: int) -> View:
+        """What is known of a model (its row), for attribution."""
+        return view_of(self._catalog, self.history, owner)
 
     def _find(self, owner: int, state: State) -> None:
         """Note what is known of an incident's change by now; what has recovered stays as it was then."""
@@ -506,7 +471,7 @@ class Incidents:
             state.status, state.cause, state.details["severity"], len(state.signals), state.several
         ]  # fmt: skip
         place = stream.name, self._catalog.partition, about.model
-        now, point = self._now(owner), state.change_point["outcome"]
+        now, point = now_of(self.history, owner), state.change_point["outcome"]
         kept = self.examples.get(owner, [])
         message = Incident(
             state.id, *place, state.revision, state.status, stage=watched_stage(stream.evaluated),
@@ -537,10 +502,6 @@ class Incidents:
 
     def _stream(self, owner: int) -> Stream:
         return self._catalog.streams[self._entity(owner).stream]
-
-    def _now(self, owner: int) -> Now:
-        owners = self.history.owners
-        return Now(int(owners.outcomes[owner]), int(owners.newest[owner]))
 
 
 def watched_stage(stages: tuple[str, ...]) -> str:

@@ -92,7 +92,7 @@ def restore(
     present = set(np.flatnonzero(kept.owners.position[:rows]).tolist()) - set(lost)
     _restore_head(incidents, saved["incidents"], present)
     for owner, state in incidents.open.items():
-        if state.segment is not None and state.segment not in incidents.segments_of(owner):
+        if state.segment is not None and state.segment not in incidents.view(owner).names.segments:
             state.segment, state.statistic = None, 0.0  # it is looked for among the model's own outcomes
     return lost
 

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.incidents import attribution, change_point
-from prequential.core.incidents.attribution import CLEAR_SHARE, LEAST_SHARE, Names, Others
+from prequential.core.incidents.attribution import CLEAR_SHARE
+from prequential.core.incidents.cause import LEAST_SHARE, NOT_CLEAR, Names, rounded
 from prequential.core.incidents.change_point import CLEAR, Change, Now
+from prequential.core.incidents.circumstances import Others
 from prequential.core.incidents.history import LATENCY, LATENCY_LOSS, VERSION, VERSION_LOSS, Blocks
 from prequential.core.incidents.levels import phase
 from prequential.core.incidents.phases import Phases, as_behind, moved
@@ -110,9 +112,9 @@ def together(steps: Sequence[Step]) -> list[dict[str, Any]]:
         weight = one.amount / total if total and len(steps) > 1 else 1.0
         since = {"outcome": one.outcome, "ts": one.ts, "prediction_ts": one.prediction_ts}
         for cause in one.causes:
-            share = attribution.rounded(cause["share"] * weight)
+            share = rounded(cause["share"] * weight)
             if share >= LEAST_SHARE:
                 causes.append({**cause, "share": share} | ({"since": since} if len(steps) > 1 else {}))
     if sum(cause["share"] for cause in causes) < CLEAR_SHARE:
-        return [attribution.NOT_CLEAR.message]
+        return [NOT_CLEAR.message]
     return sorted(causes, key=lambda cause: -float(cause["share"]))

@@ -1,0 +1,38 @@
+"""A cause of a change, as it stands in messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+#: Causes with a smaller share aren't named.
+LEAST_SHARE = 0.1
+
+
+class Cause(NamedTuple):
+    """A cause, its share of the change, and what else there is to say of it."""
+
+    cause: str
+    share: float
+    detail: dict[str, Any]
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """As it stands in messages."""
+        return {"cause": self.cause, "share": self.share, **self.detail}
+
+
+NOT_CLEAR = Cause("not_clear", 0.0, {})
+
+
+class Names(NamedTuple):
+    """What columns stand for."""
+
+    classes: Sequence[str]
+    segments: Sequence[str]
+    versions: Sequence[str]
+
+
+def rounded(share: float) -> float:
+    """To three digits: no more are known, and causes don't change places for less."""
+    return round(share, 3)

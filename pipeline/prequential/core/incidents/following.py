@@ -1,0 +1,296 @@
+"""What a shard measures of its models goes into their blocks: outcomes, and what became of predictions."""
+
+from __future__ import annotations
+
+import numpy as np
+from prequential.core.compiled.kernel import inlined, inner, kernel
+from prequential.core.detectors.signals import SQUARED_LOSS, WRONG
+from prequential.core.incidents.blocks import (
+    Pool,
+    begin_block,
+    cells_of,
+    find_block,
+    has_place,
+    is_full,
+    place_of,
+)
+from prequential.core.incidents.history import (
+    CLASSES,
+    CONFIDENCE,
+    CONFIDENCE_LOSS,
+    CONFIDENCES,
+    DUE_COUNT,
+    DUE_RECORD,
+    EXAMPLE_COUNT,
+    LABELLED,
+    LABELLED_LOSS,
+    LATENCY,
+    LATENCY_LOSS,
+    MADE,
+    MET_LABEL,
+    MOST_CLASSES,
+    MOST_SEGMENTS,
+    NEVER,
+    OF_OUTCOMES,
+    OF_PREDICTIONS,
+    PER_CLASS,
+    PER_PREDICTED,
+    PER_SEGMENT,
+    POOL,
+    PREDICTED,
+    PREDICTED_LOSS,
+    REPEATED,
+    REPEATED_LOSS,
+    VERSION,
+    VERSION_LOSS,
+    VERSIONS,
+    WANTED_CLASSES,
+    WANTED_SEGMENTS,
+    WANTING,
+    History,
+    class_column,
+    latency_column,
+)
+from prequential.core.tables.events import MET, WAITS, Events
+from prequential.core.tables.outcomes import OUTCOME, SCORED, Log
+from prequential.core.tables.streams import Entities
+
+#: Why `follow` stops: all was read; an owner needs more columns or places; it is time to look at owners.
+FOLLOWED, NEEDS_ROOM, LOOK_DUE = range(3)
+
+#: A loss beyond it counts as it: sums of so large ones, and of their squares, stay finite.
+LARGEST_LOSS = 1e30
+
+
+@kernel
+def follow(
+    history: History, log: Log, start: int, stop: int, events: Events, first: int, last: int,
+    entities: Entities,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Take over rows `start` to `stop` - 1 of the outcome log, and the events that came before each.
+
+    Parameters
+    ----------
+    history
+        The tables; updated.
+    log, start, stop
+        Outcomes.
+    events, first, last
+        What became of predictions; rows `first` to `last` - 1.
+    entities
+        The catalog's.
+
+    Returns
+    -------
+    row, event : int
+        The next ones.
+    why : int
+        FOLLOWED; LOOK_DUE, at the end of a record when owners are due; NEEDS_ROOM, if a table is full.
+    """
+    owners, notes = history.owners, history.notes
+    i, e = start, first
+    while i < stop:
+        if notes[DUE_COUNT] and log.record[i] != notes[DUE_RECORD]:
+            return i, e, LOOK_DUE
+        while e < last and events.before[e] <= i:
+            if not _event(history, events, e):
+                return i, e, NEEDS_ROOM
+            e += 1
+        entity = log.entity[i]
+        place = owners.position[entity]
+        if place and log.kind[i] == OUTCOME and log.sequence[i] - entities.first[entity] == place - 1:
+            owner = owners.owner[entity]
+            if owner == entity:
+                if not _outcome(history, log, i, owner):
+                    return i, e, NEEDS_ROOM
+            elif not _in_segment(history, log, i, owner, entity):
+                return i, e, NEEDS_ROOM
+        i += 1
+    return i, e, LOOK_DUE if notes[DUE_COUNT] else FOLLOWED
+
+
+@kernel
+def follow_events(history: History, events: Events, first: int, last: int) -> tuple[int, int]:
+    """Take over events `first` to `last` - 1, behind all outcomes.
+
+    Returns the next one, and why it stopped: FOLLOWED, or NEEDS_ROOM, if a table is full.
+    """
+    for e in range(first, last):
+        if not _event(history, events, e):
+            return e, NEEDS_ROOM
+    return last, FOLLOWED
+
+
+@inner
+def _lacks(history: History, owner: int, pool: int, classes: int, segments: int) -> bool:
+    """Note what an owner lacks; False, as there is no room."""
+    notes = history.notes
+    notes[WANTING], notes[POOL] = owner, pool
+    notes[WANTED_CLASSES], notes[WANTED_SEGMENTS] = classes, segments
+    return False
+
+
+@inlined
+def _outcome(history: History, log: Log, i: int, owner: int) -> bool:
+    """An outcome of an owner; False if there is no room for it."""
+    owners, pool = history.owners, history.outcomes
+    blocks, sums, kind = pool.blocks, pool.sums, owners.kind[owner]
+    classes = owners.classes[owner]
+    wanted = min(MOST_CLASSES, 1 + max(log.label[i], log.prediction[i])) if kind == WRONG else 0
+    full = is_full(pool, owner)
+    # One wrong time, in µs for instance, would have all others behind it.
+    t1, ts = min(log.t1[i], log.clock[i]), min(log.ts[i], log.clock[i])
+    if wanted > classes or pool.lines.width[owner] == 0 or (full and not has_place(pool, owner)):
+        return _lacks(history, owner, OF_OUTCOMES, wanted, 0)
+    if full:
+        place = begin_block(pool, owner, log.number[i])
+        sums.t1[place], blocks.ts[place] = t1, ts
+    else:
+        place = place_of(pool, owner, pool.lines.used[owner] - 1)
+    loss, before = _loss(log, i, kind), owners.loss[owner]
+    number, bits = log.number[i], log.bits[i]
+    blocks.n[place] += 1
+    sums.persistent[place] += bits >> 1
+    sums.majority[place] += bits & 1
+    sums.lag[place] += t1 - ts
+    sums.loss[place] += loss
+    sums.squares[place] += loss * loss
+    sums.products[place] += loss * before
+    start = cells_of(pool, owner, place)
+    latency = latency_column(log.latency[i])
+    _add(pool, start + LATENCY + latency, 1.0)
+    _add(pool, start + LATENCY_LOSS + latency, loss)
+    if log.version[i]:
+        version = _version_column(history, owner, log.version[i])
+        _add(pool, start + VERSION + version, 1.0)
+        _add(pool, start + VERSION_LOSS + version, loss)
+    if classes:
+        if log.scored[i] & SCORED:
+            confidence = min(CONFIDENCES - 1, int(CONFIDENCES * log.confidence[i]))
+            _add(pool, start + CONFIDENCE + confidence, 1.0)
+            _add(pool, start + CONFIDENCE_LOSS + confidence, loss)
+        column = start + CLASSES + PER_CLASS * class_column(log.label[i], classes)
+        _add(pool, column + LABELLED, 1.0)
+        _add(pool, column + LABELLED_LOSS, loss)
+        if owners.label[owner] == log.label[i] + 1:
+            _add(pool, column + REPEATED, 1.0)
+            _add(pool, column + REPEATED_LOSS, loss)
+        other = start + CLASSES + PER_CLASS * class_column(log.prediction[i], classes)
+        _add(pool, other + PREDICTED, 1.0)
+        _add(pool, other + PREDICTED_LOSS, loss)
+    owners.label[owner] = log.label[i] + 1
+    owners.loss[owner] = loss
+    owners.outcomes[owner] = number
+    if number == 1 or t1 > owners.newest[owner]:
+        owners.newest[owner] = t1
+    if _is_example(history, owner, place, loss, kind):
+        owners.example[owner] = blocks.number[place]
+        history.examples[history.notes[EXAMPLE_COUNT]] = i
+        history.notes[EXAMPLE_COUNT] += 1
+    if number >= owners.check_number[owner] or owners.newest[owner] >= owners.check_time[owner]:
+        owners.check_number[owner] = owners.check_time[owner] = NEVER
+        history.due[history.notes[DUE_COUNT]] = owner
+        history.notes[DUE_COUNT] += 1
+        history.notes[DUE_RECORD] = log.record[i]
+    return True
+
+
+@inlined
+def _loss(log: Log, i: int, kind: int) -> float:
+    if kind == WRONG:
+        return 1.0 if log.label[i] != log.prediction[i] else 0.0
+    error = min(abs(log.error[i]), LARGEST_LOSS)
+    return min(error * error, LARGEST_LOSS) if kind == SQUARED_LOSS else error
+
+
+@inlined
+def _add(pool: Pool, cell: int, by: float) -> None:
+    pool.cells[cell] = np.float64(pool.cells[cell]) + by
+
+
+@inlined
+def _is_example(history: History, owner: int, place: int, loss: float, kind: int) -> bool:
+    """Whether an outcome is the first bad one of its block: wrong, or of a loss above the block's mean."""
+    blocks, sums = history.outcomes.blocks, history.outcomes.sums
+    if history.owners.example[owner] == blocks.number[place]:
+        return False
+    return loss > 0.0 and (kind == WRONG or loss * blocks.n[place] > sums.loss[place])
+
+
+@inner
+def _version_column(history: History, owner: int, version: int) -> int:
+    """The column of a version; one that has none gets that of the one known longest, which is forgotten."""
+    codes = history.versions
+    oldest = 0
+    for column in range(VERSIONS):
+        if codes[owner, column] == version:
+            return column
+        if codes[owner, column] < codes[owner, oldest]:
+            oldest = column
+    if codes[owner, oldest]:
+        pool = history.outcomes
+        for k in range(pool.lines.used[owner]):
+            start = cells_of(pool, owner, place_of(pool, owner, k))
+            pool.cells[start + VERSION + oldest] = pool.cells[start + VERSION_LOSS + oldest] = 0.0
+    codes[owner, oldest] = version
+    return oldest
+
+
+@inner
+def _in_segment(history: History, log: Log, i: int, owner: int, entity: int) -> bool:
+    """The owner's newest outcome is in a segment, too; False if there is no column for it."""
+    owners, pool = history.owners, history.outcomes
+    if owners.slot[entity] == 0:
+        if owners.slots[owner] >= MOST_SEGMENTS:
+            owners.slot[entity] = -1
+        else:
+            owners.slots[owner] += 1
+            owners.slot[entity] = owners.slots[owner]
+    slot = owners.slot[entity]
+    if slot < 0:
+        return True
+    if slot > owners.segments[owner]:
+        return _lacks(history, owner, OF_OUTCOMES, 0, slot)
+    used = pool.lines.used[owner]
+    if used:
+        start = cells_of(pool, owner, place_of(pool, owner, used - 1))
+        column = start + CLASSES + PER_CLASS * owners.classes[owner] + PER_SEGMENT * (slot - 1)
+        _add(pool, column, 1.0)
+        _add(pool, column + 1, _loss(log, i, owners.kind[owner]))
+    return True
+
+
+@inlined
+def _event(history: History, events: Events, e: int) -> bool:
+    """A prediction was made or got its label; False if there is no room for it."""
+    owners, pool = history.owners, history.predictions
+    model, kind = events.model[e], events.kind[e]
+    if (kind != WAITS and kind != MET) or not owners.position[model]:
+        return True
+    classes = pool.lines.width[model] // PER_PREDICTED
+    code = events.prediction[e] if owners.kind[model] == WRONG else 0
+    full = kind == WAITS and is_full(pool, model)
+    if (code >= classes and classes < MOST_CLASSES) or (full and not has_place(pool, model)):
+        return _lacks(history, model, OF_PREDICTIONS, min(MOST_CLASSES, code + 1), 0)
+    column = PER_PREDICTED * class_column(code, classes)
+    if kind == WAITS:
+        ts = min(events.ts[e], events.t1[e])
+        if full:
+            place = begin_block(pool, model, owners.predictions[model] + 1)
+            if owners.predictions[model] == 0 or ts > owners.newest_prediction[model]:
+                owners.newest_prediction[model] = ts
+            pool.blocks.ts[place] = owners.newest_prediction[model]
+        else:
+            place = place_of(pool, model, pool.lines.used[model] - 1)
+        owners.predictions[model] += 1
+        pool.blocks.n[place] += 1
+        owners.newest_prediction[model] = max(owners.newest_prediction[model], ts)
+        _add(pool, cells_of(pool, model, place) + column + MADE, 1.0)
+    else:
+        newest = pool.lines.used[model] - 1
+        k = find_block(pool, model, events.ts[e], newest - history.behind[model])
+        if k >= 0:
+            history.behind[model] = newest - k
+            place = place_of(pool, model, k)
+            _add(pool, cells_of(pool, model, place) + column + MET_LABEL, 1.0)
+    return True
