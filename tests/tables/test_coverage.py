@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from prequential.core.compiled.kernel import tables_of, with_tables
 from prequential.core.delay import coverage as engine
+from prequential.core.delay import maturity
 from prequential.core.delay.coverage import Coverage, new_coverage, with_model
 from prequential.core.tables.events import EXPIRED, LATE, MET, WAITS, Events, new_events
 
@@ -29,8 +30,12 @@ def oldest(coverage: Coverage, model: int, clock: int) -> int:
     return engine.oldest(coverage, np.array([model]), np.array([clock]))[0]
 
 
+def curve(coverage: Coverage, model: int, clock: int) -> dict[str, float]:
+    return maturity.curves(coverage, np.array([model]), np.array([clock]))[0]
+
+
 def labelled(coverage: Coverage, model: int, clock: int) -> dict[str, float]:
-    return engine.labelled(coverage, np.array([model]), np.array([clock]))[0]
+    return maturity.labelled(coverage, np.array([model]), np.array([clock]))[0]
 
 
 
@@ -150,13 +155,13 @@ def test_one_pass_and_model_by_model_say_the_same(seed: int, monkeypatch: pytest
     said: dict[bool, list[Any]] = {}
     left: dict[bool, Coverage] = {}
     for at_once in (False, True):
-        monkeypatch.setattr(engine, "_are_most", lambda *_, at_once=at_once: at_once)
+        monkeypatch.setattr(maturity, "_are_most", lambda *_, at_once=at_once: at_once)
         found: list[Any] = []
 
         def ask(coverage: Coverage, stop: int, found: list[Any] = found) -> None:
             clocks = np.full(len(models), max(case.clocks[:stop]))
             some = models if stop % 2 else models[1:]
-            found.append(engine.labelled(coverage, some, clocks[: len(some)]))
+            found.append(maturity.labelled(coverage, some, clocks[: len(some)]))
 
         left[at_once] = run(case, list(range(37, 3_000, 37)), ask)
         said[at_once] = found
@@ -183,7 +188,7 @@ def test_it_is_what_the_account_of_every_prediction_says(seed: int) -> None:
             waiting = sum(p[2] == "waits" for p in account.predictions)
             assert coverage.models.waiting[model] == waiting
             assert oldest(coverage, model, clock) == account.oldest(clock)
-            assert engine.curve(coverage, model, clock) == account.curve(clock)
+            assert curve(coverage, model, clock) == account.curve(clock)
             assert labelled(coverage, model, clock) == account.labelled(clock)
 
     run(case, sorted(random.Random(seed).sample(range(1, 500), 60)), ask)
@@ -197,7 +202,7 @@ def test_cuts_and_who_looks_on_change_no_bit(jumps: bool) -> None:
 
         def ask(coverage: Coverage, vector: int) -> None:
             for model in range(4):
-                engine.curve(coverage, model, case.clocks[vector - 1])  # noqa: B023
+                curve(coverage, model, case.clocks[vector - 1])  # noqa: B023
                 oldest(coverage, model, case.clocks[vector - 1])  # noqa: B023
                 if vector in asked:  # noqa: B023
                     labelled(coverage, model, case.clocks[vector - 1])  # noqa: B023
@@ -236,7 +241,7 @@ def test_under_another_horizon_cohorts_go_to_the_new_steps_as_a_whole() -> None:
     assert int(coverage.models.cohorts[0]) == 2
     assert oldest(coverage, 0, 20_000) == 20_000
     assert labelled(coverage, 0, 10_099) == {}
-    assert engine.curve(coverage, 0, 10_100) == {"100ms": 0.5}
+    assert curve(coverage, 0, 10_100) == {"100ms": 0.5}
     assert labelled(coverage, 0, 20_000) == {"100ms": 0.5, "1s": 0.5, "10s": 0.5}
 
 

@@ -94,7 +94,7 @@ def _values(
         joint, None if told_apart else (float(right[0]), float(right[1])), losses if has_losses else None,
         classes.catalog.positives_of(classes.stream), numbers=numbers,
     )  # fmt: skip
-    return found.by_name(0, config.measures)
+    return found.by_name([config.measures])[0]
 
 
 def _right(cells: Sequence[tuple[int, int, float]]) -> tuple[float, float]:

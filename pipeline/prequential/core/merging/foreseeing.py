@@ -52,7 +52,7 @@ def foreseen_of(
     )
     is_known, has_losses = bool(known_of(models, whose, clocks)[0]), bool(models.losses[model])
     layout, codes = int(models.layout[model]), models.codes[model, : models.classes[model]].tolist()
-    found = {}
+    values, found = measured.by_name([stream.config.measures] * len(some)), {}
     for number, (place, row) in enumerate(some):
         about, cells = group.look.about[place], group.look.cells[place]
         one = Foreseen(float(about[EXPECTED]), float(about[WEIGHT]), is_known)
@@ -67,8 +67,7 @@ def foreseen_of(
             one.sums = sums[number, :MEANS].tolist()
         maturity = records.maturity_of(clock, starts[place] + width, horizon)
         if maturity >= 0:
-            values, _ = measured.by_name(number, stream.config.measures)
-            one.halves = _halves(state, model, int(maturity), about, values)
+            one.halves = _halves(state, model, int(maturity), about, values[number][0])
         found[row] = one
     return found
 

@@ -10,7 +10,7 @@ from prequential.core.comparisons import DEFINED, REASONS
 from prequential.core.comparisons.mcnemar import threshold
 from prequential.core.comparisons.measuring import ABSENT, MCNEMAR, N01, N10, P_VALUE, from_counts, from_sums
 from prequential.core.comparisons.measuring import NAMES as OF_PAIRS
-from prequential.core.delay import coverage, latency
+from prequential.core.delay import latency, maturity
 from prequential.core.estimators.naming import RANDOM_SUFFIX, parse_estimator
 from prequential.core.measures.registry import by_name
 from prequential.core.merging.expectations import foreseen
@@ -146,7 +146,7 @@ class Merged:
         found: dict[str, Any] = {
             "waiting": waiting,
             "oldest_waiting_ms": clock - since if waiting else 0,
-            "labelled": coverage.curve_of(np.sum([one["met"] for one in said], axis=0)),
+            "labelled": maturity.curve_of(np.sum([one["met"] for one in said], axis=0)),
             "label_latency_ms": latency.quantiles(latencies, first)[0],
             "recent_label_latency_ms": latency.recent_quantiles(latencies, first)[0],
             "unpredicted_labels": of_stream["unmatched_label"],
@@ -181,7 +181,7 @@ class Merged:
         for model, some in found.items():
             of = [one for _, one in self._of[MODEL, model, None, None]]
             met = np.sum([one.coverage["met"] for one in of if one.coverage is not None], axis=0)
-            share, counts = coverage.curve_of(met).get("horizon"), self._counts(of)
+            share, counts = maturity.curve_of(met).get("horizon"), self._counts(of)
             for whole in some:
                 memories = [(one.memory, places[number]) for number, one in whole.periods]
                 measures = measured(added(memories, ALL, classes.capacity), classes, chance=False)

@@ -8,7 +8,7 @@ import numpy as np
 from prequential.core.catalog.plans import Plan
 from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.comparisons.reporting import ComparisonReporter
-from prequential.core.delay import coverage, latency
+from prequential.core.delay import coverage, latency, maturity
 from prequential.core.estimators.accumulator import Accumulator
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.sums import MEAN, SPREAD, is_any
@@ -79,7 +79,7 @@ def _coverage(state: State, stream: Stream, row: int) -> dict[str, object]:
     account, clock = state.accounts.coverage, int(state.catalog.columns.streams.clock[stream.code])
     [oldest] = coverage.oldest(account, np.array([row]), np.array([clock]))
     waiting = int(account.models.waiting[row])
-    met = coverage.met_of(account, row, clock)
+    [met] = maturity.met_of(account, np.array([row]), np.array([clock]))
     since = clock - oldest if waiting else clock
     found: dict[str, object] = {"waiting": waiting, "since": since, "met": met.tolist()}
     expected = all_waiting(state.accounts.expected, np.array([row]), np.array([clock]))[0]

@@ -55,7 +55,6 @@ class Lines(NamedTuple):
     """What messages there are about an entity, in their order."""
 
     all: list[Line]
-    who: Who
     #: By line: its block and its position, -1 where it is made of several.
     places: list[tuple[int, int]]
     #: How many lines in a row are alike: of chance or not, and which stages are the same.
@@ -69,10 +68,13 @@ class Estimates:
         self._catalog = catalog
         #: By entity's row, with the entity, and whether its `initial` is its `final`: its lines.
         self._known: dict[int, tuple[Entity, bool, Lines]] = {}
+        #: … and who messages are about, for those that have had some.
+        self._who: dict[int, tuple[Lines, Who]] = {}
 
     def forget(self, row: int) -> None:
         """An entity isn't evaluated any more."""
         self._known.pop(row, None)
+        self._who.pop(row, None)
 
     def states(self, rows: Sequence[int]) -> States:
         """Of these entities."""
@@ -132,6 +134,20 @@ class Estimates:
             stream = streams[about.stream]
             yield about, stream, self._lines(row, about, stream, single)
 
+    def who(self, about: Entity, stream: Stream, lines: Lines) -> Who:
+        """Who the messages about an entity are about."""
+        known = self._who.get(about.row)
+        if known is None or known[0] is not lines:
+            fields = (
+                {
+                    "stream": stream.name, "partition": self._catalog.partition, "model": line.model,
+                    "segment": about.segment, "stage": line.stage, "estimator": line.estimator,
+                }
+                for line in lines.all
+            )  # fmt: skip
+            known = self._who[about.row] = lines, Who.from_fields(fields)
+        return known[1]
+
     def _lines(self, row: int, about: Entity, stream: Stream, single: bool) -> Lines:
         known = self._known.get(row)
         if known is not None and known[0] is about and known[1] == single:
@@ -141,7 +157,7 @@ class Estimates:
         names = [about.model]
         if (about.kind in (MODEL, AGE) or about.segment is not None) and len(_chances(config)) > 1:
             names.append(about.model + RANDOM_SUFFIX)
-        all_lines, whose = [], []
+        all_lines = []
         wide = stream.name in self._catalog.wide and about.kind in (MODEL, SEGMENT, AGE)
         for chance, name in enumerate(names):
             for stage, positions in _stages(about, stream, stages, single):
@@ -149,17 +165,13 @@ class Estimates:
                 for place, estimator in enumerate(config.estimators):
                     if wide and parse_estimator(estimator).memory.adds_up:
                         continue  # it is said of all partitions together
-                    whose.append({
-                        "stream": stream.name, "partition": self._catalog.partition, "model": name,
-                        "segment": about.segment, "stage": stage, "estimator": estimator,
-                    })  # fmt: skip
                     block = chance * len(config.estimators) + place
                     line = Line(name, stage, estimator, place, bool(chance), block, positions, same)
                     all_lines.append(line)
         places = [(one.block, one.positions[0] if len(one.positions) == 1 else -1) for one in all_lines]
         alike = groupby(all_lines, key=lambda line: (line.chance, line.same))
         runs = [(len(list(group)), chance, same) for (chance, same), group in alike]
-        lines = Lines(all_lines, Who.from_fields(whose), places, runs)
+        lines = Lines(all_lines, places, runs)
         self._known[row] = about, single, lines
         return lines
 

@@ -235,8 +235,8 @@ class Expectations:
                     self._catalog, self._accounts.periods, tables, models[own], states[own], group,
                     np.arange(len(own)),
                 )  # fmt: skip
-                for number, (place, about) in enumerate(zip(own.tolist(), group.look.about)):
-                    values, _ = found.by_name(number, closing[place][0].stream.config.measures)
+                names = [closing[place][0].stream.config.measures for place in own.tolist()]
+                for place, about, (values, _) in zip(own.tolist(), group.look.about, found.by_name(names)):
                     finals[place] = values if about[LABELLED] >= FEW else {}, float(about[SCALE]) ** 2
         for (one, row, _), (values, variance) in zip(closing, finals):
             self._grade(one, row, values, variance)
@@ -312,25 +312,25 @@ class Expectations:
         labelled.add(zip(models.tolist(), rows.tolist()))
         values = expected(catalog, of_periods, self._tables, models, rows, group, places)
         values.reasons[~counters.known_of(self._tables.models, models, clocks)] = FIRST_HORIZON
-        for number, (one, state) in enumerate(some):
-            about, so_far = group.look.about[one.place], labelled[state.row][0]
-            measures = values.by_name(number, one.due.stream.config.measures)
-            said[state.row] = self._say(one, state, about, measures, so_far)
+        measures = values.by_name([one.due.stream.config.measures for one, _ in some])
+        for (one, state), about, found in zip(some, group.look.about[places].tolist(), measures):
+            said[state.row] = self._say(one, state, about, found, labelled[state.row][0])
 
     def _say(
-        self, asked: _Asked, state: PeriodState, about: Any, measures: Measures, so_far: dict[str, float]
-    ) -> Saying:
+        self, asked: _Asked, state: PeriodState, about: list[float], measures: Measures,
+        so_far: dict[str, float],
+    ) -> Saying:  # fmt: skip
         """`expected` of a period; what is said at a maturity for the first time is kept."""
         stream, model, maturity = asked.due.stream, asked.due.model, asked.maturity
         found, undefined = measures
         first = bool(self._tables.periods.asked[asked.row] < 2 + maturity)
         self._tables.periods.asked[asked.row] = 2 + maturity
-        weight = float(about[WEIGHT])
+        weight = about[WEIGHT]
         said: dict[str, Any] = {}
         if maturity < 0:
             said = {name: {"value": value, "record": None} for name, value in found.items()}
         else:
-            of_all, unknown = float(about[SCALE]), 1.0 - float(about[LABELLED]) / float(about[EXPECTED])
+            of_all, unknown = about[SCALE], 1.0 - about[LABELLED] / about[EXPECTED]
             for name, value in found.items():
                 scale = scale_of(name, value, of_all, unknown)
                 said[name] = self._graded(
@@ -362,12 +362,14 @@ class Expectations:
                 alarms.append(alarm)
         return alarms
 
-    def _signals(self, model: int, period: int, maturity: int, about: Any) -> dict[str, float | None]:
+    def _signals(
+        self, model: int, period: int, maturity: int, about: list[float]
+    ) -> dict[str, float | None]:
         """How unusual a period is that has this maturity for the first time: it counts as one from now on."""
         models, found = self._tables.models, dict[str, float | None]()
         learned = models.since[model] + models.horizon[model]
         for signal, name in enumerate(usual.SIGNALS):
-            value, found[name] = float(about[CONCEPT + signal]), None
+            value, found[name] = about[CONCEPT + signal], None
             row = self._usual(model, signal)
             if isfinite(value) and self._tables.pool.key[period] * models.width[model] >= learned:
                 found[name] = usual.see(self._tables.usual, row, maturity, value)

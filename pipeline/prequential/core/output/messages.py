@@ -12,7 +12,7 @@ from prequential.core.catalog.catalog import Catalog
 from prequential.core.catalog.plans import Plan
 from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.delay import coverage as coverage_of
-from prequential.core.delay import latency, selection
+from prequential.core.delay import latency, maturity, selection
 from prequential.core.delay.accounts import Accounts
 from prequential.core.details.deciles import as_message as deciles_as_message
 from prequential.core.details.details import details_of
@@ -155,11 +155,11 @@ class Reporter:
                 first + block * step + position if position >= 0 else beyond[row, block]
                 for block, position in lines.places
             ]
-            begin = 0
+            begin, who = 0, self.of_estimators.who(about, stream, lines)
             rests = self._rests(about, stream, lines, version, counts, coverages.get(row), texts)
             for count, fields in rests:
                 end = begin + count
-                whose = lines.who if count == len(at) else lines.who.part(begin, end)
+                whose = who if count == len(at) else who.part(begin, end)
                 draft.add(stream.name, whose, numbers, at[begin:end], outcomes, ts, columns, fields)
                 begin = end
         return self._writer.write(draft, states.rows)
@@ -324,7 +324,7 @@ class Reporter:
         columns: dict[str, Iterable[Any]] = {
             "waiting": account.models.waiting[models].tolist(),
             "oldest_waiting_ms": coverage_of.oldest(account, models, clocks),
-            "labelled": coverage_of.labelled(account, models, clocks),
+            "labelled": maturity.labelled(account, models, clocks),
             "label_latency_ms": map(lived.__getitem__, places),
             "recent_label_latency_ms": map(recent.__getitem__, places),
             "unpredicted_labels": streams.unmatched_label[at].tolist(),

@@ -82,16 +82,26 @@ class Measured(NamedTuple):
     values: Floats
     reasons: Ints
 
-    def by_name(self, place: int, names: Sequence[str]) -> Measures:
-        """The values of these measures of one period, and why others have none."""
-        chosen = _columns(tuple(names))
-        values, reasons = self.values[place, chosen].tolist(), self.reasons[place, chosen].tolist()
-        if not any(reasons):
-            return dict(zip(names, values)), {}
-        return (
-            {name: value for name, value, why in zip(names, values, reasons) if not why},
-            {name: _WHY[why] for name, why in zip(names, reasons) if why},
-        )
+    def by_name(self, names: Sequence[tuple[str, ...]]) -> list[Measures]:
+        """Of each period the values of these measures, and why others have none."""
+        found: list[Measures] = [({}, {})] * len(names)
+        alike: dict[tuple[str, ...], list[int]] = {}
+        for place, some in enumerate(names):
+            alike.setdefault(some, []).append(place)
+        for some, places in alike.items():
+            at = np.ix_(np.array(places), _columns(some))
+            values, reasons = self.values[at].tolist(), self.reasons[at].tolist()
+            for place, row, why in zip(places, values, reasons):
+                found[place] = _told_apart(some, row, why) if any(why) else (dict(zip(some, row)), {})
+        return found
+
+
+def _told_apart(names: tuple[str, ...], values: list[float], reasons: list[int]) -> Measures:
+    """The measures that have a value, and why others have none."""
+    return (
+        {name: value for name, value, why in zip(names, values, reasons) if not why},
+        {name: _WHY[why] for name, why in zip(names, reasons) if why},
+    )
 
 
 @cache
@@ -137,8 +147,8 @@ class SoFar:
         models, rows = new.T
         found, streams = self._measured(models, rows), self._catalog.streams
         codes = self._catalog.columns.entities.stream[models].tolist()
-        for place, (row, code) in enumerate(zip(rows.tolist(), codes)):
-            self._known[row] = found.by_name(place, streams[code].config.measures)
+        measures = found.by_name([streams[code].config.measures for code in codes])
+        self._known.update(zip(rows.tolist(), measures))
 
     def __getitem__(self, row: int) -> Measures:
         return self._known[row]

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from prequential.core.catalog.catalog import Catalog
 from prequential.core.catalog.streams import Stream
-from prequential.core.delay import coverage, records
+from prequential.core.delay import maturity, records
 from prequential.core.delay.accounts import Accounts
 from prequential.core.delay.due_periods import PeriodState, due_of
 from prequential.core.detectors.period_alarms import PeriodAlarm
@@ -45,7 +45,7 @@ class PeriodReporter:
         whose = [(stream, name, row) for stream in streams for name, row in stream.models.items()]
         models = np.array([row for _, _, row in whose], dtype=np.int64)
         clocks = clock[np.array([stream.code for stream, _, _ in whose], dtype=np.int64)].astype(np.int64)
-        shares = coverage.shares_at_horizon(accounts.coverage, models, clocks)
+        shares = maturity.shares_at_horizon(accounts.coverage, models, clocks)
         found = due_of(accounts.periods, models, clocks, shares, all_news=all_news)
         due = [
             Due(stream, row, clock, share, states) for (stream, _, row), clock, share, states in zip(

@@ -1,0 +1,404 @@
+"""One scrape: which families there are, and what is said of copies of the state."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from prequential.core.catalog.streams import Entity, Stream
+from prequential.core.comparisons.pair_statuses import pair_statuses
+from prequential.core.delay import coverage, latency, maturity, selection
+from prequential.core.delay.coverage import AT_HORIZON
+from prequential.core.delay.latency import BOUNDS
+from prequential.core.measures.registry import INDEX, MEASURES
+from prequential.core.output.estimates import Line
+from prequential.core.snapshot.read_snapshot import ReadSnapshot
+from prequential.core.tables.streams import AGE, BASELINE, CORRECTION, MODEL, SEGMENT
+from prequential.http.exposition import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Family, labels
+from prequential.settings.model import HttpConfig, StreamConfig
+from prequential.settings.stages import INITIAL, INTERMEDIATE, reported
+from prequential.topics.decoding import PREDICTIONS
+from prequential.topics.specs import INPUTS
+from prequential.worker import compared, expecting, merged
+
+_DETAIL_HELP: dict[str, str] = {
+    "normalised": "Share of all matrices of this class ratio that are no better",
+    "positives": "Share of the positive class among the labels",
+    "class_ratio_gradient": "How a measure moves with the class ratio alone",
+    "interval_lower": "Lower bound of a share's 95 % interval",
+    "interval_upper": "Upper bound of a share's 95 % interval",
+    "error_autocorrelation": "Lag-1 autocorrelation of the errors",
+    "error_autocorrelation_se": "Its standard error",
+    "majority_share": "Share of the most frequent label",
+    "persistence": "Share of labels that are the same as the one before",
+    "repeat": "Share of a class's successors that are of the class, too",
+    "increment": "What one more label in a row adds to its class's probability",
+}
+
+#: The others, in the order in which they are shown: what it is called, what it is, and what it says.
+_FAMILIES = (
+    ("outcomes_total", COUNTER, "Outcomes evaluated"),
+    (
+        "same_stage_info", GAUGE,
+        "A stage that is the same up to now, and has no series, as no instance has had two predictions",
+    ),
+    ("newest_outcome_timestamp_seconds", GAUGE, "Label time of the newest outcome, as Unix time"),
+    ("late_predictions_total", COUNTER, "Predictions made after their label"),
+    ("expired_predictions_total", COUNTER, "Predictions whose label didn't come within the horizon"),
+    ("at_horizon_predictions_total", COUNTER, "Predictions that got the class of label_at_horizon"),
+    ("drift_alarms_total", COUNTER, "Drift alarms raised"),
+    ("drift_threshold", GAUGE, "Threshold that the budget of false alarms has set"),
+    ("open_incidents", GAUGE, "Whether a model has an incident that has neither recovered nor is over"),
+    ("incident_severity", GAUGE, "Severity of the open incident, by its first cause; above 0: worse"),
+    ("incident_opened_timestamp_seconds", GAUGE, "Label time at which the open incident began, as Unix time"),
+    ("incidents_total", COUNTER, "Incidents opened, by the first cause named then"),
+    ("objective", GAUGE, "Bounds of measures that the configuration sets"),
+    ("objective_margin", GAUGE, "How much better a measure is than bound and tolerance ask; below 0: missed"),
+    ("model_version_info", GAUGE, "The model's version, of its newest prediction that has met its label"),
+    ("model_version_since_outcome", GAUGE, "Number of the first outcome of the model's version"),
+    *compared.FAMILIES,
+    *expecting.FAMILIES,
+    *merged.FAMILIES,
+    (
+        "newest_prediction_timestamp_seconds", GAUGE,
+        "Record time of a model's newest prediction in this life of the process, as Unix time",
+    ),
+    (
+        "newest_label_timestamp_seconds", GAUGE,
+        "Record time of a stream's newest label in this life of the process, as Unix time",
+    ),
+    ("waiting_predictions", GAUGE, "Predictions awaiting a label"),
+    ("oldest_waiting_seconds", GAUGE, "Age of the oldest prediction that awaits a label"),
+    (
+        "labelled_ratio", GAUGE,
+        "Share of predictions that had met their label by an age, of those at least as old",
+    ),
+    ("waiting_labels", GAUGE, "Labels awaiting a prediction"),
+    ("late_labels_total", COUNTER, "Labels later than the horizon"),
+    ("revisions_total", COUNTER, "Labels that were revised"),
+    ("unmatched_labels_total", COUNTER, "Labels that no prediction came for within the horizon"),
+    ("duplicates_total", COUNTER, "Records delivered again"),
+    (
+        "label_latency_quantile_seconds", GAUGE,
+        "Quantiles of the time from an instance to its label, to 1 %",
+    ),
+    (
+        "label_latency_recent_quantile_seconds", GAUGE,
+        "The same of the stream's latest labels, to 4 %: of five to ten minutes, at least 100",
+    ),
+    (
+        "labelled_by_class_ratio", GAUGE,
+        "Share of predictions of a class that got a label, of those whose fate is known",
+    ),
+    (
+        "selection_psi", GAUGE,
+        "Population stability index: how the labelled differ from those without a label",
+    ),
+    ("instances_without_predictions_total", COUNTER, "Instances that nobody predicted within the horizon"),
+    ("predictions_without_instance_total", COUNTER, "Predictions of instances of which no record came"),
+    ("records_total", COUNTER, "Records fetched"),
+    ("lag_records", GAUGE, "Records that are there but not processed"),
+    ("dead_letters_total", COUNTER, "Records not usable"),
+    ("quarantined_records_total", COUNTER, "Records passed over, since workers died at them"),
+    ("lost_records_total", COUNTER, "Records that retention removed before they were taken"),
+    ("misplaced_records_total", COUNTER, "Records of streams that belong to another partition"),
+    ("batch_processing_seconds", HISTOGRAM, "Processing a batch of records"),
+    ("transaction_seconds", HISTOGRAM, "Publishing outputs and journal in a transaction"),
+    ("snapshot_seconds", HISTOGRAM, "Writing a snapshot, beside the processing"),
+    ("snapshot_stall_seconds", HISTOGRAM, "Copying the state for a snapshot, which holds processing up"),
+    ("snapshot_bytes", GAUGE, "Size of the newest snapshot"),
+    ("shards", GAUGE, "Shards held"),
+    ("shard_halted", GAUGE, "A shard that can't go on, as records that it needs are gone"),
+    ("build_info", GAUGE, "The version"),
+    ("config_info", GAUGE, "Digest of what the configuration says of evaluation, by consumer group"),
+)  # fmt: skip
+
+#: The quantile of all labels that is held against that of the latest ones.
+_MEDIAN = "p50"
+
+_LATENCY_HELP = "Time from an instance to its label"
+
+#: What an objective is about: models, as wholes, in segments and at ages.
+_OF_MODELS = (MODEL, SEGMENT, AGE)
+
+#: Lines written at a stretch (some 0.3 ms), and seconds of pause thereafter: the loop lets the interpreter's
+#: lock go in each of its kernels, and would else wait each time for the 5 ms that Python lets a thread go on.
+_STRETCH, _PAUSE_SECONDS = 200, 0.0002
+
+
+class Scrape:
+    """One scrape: families, to which what is said of one picture after the other is added."""
+
+    def __init__(self, http: HttpConfig) -> None:
+        self._http = http
+        self._measures = measures = frozenset(http.measures)
+        self._shown: dict[tuple[str, ...], list[tuple[Family, int]]] = {}
+        self._written = 0
+        groups = frozenset(http.series)
+        self._buckets, self._maturity = "latency_buckets" in groups, "maturity" in groups
+        self._selection, self._thresholds = "selection" in groups, "thresholds" in groups
+        kinds = [
+            *((one.name, GAUGE, one.help) for one in MEASURES.values() if one.name in measures),
+            *((name, GAUGE, text) for name, text in _DETAIL_HELP.items()),
+            *_FAMILIES,
+            ("label_latency_seconds", HISTOGRAM if self._buckets else SUMMARY, _LATENCY_HELP),
+        ]
+        self.families = {
+            name: Family(f"prequential_{name}", kind, text) for name, kind, text in kinds
+        }
+
+    def text(self) -> str:
+        """All of it."""
+        return "".join(family.text() for family in self.families.values())
+
+    def add(self, taken: ReadSnapshot) -> None:
+        """What there is to say of a picture."""
+        entities = [taken.catalog.entities[row] for row in taken.part.entities.tolist()]
+        self._estimates(taken)
+        for about in entities:
+            if about is not None:
+                self._counts(taken, about)
+        streams = taken.catalog.streams
+
+        def shows(estimator: str, about: Entity) -> bool:
+            return self._http.shows_estimator(estimator, streams[about.stream].config)
+
+        for standing in pair_statuses(taken.pairs, shows):
+            self._pause(compared.add(self.families, taken.catalog, standing, self._http))
+        codes = taken.part.streams
+        if len(codes):
+            some, latencies = [streams[code] for code in codes.tolist()], taken.accounts.latencies
+            quantiles = latency.quantiles(latencies, codes), latency.recent_quantiles(latencies, codes)
+            for stream, lived, recent in zip(some, *quantiles):
+                self._stream(taken, stream, lived, recent)
+            self._accounts(taken, some)
+
+    def _pause(self, lines: int) -> None:
+        """Let others have the interpreter's lock, now and then."""
+        self._written += lines
+        if self._written >= _STRETCH:
+            self._written = 0
+            time.sleep(_PAUSE_SECONDS)
+
+    # ---- sequences
+
+    def _columns(self, measures: tuple[str, ...]) -> list[tuple[Family, int]]:
+        """The measures of a stream that are shown."""
+        if measures not in self._shown:
+            self._shown[measures] = [
+                (self.families[name], INDEX[name]) for name in measures if name in self._measures
+            ]
+        return self._shown[measures]
+
+    def _estimates(self, taken: ReadSnapshot) -> None:
+        streams, rows = taken.catalog.streams, taken.part.entities.tolist()
+        partition = taken.catalog.partition
+        http = self._http
+
+        def shows(line: Line, config: StreamConfig) -> bool:
+            stage = http.shows_stage(line.stage, config, line.same)
+            return stage and http.shows_estimator(line.estimator, config)
+
+        for estimate in taken.reporter.estimates(rows, shows):
+            about, model, stage, estimator, state, details, _ = estimate
+            stream = streams[about.stream]
+            segment = {"segment": about.segment} if about.segment else {}
+            where = labels(
+                stream=stream.name, partition=partition, model=model, **segment, stage=stage,
+                estimator=estimator,
+            )  # fmt: skip
+            values, reasons = state.values, state.reasons
+            shown = self._columns(stream.config.measures)
+            for family, column in shown:
+                if not reasons[column]:
+                    family.add(where, values[column])
+            if details:
+                self._details(where, details)
+            objective = stream.config.objective
+            if objective and about.kind in _OF_MODELS and model == about.model:
+                for name, bound in objective.bounds.items():
+                    column = INDEX[name]
+                    if not reasons[column]:
+                        spare = MEASURES[name].margin(values[column], bound) + objective.tolerance
+                        self.families["objective_margin"].add(f'{where},measure="{name}"', spare)
+            self._pause(len(shown) + 1)
+
+    def _details(self, where: str, details: dict[str, Any]) -> None:
+        """Samples of the details that an estimator has."""
+        families = self.families
+
+        def with_measure(measure: str) -> str:
+            return f'{where},measure="{measure}"'
+
+        for name, value in details.get("normalised", {}).items():
+            families["normalised"].add(with_measure(name), value)
+        if "class_ratio" in details:
+            families["positives"].add(where, details["class_ratio"]["positives"])
+            for name, value in details["class_ratio"]["gradients"].items():
+                families["class_ratio_gradient"].add(with_measure(name), value)
+        for name, (lower, upper) in details.get("intervals", {}).items():
+            families["interval_lower"].add(with_measure(name), lower)
+            families["interval_upper"].add(with_measure(name), upper)
+        for name, value in details.get("dependence", {}).items():
+            if name == "repeat":
+                for label, share in value.items():
+                    families[name].add(f"{where},{labels(class_=label)}", share)
+            elif name == "increments":
+                for label, increments in value.items():
+                    for order, increment in enumerate(increments, 1):
+                        families["increment"].add(f"{where},{labels(class_=label, order=order)}", increment)
+            elif name in _DETAIL_HELP:
+                families[name].add(where, value)
+
+    # ---- what is evaluated
+
+    def _counts(self, taken: ReadSnapshot, about: Entity) -> None:
+        """Of a model, or of what is evaluated beside it: outcomes and alarms; of a segment, alarms."""
+        catalog, families, row = taken.catalog, self.families, about.row
+        stream, entities = catalog.streams[about.stream], catalog.registry.entities
+        plan, first = catalog.plans[entities.plan[row]], int(entities.first[row])
+        of_model = {"stream": stream.name, "partition": catalog.partition, "model": about.model}
+        where = labels(**of_model)
+        if about.kind in (MODEL, BASELINE, CORRECTION):
+            families["late_predictions_total"].add(where, int(entities.late[row]))
+            families["expired_predictions_total"].add(where, int(entities.expired[row]))
+            if stream.config.label_at_horizon is not None and about.kind == MODEL:
+                families["at_horizon_predictions_total"].add(where, int(entities.at_horizon[row]))
+            if entities.outcomes[row]:
+                families["newest_outcome_timestamp_seconds"].add(where, int(entities.newest_ts[row]) / 1000)
+        if (standing := taken.incidents.get(row)) is not None:
+            families["open_incidents"].add(where, int(bool(standing.cause)))
+            if standing.cause:
+                of_incident = f'{where},incident="{standing.id}"'
+                families["incident_severity"].add(
+                    f'{of_incident},cause="{standing.cause}"', standing.severity
+                )
+                families["incident_opened_timestamp_seconds"].add(of_incident, standing.since / 1000)
+            for cause, count in standing.opened.items():
+                families["incidents_total"].add(f'{where},cause="{cause}"', count)
+        if version := int(entities.version[row]):
+            families["model_version_info"].add(
+                f"{where},{labels(version=stream.version_name(version))}", 1
+            )
+            families["model_version_since_outcome"].add(where, int(entities.version_since[row]))
+        if about.segment:
+            where = labels(**of_model, segment=about.segment)
+        single = bool(entities.single[row])
+        for stage in _stages(about, stream, single):
+            same = catalog.same_as(row, stage)
+            if not self._http.shows_stage(stage, stream.config, same):
+                continue
+            of_stage = f'{where},stage="{stage}"'
+            if not about.segment:  # the model's are those of all segments
+                families["outcomes_total"].add(of_stage, int(entities.outcomes[row]))
+                for one in same:
+                    if self._http.shows_stage(one, stream.config):
+                        families["same_stage_info"].add(f'{of_stage},same="{one}"', 1)
+            raised: Counter[tuple[str, str]] = Counter()
+            sequence = first + plan.stages.index(stage)
+            for watch in plan.watches:
+                config = watch.config
+                raised[config.detector, config.signal] += int(watch.table.alarms[sequence])
+                if self._thresholds and (threshold := watch.threshold(sequence)) is not None:
+                    of_detector = labels(detector=config.detector, signal=config.signal, params=watch.changed)
+                    families["drift_threshold"].add(f"{of_stage},{of_detector}", threshold)
+            for (detector, signal), alarms in raised.items():
+                families["drift_alarms_total"].add(
+                    f"{of_stage},{labels(detector=detector, signal=signal)}", alarms
+                )
+        self._pause(8)
+
+    # ---- streams
+
+    def _stream(
+        self, taken: ReadSnapshot, stream: Stream, lived: dict[str, int], recent: dict[str, int]
+    ) -> None:
+        families, accounts = self.families, taken.accounts
+        streams, code = taken.catalog.registry.streams, stream.code
+        where = labels(stream=stream.name, partition=taken.catalog.partition)
+        if stream.config.objective:
+            for measure, bound in stream.config.objective.bounds.items():
+                families["objective"].add(f'{where},measure="{measure}"', bound)
+        if left_out := taken.left_out[code]:
+            families["comparison_pairs_left_out"].add(where, left_out)
+        if stream.config.compare == "champion" and stream.config.champion in stream.models:
+            families["champion_info"].add(f"{where},{labels(model=stream.config.champion)}", 1)
+        for percentile, value in lived.items():
+            if self._buckets or percentile == _MEDIAN:
+                families["label_latency_quantile_seconds"].add(
+                    f'{where},percentile="{percentile}"', value / 1000
+                )
+        for percentile, value in recent.items():
+            families["label_latency_recent_quantile_seconds"].add(
+                f'{where},percentile="{percentile}"', value / 1000
+            )
+        families["waiting_labels"].add(where, int(streams.waiting_labels[code]))
+        families["late_labels_total"].add(where, int(streams.late_label[code]))
+        for name, column in (
+            ("instances_without_predictions_total", streams.instances_without_predictions),
+            ("predictions_without_instance_total", streams.predictions_without_instance),
+            ("revisions_total", streams.revisions),
+            ("unmatched_labels_total", streams.unmatched_label),
+        ):
+            if count := int(column[code]):  # most streams have none
+                families[name].add(where, count)
+        counts = [int(streams.duplicate_instances[code]), 0, int(streams.duplicate_labels[code])]
+        models = list(stream.models.values())
+        counts[PREDICTIONS] = int(taken.catalog.registry.entities.duplicate[models].sum())
+        for topic, count in zip(INPUTS, counts):
+            if not count:
+                continue
+            families["duplicates_total"].add(f'{where},topic="{topic}"', count)
+        latencies = accounts.latencies.streams
+        counts, total = latencies.counts[code].tolist(), int(latencies.total[code]) / 1000
+        if self._buckets:
+            families["label_latency_seconds"].add_buckets(where, BOUNDS, counts, total)
+        else:
+            families["label_latency_seconds"].add_count(where, sum(counts))
+        self._pause(30)
+
+    def _accounts(self, taken: ReadSnapshot, streams: list[Stream]) -> None:
+        """What became of the predictions of these streams' models."""
+        families, account = self.families, taken.accounts.coverage
+        whose = [(stream, model, row) for stream in streams for model, row in stream.models.items()]
+        models = np.array([row for _, _, row in whose], dtype=np.int64)
+        codes = np.array([stream.code for stream, _, _ in whose], dtype=np.int64)
+        clocks = taken.catalog.registry.streams.clock[codes].astype(np.int64)
+        for (stream, model, row), waiting, oldest, curve in zip(
+            whose, account.models.waiting[models].tolist(), coverage.oldest(account, models, clocks),
+            maturity.curves(account, models, clocks),
+        ):  # fmt: skip
+            where = labels(stream=stream.name, partition=taken.catalog.partition, model=model)
+            families["waiting_predictions"].add(where, waiting)
+            families["oldest_waiting_seconds"].add(where, oldest / 1000)
+            for age, share in curve.items():
+                if self._maturity or age == AT_HORIZON:
+                    families["labelled_ratio"].add(f'{where},age="{age}"', share)
+            self._pause(12)
+            if self._selection:
+                self._selected(taken, stream, where, row)
+
+    def _selected(self, taken: ReadSnapshot, stream: Stream, where: str, row: int) -> None:
+        """How a model's predictions with a label differ from those without."""
+        families, counts = self.families, taken.accounts.selection
+        if stream.config.task == "classification":
+            for label, share in selection.shares(counts, row, stream.class_names).items():
+                families["labelled_by_class_ratio"].add(f"{where},{labels(class_=label)}", share)
+            if (index := selection.indices(counts, np.array([row]))[0]) is not None:
+                families["selection_psi"].add(f'{where},of="prediction"', index)
+        for key, index in taken.reporter.segment_psi(stream, row).items():
+            families["selection_psi"].add(f"{where},{labels(of=f'segment:{key}')}", index)
+        self._pause(8)
+
+
+def _stages(about: Entity, stream: Stream, single: bool) -> list[str]:
+    """The stages of an entity that have outcomes of their own, as they are configured.
+
+    Of a `single` one, `initial` is `final`.
+    """
+    if about.age is not None:
+        return [about.age]
+    without = (INTERMEDIATE, INITIAL) if single else (INTERMEDIATE,)
+    return [stage for stage in reported(stream.everywhere, stream.bins) if stage not in without]
