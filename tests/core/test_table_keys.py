@@ -133,7 +133,7 @@ NO_STATE = re.compile(
     |\.catalog\.(plans|_plans)\..*\.(owner|entity|(estimators\.\d+|reference\.counts|_estimator)\.sums\..*)$
     |\.store\.(ids\.entries|links|wheels)
     |\.pairing\.(pairs|heads|seen|_joint|_used)$|\.pairing\.tables\..*\.(_closed\.|due\.|_due_rows$)
-    |\.incidents\.history\.(behind|due|examples|notes)$
+    |\.incidents\.history\.(due|examples|notes)$
     """,
     re.VERBOSE,
 )

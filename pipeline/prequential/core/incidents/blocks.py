@@ -204,26 +204,16 @@ def _take_out(pool: Pool, owner: int, k: int) -> None:
 
 
 @inlined
-def find_block(pool: Pool, owner: int, ts: int, likely: int) -> int:
-    """Which of the owner's blocks is the newest one that begins at `ts` or before it; -1: there is none.
-
-    The `likely` one is looked at first: a search is a dozen reads all over the memory.
-    """
-    used = np.int64(pool.lines.used[owner])
-    if (
-        0 <= likely < used
-        and pool.blocks.ts[place_of(pool, owner, likely)] <= ts
-        and (likely + 1 == used or pool.blocks.ts[place_of(pool, owner, likely + 1)] > ts)
-    ):
-        return likely
-    low, high = np.int64(0), used
+def find_block(pool: Pool, owner: int, ts: int) -> int:
+    """The row of the newest block that begins at `ts` or before it; -1: there is none."""
+    low, high = 0, np.int64(pool.lines.used[owner])
     while low < high:
         middle = (low + high) // 2
         if pool.blocks.ts[place_of(pool, owner, middle)] <= ts:
             low = middle + 1
         else:
             high = middle
-    return low - 1
+    return place_of(pool, owner, low - 1) if low else -1
 
 
 def with_owners(pool: Pool, owners: int) -> Pool:

@@ -287,10 +287,7 @@ def _event(history: History, events: Events, e: int) -> bool:
         owners.newest_prediction[model] = max(owners.newest_prediction[model], ts)
         _add(pool, cells_of(pool, model, place) + column + MADE, 1.0)
     else:
-        newest = pool.lines.used[model] - 1
-        k = find_block(pool, model, events.ts[e], newest - history.behind[model])
-        if k >= 0:
-            history.behind[model] = newest - k
-            place = place_of(pool, model, k)
+        place = find_block(pool, model, events.ts[e])
+        if place >= 0:
             _add(pool, cells_of(pool, model, place) + column + MET_LABEL, 1.0)
     return True

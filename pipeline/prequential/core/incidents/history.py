@@ -112,9 +112,6 @@ class History(NamedTuple):
     versions: Ints32  # (owners, VERSIONS): codes of versions, by column
     outcomes: Pool
     predictions: Pool
-    #: By owner: how many blocks lie behind the one of the prediction that got its label last. Where the next
-    #: one's is likely, and no state.
-    behind: Ints32
     due: Ints32  # owners
     examples: Ints32  # rows of the log
     notes: Ints
@@ -125,7 +122,7 @@ def new_history() -> History:
     return History(
         records(Owners, 16), np.zeros((16, VERSIONS), np.int32),
         new_pool(summed=True), new_pool(summed=False),
-        np.zeros(16, np.int32), np.zeros(16, np.int32), np.zeros(16, np.int32), np.zeros(7, np.int64),
+        np.zeros(16, np.int32), np.zeros(16, np.int32), np.zeros(7, np.int64),
     )  # fmt: skip
 
 
@@ -158,7 +155,7 @@ def with_entities(history: History, entities: int) -> History:
     return history._replace(
         owners=grown(history.owners, entities), versions=grown(history.versions, entities),
         outcomes=with_owners(history.outcomes, entities),
-        predictions=with_owners(history.predictions, entities), behind=grown(history.behind, entities),
+        predictions=with_owners(history.predictions, entities),
     )  # fmt: skip
 
 
