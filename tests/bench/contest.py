@@ -36,7 +36,7 @@ _BESIDE: Final = {"comparisons": "uncompared", "detectors": "undetected"}
 #: Cases that are asked for by name.
 _CASES: Final = tuple(name for name in CASES if name not in _BESIDE.values())
 
-#: Instances: with peers, enough that a worker on a quiet machine takes two snapshots of each shard meanwhile
+#: Instances: with peers, enough that a worker on a quiet machine takes a snapshot of each shard meanwhile
 #: (the first 10 s after its start, the next one when the first is a twentieth of the time); in real time, two
 #: minutes.
 _INSTANCES: Final = {PLAIN: 10_000_000, UUID: 3_000_000, QUIET: 120_000}
