@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack
 from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
@@ -24,14 +23,9 @@ from translating import WRITTEN, become, record, translator
 from tests.registries import MARKS, Registry, apicurio
 from tests.skipping import or_skip
 
+AnyRegistry = RegistryServer | Registry
+
 CONTEXT = SerializationContext("source", MessageField.VALUE)
-
-
-class AnyRegistry(Protocol):
-    """A registry, whichever."""
-
-    @property
-    def url(self) -> str: ...
 
 SCORE = {
     "type": "record", "name": "Score", "namespace": "shop", "fields": [
@@ -69,9 +63,7 @@ def registry() -> Iterator[RegistryServer]:
 
 @pytest.fixture(scope="module")
 def other() -> Iterator[Registry]:
-    with ExitStack() as stack:
-        with or_skip():
-            found = stack.enter_context(apicurio())
+    with or_skip(), apicurio() as found:
         yield found
 
 

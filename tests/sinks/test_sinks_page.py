@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -54,10 +53,7 @@ def message(n: int, **measures: float) -> bytes:
 @pytest.fixture(params=["small server", pytest.param("Apicurio", marks=MARKS)])
 def registry(request: pytest.FixtureRequest) -> Iterator[str]:
     """The URL of one."""
-    with ExitStack() as stack:
-        with or_skip():
-            apicurios = request.param == "Apicurio"
-            found = stack.enter_context(apicurio() if apicurios else RegistryServer())
+    with or_skip(), apicurio() if request.param == "Apicurio" else RegistryServer() as found:
         yield found.url
 
 
@@ -105,26 +101,22 @@ def test_avro_has_each_message_once_although_its_program_is_killed(
     assert set(client.get_subjects()) == {f"{cluster.prefix}{one}-avro-value" for one in names[:3:2]}
 
 
-@pytest.mark.nightly
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-def test_a_field_that_may_be_missing_is_compatible_both_ways() -> None:
+@pytest.mark.parametrize("registry", [pytest.param("Apicurio", marks=MARKS)], indirect=True)
+def test_a_field_that_may_be_missing_is_compatible_both_ways(registry: str) -> None:
     """As the page says of later versions, by the rules of a registry."""
-    with ExitStack() as stack:
-        with or_skip():
-            found = stack.enter_context(apicurio())
-        client = SchemaRegistryClient({"url": found.url})
-        for name in ("metrics", "comparisons", "drift-alarms", "incidents"):
-            schema, subject = avro_schema(name), f"{name}-value"
+    client = SchemaRegistryClient({"url": registry})
+    for name in ("metrics", "comparisons", "drift-alarms", "incidents"):
+        schema, subject = avro_schema(name), f"{name}-value"
 
-            def register(*more: Any, schema: Any = schema, subject: str = subject) -> int:
-                later = {**schema, "fields": [*schema["fields"], *more]}
-                return client.register_schema(subject, Schema(json.dumps(later), "AVRO"))
+        def register(*more: Any, schema: Any = schema, subject: str = subject) -> int:
+            later = {**schema, "fields": [*schema["fields"], *more]}
+            return client.register_schema(subject, Schema(json.dumps(later), "AVRO"))
 
-            first = register()
-            client.set_compatibility(subject, level="FULL")
-            assert register({"name": "later", "type": ["null", "string"], "default": None}) > first
-            with pytest.raises(SchemaRegistryError, match=r"(?i)incompatible"):
-                register({"name": "later", "type": "string"})
+        first = register()
+        client.set_compatibility(subject, level="FULL")
+        assert register({"name": "later", "type": ["null", "string"], "default": None}) > first
+        with pytest.raises(SchemaRegistryError, match=r"(?i)incompatible"):
+            register({"name": "later", "type": "string"})
 
 
 @pytest.mark.kafka

@@ -41,7 +41,6 @@ class Messages:
         self._topics = {name: config.kafka.topic(name) for name in (METRICS, COMPARISONS)}
         self._settings_header = SettingsHeader()
 
-
     def of(self, outputs: Sequence[Output]) -> list[Outgoing]:
         """Of these outputs, in their order."""
         messages = [self._outgoing(output) for output in outputs]
