@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
 from oracle_stages import Prediction
 
 AGES = {
@@ -14,6 +15,10 @@ AGES = {
     "1h": 3_600_000, "6h": 21_600_000, "1d": 86_400_000, "3d": 259_200_000, "7d": 604_800_000,
     "30d": 2_592_000_000,
 }  # fmt: skip
+
+
+#: Relative accuracy of the quantiles in a message, which then are rounded to the millisecond.
+ACCURACIES = {"label_latency_ms": 0.01, "recent_label_latency_ms": 0.04}
 
 
 class Account:
@@ -102,4 +107,12 @@ def quantiles(latencies: Sequence[int]) -> dict[str, Any]:
         name: ordered[int(q * (len(ordered) - 1))]
         for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
         if ordered
+    }
+
+
+def as_said(exact: Mapping[str, int], accuracy: float) -> dict[str, Any]:
+    """These quantiles (ms), equal to what may be said of them: off by `accuracy`, and by rounding."""
+    return {
+        name: pytest.approx(value, rel=0, abs=accuracy * value * (1 + 1e-9) + 0.5)
+        for name, value in exact.items()
     }

@@ -28,6 +28,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import Record
 from oracle_cases import inst, lab, pred, random_records, tick
+from oracle_coverage import ACCURACIES, as_said
 from prequential.settings.model import Config
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics, Output
@@ -120,15 +121,10 @@ def assert_same_coverage(ours: Any, theirs: Any, about: object) -> None:
     """Quantiles to 1 % (of the latest labels to 4 %) and to the millisecond, all else exactly."""
     assert (ours is msgspec.UNSET) == (theirs is None), about
     if theirs is not None:
-        close_enough: dict[str, Any] = {"prediction_psi": None}
-        for quantiles, accuracy in (("label_latency_ms", 0.0101), ("recent_label_latency_ms", 0.0401)):
-            assert ours[quantiles].keys() == theirs[quantiles].keys(), about
-            for name, expected in theirs[quantiles].items():
-                assert abs(ours[quantiles][name] - expected) <= 0.5 + accuracy * expected, about
-            close_enough[quantiles] = None
+        rounded = {name: as_said(theirs[name], accuracy) for name, accuracy in ACCURACIES.items()}
         index = theirs.get("prediction_psi")
         assert ours.get("prediction_psi") == (index and pytest.approx(index, rel=1e-9, abs=1e-12)), about
-        assert {**ours, **close_enough} == {**theirs, **close_enough}, about
+        assert {**ours, "prediction_psi": None} == {**theirs, **rounded, "prediction_psi": None}, about
 
 
 def assert_same_alarm(ours: Alarm, theirs: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from oracle_coverage import Latest, quantiles
+from oracle_coverage import ACCURACIES, Latest, as_said, quantiles
 from prequential.core.delay import latency as engine
 from prequential.core.delay.latency import Latencies, new_latencies, with_streams
 from test_coverage import assert_same, digest_of, without_compiler
@@ -49,9 +49,7 @@ def test_quantiles_are_right_to_one_percent(seed: int) -> None:
     latencies = run(streams, values, clocks, [])
     for stream in range(STREAMS):
         own = sorted(int(value) for value in values[streams == stream] if value >= 0)
-        found = lived_quantiles(latencies, stream)
-        for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
-            assert found[name] == pytest.approx(own[int(q * (len(own) - 1))], rel=0.0101, abs=0.5)
+        assert lived_quantiles(latencies, stream) == as_said(quantiles(own), ACCURACIES["label_latency_ms"])
         assert latencies.streams.total[stream] == sum(own)
         limits = [0.0, *BOUNDS_S, float("inf")]
         for bound, count in enumerate(latencies.streams.counts[stream].tolist()):
@@ -73,8 +71,8 @@ def test_recent_quantiles_are_those_of_the_latest_labels(seed: int) -> None:
             before = latest[stream].older
             latest[stream].add(int(values[i]), int(clocks[i]))
             generations += latest[stream].older is not before
-        expected = quantiles(latest[stream].latencies())
-        assert recent_quantiles(latencies, stream) == pytest.approx(expected, rel=0.0401, abs=0.5)
+        expected = as_said(quantiles(latest[stream].latencies()), ACCURACIES["recent_label_latency_ms"])
+        assert recent_quantiles(latencies, stream) == expected
     assert generations > 10
 
 

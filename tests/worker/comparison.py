@@ -13,6 +13,7 @@ import oracle
 import pytest
 import yaml
 from confluent_kafka import Message
+from oracle_coverage import ACCURACIES, as_said
 from prequential.config.reader import load_config
 from prequential.settings.model import Config
 from prequential.settings.stages import reported
@@ -363,8 +364,7 @@ def _assert_same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
             assert {key: n for key, n in value.items() if n} == expected, (ours, theirs)
         elif name == "coverage":
             rounded: dict[str, Any] = {
-                name: {k: pytest.approx(v, rel=accuracy, abs=0.5) for k, v in expected[name].items()}
-                for name, accuracy in (("label_latency_ms", 0.0101), ("recent_label_latency_ms", 0.0401))
+                name: as_said(expected[name], accuracy) for name, accuracy in ACCURACIES.items()
             }
             if expected.get("prediction_psi") is not None:
                 rounded["prediction_psi"] = pytest.approx(expected["prediction_psi"], rel=1e-9, abs=1e-12)
