@@ -15,7 +15,7 @@ import numpy.typing as npt
 from numba import njit, types
 from prequential.core.compiled.bounds import with_bounds
 from prequential.core.compiled.lazy_zeros import lengthened
-from prequential.core.compiled.libraries import Part, Whole
+from prequential.core.compiled.libraries import Allocating, Part, Whole
 from prequential.core.compiled.loopcache import keep
 
 Ints = npt.NDArray[np.int64]
@@ -103,19 +103,15 @@ def allocating(function: Function) -> Function:
 
     As `kernel`, but with numba's reference counts.
     """
-    return _from_python(_compiled(function, None))
-
-
-def inner_allocating(function: Function) -> Function:
-    """The same where only other loops call it."""
-    return _from_loops(_compiled(function, None, no_cpython_wrapper=True))
+    return _from_python(_compiled(function, Allocating))
 
 
 def _compiled(function: Function, compiler: Any, **flags: Any) -> Function:
-    """By numba's own compiler, or one of `libraries`; parts aren't kept by themselves: wholes have them."""
-    if compiler is not None:
-        flags |= {"pipeline_class": compiler, "no_rewrites": True}  # of expressions of whole arrays
-    compiled = _jit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **flags)(function)
+    """By one of the compilers of `libraries`; parts aren't kept by themselves: wholes have them."""
+    if compiler is not Allocating:
+        flags["no_rewrites"] = True  # of expressions of whole arrays
+    options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "pipeline_class": compiler}
+    compiled = _jit(**options, **flags)(function)
     if compiled is not function and compiler is not Part:
         keep(compiled)
     return cast(Function, function if compiled is function else _once(compiled))

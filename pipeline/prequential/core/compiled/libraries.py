@@ -12,7 +12,30 @@ from numba.core import codegen, compiler, typed_passes
 from numba.core.compiler_machinery import AnalysisPass, register_pass
 
 
-class _Whole(codegen.JITCodeLibrary):
+class _Linked(codegen.JITCodeLibrary):
+    """numba's own, which links parts, too: each that is reached once."""
+
+    _linking_libraries: list[Any]
+
+    def finalize(self) -> None:
+        """Link, optimise, and make machine code of it."""
+        self._linking_libraries = list(self._reached())
+        super().finalize()  # type: ignore[no-untyped-call]
+
+    def _reached(self) -> dict[Any, None]:
+        """The libraries that this one calls, and those that parts among them do."""
+        reached: dict[Any, None] = {}
+        ahead = self._linking_libraries[::-1]
+        while ahead:
+            library = ahead.pop()
+            if library not in reached:
+                reached[library] = None
+                if isinstance(library, _Part):
+                    ahead += library._linking_libraries[::-1]
+        return reached
+
+
+class _Whole(_Linked):
     """Of a loop that Python calls. One optimisation: numba's first, cheaper one is for reference counts."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
@@ -29,10 +52,12 @@ class _Part(_Whole):
     def __init__(self, generator: Any, name: str) -> None:
         super().__init__(_NoEnvironment(generator), name)  # type: ignore[no-untyped-call]
 
-    def _optimize_final_module(self) -> None:
-        """Later, as a part of others."""
-
-    def _finalize_final_module(self) -> None:
+    def finalize(self) -> None:
+        """It is done as it is: what it calls isn't linked here, but once by the whole."""
+        self._shared_module = self._final_module
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage.name == "external":
+                function.linkage = "linkonce_odr"  # to be inlined, and dropped if nobody calls it
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
@@ -57,7 +82,7 @@ class _NoEnvironment:
 class _AsLibrary(AnalysisPass):
     """Before a loop becomes code: where it is put."""
 
-    library: type[_Whole]
+    library: type[_Linked]
 
     def __init__(self) -> None:
         AnalysisPass.__init__(self)  # type: ignore[no-untyped-call]
@@ -67,6 +92,12 @@ class _AsLibrary(AnalysisPass):
         state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
         return False
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)  # type: ignore[no-untyped-call]
+class _AsLinked(_AsLibrary):
+    _name = "prequential_linked"
+    library = _Linked
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)  # type: ignore[no-untyped-call]
@@ -93,6 +124,12 @@ class _Compiler(compiler.CompilerBase):
 
 
 _build: Any = compiler.DefaultPassBuilder.define_nopython_pipeline
+
+
+class Allocating(_Compiler):
+    """numba's compiler for loops that make arrays."""
+
+    where = _AsLinked
 
 
 class Whole(_Compiler):
