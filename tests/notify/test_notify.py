@@ -183,9 +183,9 @@ def test_partitions_move_while_a_message_waits(
         with NotifyProcess(config) as other:
             await_ready(other)
             eventually("all are sent", lambda: {f"{name}-1" for name in streams} <= set(receiver.ids))
-            eventually("the one that waited, too", lambda: receiver.ids.count(receiver.ids[0]) == 2)
+            eventually("the one that waited, too", lambda: receiver.ids.count(receiver.ids[0]) >= 2)
             assert other.stop() == one.stop() == 0
-    assert len(receiver.requests) == 13
+    assert set(receiver.ids) == {f"{name}-1" for name in streams}
 
 
 @pytest.mark.parametrize("cluster", [1], indirect=True)
