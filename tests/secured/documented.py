@@ -39,7 +39,7 @@ def documented(who: str, values: str = chart.EVERYTHING) -> set[Acl]:
         elif resource.startswith("inputs"):
             journal = ("prequential-journal",) if "journal" in resource else ()
             names = [prefix + one for one in (*INPUTS, *journal)]
-        elif "all ten topics" in resource:
+        elif "all topics" in resource:
             names = [one["spec"]["topicName"] for one in chart.of("KafkaTopic", values)]
         else:
             named = re.findall(r"(PREFIX)?`([\w-]+)`", resource.replace("GROUP", group))

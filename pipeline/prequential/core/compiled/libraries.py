@@ -19,20 +19,26 @@ class _Linked(codegen.JITCodeLibrary):
 
     def finalize(self) -> None:
         """Link, optimise, and make machine code of it."""
-        self._linking_libraries = list(self._reached())
+        reached = _reached(self)
+        self._linking_libraries = [library for library in reached if not isinstance(library, _Part)]
+        for library in reached:
+            if isinstance(library, _Part):
+                self._reload_init.update(library._reload_init)
+                self._final_module.link_in(library.alone, preserve=True)
         super().finalize()  # type: ignore[no-untyped-call]
 
-    def _reached(self) -> dict[Any, None]:
-        """The libraries that this one calls, and those that parts among them do."""
-        reached: dict[Any, None] = {}
-        ahead = self._linking_libraries[::-1]
-        while ahead:
-            library = ahead.pop()
-            if library not in reached:
-                reached[library] = None
-                if isinstance(library, _Part):
-                    ahead += library._linking_libraries[::-1]
-        return reached
+
+def _reached(library: Any) -> list[Any]:
+    """The libraries that one calls, and those that parts among them do."""
+    reached: dict[Any, None] = {}
+    ahead = library._linking_libraries[::-1]
+    while ahead:
+        called = ahead.pop()
+        if called not in reached:
+            reached[called] = None
+            if isinstance(called, _Part):
+                ahead += called._linking_libraries[::-1]
+    return list(reached)
 
 
 class _Whole(_Linked):
@@ -53,12 +59,26 @@ class _Part(_Whole):
         super().__init__(_NoEnvironment(generator), name)  # type: ignore[no-untyped-call]
 
     def finalize(self) -> None:
-        """It is done as it is: what it calls isn't linked here, but once by the whole."""
-        self._shared_module = self._final_module
+        """It is done as it is: what it calls is linked by whoever calls it."""
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage.name == "external":
                 function.linkage = "linkonce_odr"  # to be inlined, and dropped if nobody calls it
         self._finalized = True
+
+    @property
+    def alone(self) -> Any:
+        """The module without what it calls, to be linked into others."""
+        self._ensure_finalized()  # type: ignore[no-untyped-call]
+        return self._final_module
+
+    def _get_module_for_linking(self) -> Any:
+        """With all that it calls: for a loop of numba's own compiler, which doesn't know of parts."""
+        if self._shared_module is None:
+            self._shared_module = self.alone.clone()
+            for library in _reached(self):
+                called = library.alone if isinstance(library, _Part) else library._get_module_for_linking()
+                self._shared_module.link_in(called, preserve=True)
+        return self._shared_module
 
     def get_pointer_to_function(self, name: str) -> int:
         """None: nobody calls it from outside."""
