@@ -320,7 +320,7 @@ class Stream:
             self.evaluate(instance_id, memory, new.model, [new], label_was_first=True)
             return
         before = [old for old in memory.waiting if (old.model, old.ts) == (new.model, new.ts)]
-        if before and new.says_the_same(before[-1]):
+        if before and new.says_the_same(before[-1], self.settings):
             self.count("duplicate", new.model)
             return
         memory.waiting.append(new)

@@ -22,6 +22,7 @@ UNIT = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}  # ms
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 TASKS = ("classification", "regression")
+OF_PROBABILITIES = {"log_loss", "brier", "ece", "top_k_accuracy", "auc", "pr_auc"}
 LOSSES = ("absolute", "squared")
 STAGES = ("initial", "final", "bins", "intermediate")
 MOST_PROBABILITY = 1.001  # of all classes together: models in half precision
@@ -82,6 +83,7 @@ class Settings:
     top_k: int = 5  # of how many most probable classes the label is to be one
     quantile: float | None = None  # what predicted numbers are of what may come
     intervals: bool = False  # whether predictions' intervals are read
+    probabilities: bool = True  # whether those of predictions are evaluated
     details: tuple[str, ...] = ()  # those that the oracle knows: scores, residuals
     reference: int | None = None  # first outcomes of each sequence beside which later ones stand
     reference_time: int | None = None  # … or their label time
@@ -112,6 +114,21 @@ def asks_for_intervals(merged: Mapping[str, Any]) -> bool:
     return any(name.startswith("interval_") for name in merged["measures"]) or any(
         signal.rpartition(":")[2].startswith("interval_") for signal in signals
     )
+
+
+def asks_for_probabilities(merged: Mapping[str, Any]) -> bool:
+    """Whether a measure, a signal, a detail or a comparison is of probabilities; of all measures some are.
+
+    >>> asks_for_probabilities({"task": "classification", "measures": ["kappa"], "detectors": None})
+    False
+    """
+    signals = [str(one.get("signal", "")) for one in merged["detectors"] or ()]
+    names = {*merged["measures"], *(signal.rpartition(":")[2] for signal in signals)}
+    losses = merged.get("compare_losses") or () if merged.get("compare") != "off" else ()
+    return merged["task"] == "classification" and bool(
+        not merged["measures"] or names & OF_PROBABILITIES or "scores" in merged.get("details", ())
+        or merged.get("temporal_correction") or {"log_loss", "brier"} & {*losses}
+    )  # fmt: skip
 
 
 def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
@@ -152,6 +169,7 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         top_k=int(merged.get("top_k", 5)),
         quantile=merged.get("quantile"),
         intervals=merged["task"] == "regression" and asks_for_intervals(merged),
+        probabilities=asks_for_probabilities(merged),
         details=tuple(merged.get("details", ())),
         reference=None if timed else reference,
         reference_time=duration(reference) if timed else None,

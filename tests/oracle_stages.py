@@ -35,9 +35,12 @@ class Prediction:
     t1: int | None = None  # of the label that it met
     outcome: Outcome | None = None  # its own, whatever the stage
 
-    def says_the_same(self, other: Prediction) -> bool:
-        """Whether it is a redelivery: the same model, time, and class or number."""
-        return (self.model, self.ts, self.y_pred) == (other.model, other.ts, other.y_pred)
+    def says_the_same(self, other: Prediction, settings: Settings) -> bool:
+        """Whether it is a redelivery: the same model, time, class or number, and what else is evaluated."""
+        proba = settings.probabilities and list(self.proba.items()) != list(other.proba.items())
+        interval = settings.intervals and self.interval != other.interval
+        told = (self.model, self.ts, self.y_pred) == (other.model, other.ts, other.y_pred)
+        return told and not proba and not interval
 
 
 def told_stages(settings: Settings) -> list[str]:

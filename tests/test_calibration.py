@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prequential.calibration.calibrating import Settings, calibrate
 from prequential.calibration.cuts import cuts_of
 from prequential.calibration.excursions import STEP, Walk, exponent
@@ -36,7 +38,7 @@ from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.adwin import Settings as Adwin
 from prequential.past.sequences import Sequence, sequences
 from prequential.replay.sources import Source
-from prequential.settings.budget import parse_budget
+from prequential.settings.budget import Budget, parse_budget
 from prequential.settings.model import Config, DetectorConfig, StreamConfig
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError
@@ -81,6 +83,12 @@ def markov(seed: int, keep: float, error: float, count: int) -> Floats:
 def test_what_is_no_budget_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="budget '"):
         parse_budget(text)
+
+
+@given(alarms=st.floats(1e-9, 1e9), period=st.integers(1, 10**13))
+def test_a_budget_is_written_as_it_is_read(alarms: float, period: int) -> None:
+    budget = Budget(alarms, period)
+    assert parse_budget(str(budget)) == budget
 
 
 def test_blocks_that_match_keep_what_blocks_at_random_forget() -> None:

@@ -284,6 +284,24 @@ WRONG = [
      ["streams.a.objective.mae", "never has a value", "expected one of error, accuracy"]),
     ("streams:\n  a:\n    measures: [kappa]\n    objective: {f1: 0.1}", 4,
      ["streams.a.objective.f1", "expected one of kappa"]),
+    ("defaults:\n  objective:\n    accuracy: 90", 3,
+     ["defaults.objective.accuracy: 90", "a bound from 0 to 1, between which accuracy lies"]),
+    # Classes are named as it is written, and once
+    ("defaults:\n  positive_class: yes", 2,
+     ["defaults.positive_class: YAML takes yes for a boolean: quote it, 'yes'"]),
+    ("defaults:\n  label_at_horizon: no", 2, ["YAML takes no for a boolean: quote it, 'no'"]),
+    ("defaults: {compare: champion, champion: off}", 1, ["defaults.champion: YAML takes off for a boolean"]),
+    ("defaults:\n  costs:\n    yes: {no: 5}", 3, ["defaults.costs: YAML takes yes for a boolean"]),
+    ("defaults:\n  positive_class: 010", 2, ["YAML takes 010 for 8: quote it, '010'"]),
+    ("defaults:\n  costs:\n    a: {b: 1}\n    a: {b: 2}", 4, ["defaults.costs has the key 'a' twice"]),
+    ("defaults:\n  costs: {1: {0: 1}, '1': {0: 5}}", 2, ["defaults.costs has the key '1' twice"]),
+    ("defaults:\n  costs: {a: {true: 1, True: 5}}", 2, ["defaults.costs has the key 'True' twice"]),
+    # Names of measures
+    ("defaults:\n  measures: [[accuracy]]", 2, ["defaults.measures: unknown measure ['accuracy']"]),
+    ("http:\n  measures: [{accuracy: 1}]", 2, ["http.measures: unknown measure {'accuracy': 1}"]),
+    # Sessions
+    ("worker:\n  session_timeout: 2h", 2, ["worker.session_timeout: '2h': expected 1s to 1h"]),
+    ("worker:\n  session_timeout: 1ms", 2, ["worker.session_timeout: '1ms': expected 1s to 1h"]),
     # Segments are named key=value
     ("defaults:\n  segments: [a=b, arm, a]", 2,
      ["defaults.segments: 'a=b' looks like a value of 'a'", "expected keys that can be told apart"]),

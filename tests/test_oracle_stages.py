@@ -124,13 +124,22 @@ class TestProbabilities:
         assert told(result, "error") == [0.0, 1.0]
         assert told(result, "log_loss") == [pytest.approx(math.log(2))] * 2
 
-    def test_other_probabilities_make_no_other_prediction(self) -> None:
-        result = evaluate(
+    def test_other_probabilities_make_another_prediction(self) -> None:
+        records = (
             pred(1, 0, "a", y_proba={"a": 0.5}), pred(1, 0, "a", y_proba={"a": 0.5}),
             pred(1, 0, "a", y_proba={"a": 0.25}), lab(1, 0, "a"),
         )  # fmt: skip
-        assert result.counts["s", "m"] == {"duplicate": 2}
-        assert told(result, "log_loss") == [pytest.approx(math.log(2))]
+        result = evaluate(*records, stages=["initial", "final"])
+        assert result.counts["s", "m"] == {"duplicate": 1}
+        assert told(result, "log_loss", stage="initial") == [pytest.approx(math.log(2))]
+        assert told(result, "log_loss", stage="final") == [pytest.approx(math.log(4))]
+
+    def test_where_nobody_asks_for_them_they_make_none(self) -> None:
+        result = evaluate(
+            pred(1, 0, "a", y_proba={"a": 0.5}), pred(1, 0, "a", y_proba={"a": 0.25}), lab(1, 0, "a"),
+            measures=["kappa"], detectors=[],
+        )  # fmt: skip
+        assert result.counts["s", "m"] == {"duplicate": 1}
 
 
 class TestNumbers:

@@ -8,6 +8,7 @@ import gzip
 import io
 import json
 import random
+import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -664,6 +665,34 @@ class TestExitStatus:
         assert run(folder, **changed) == 2
         assert words in complaint(capfd)
 
+    def test_2_for_a_file_that_would_be_overwritten(
+        self, folder: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        labels = (folder / "labels").read_bytes()
+        for changed, words in (
+            ({"metrics_out": folder / "labels"}, f"can't write '{folder}/labels': '{folder}/labels' is read"),
+            ({"summary": f"{folder}/../{folder.name}/labels"}, "is read, too: expected another file"),
+            ({"metrics_out": folder / "new", "report": folder / "new"}, f"'{folder}/new' is written, too"),
+            ({"alarms_out": ""}, "can't write '': expected the name of a file"),
+        ):
+            assert run(folder, **changed) == 2
+            assert words in complaint(capfd)
+        assert (folder / "labels").read_bytes() == labels
+        assert run(folder, metrics_out="/dev/null", report="/dev/null") == 0
+
+    def test_0_where_standard_output_is_closed(self) -> None:
+        command = ["sh", "-c", '"$@" >&-', "sh", sys.executable, "-m", "prequential.cli.main"]
+        command += ["schema", "metrics"]
+        done = subprocess.run(command, stderr=subprocess.PIPE, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+
+    def test_130_for_ctrl_c_while_commands_are_imported(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def interrupted(name: str) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("importlib.import_module", interrupted)
+        assert main(["replay"]) == 130
+
     def test_2_for_a_wrong_configuration(
         self, folder: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
@@ -680,7 +709,8 @@ class TestExitStatus:
     @pytest.mark.parametrize(
         ("words", "says"),
         [
-            (["replay", "--lables", "x"], "unrecognized arguments: --lables"),
+            (["replay", "--lables", "x"], "unrecognized arguments: --lables x; `prequential replay --help`"),
+            (["topics", "check", "--bogus"], "arguments: --bogus; `prequential topics --help` says"),
             (["bogus"], "invalid choice: 'bogus'"),
             (["produce", "bogus", "x"], "invalid choice: 'bogus'"),
             ([], "required: COMMAND"),

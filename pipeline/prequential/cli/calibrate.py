@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from functools import partial
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 from prequential.calibration.calibrating import LEAST_OUTCOMES, MOST_OUTCOMES, OUTCOMES, Settings, calibrate
@@ -63,7 +63,12 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    given = given_sources(args)
+    given = given_sources(args, [args.out])
+    with open_output(args.out) as file:
+        return _calibrate(args, given, file)
+
+
+def _calibrate(args: argparse.Namespace, given: list[str], file: IO[bytes] | None) -> int:
     budget = None if args.budget is None else parse_budget(args.budget)
     config = load(args)
     compile_loops(notice, config)
@@ -79,11 +84,10 @@ def run(args: argparse.Namespace) -> int:
             print_wide(partial(as_it_is, table), Console())
     check_found(report)
     text = "".join(f"{line}\n" for line in lines(report))
-    with open_output(args.out) as file:
-        if file is not None:
-            file.write(text.encode())
-        elif not args.json:
-            sys.stdout.write(f"\n{text}")
+    if file is not None:
+        file.write(text.encode())
+    elif not args.json:
+        sys.stdout.write(f"\n{text}")
     return 0
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -63,6 +64,16 @@ def open_input(path: str) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
         yield lines, raw
 
 
+def refuse_one_file_twice(outputs: Iterable[str | None], inputs: Iterable[str | None] = ()) -> None:
+    """Raise UsageError where an output is an input as well, or another output: it would be overwritten."""
+    taken = {os.path.realpath(path): f"{path!r} is read" for path in inputs if path and path != "-"}
+    for path in outputs:
+        if path and path != "-" and (os.path.isfile(path) or not os.path.exists(path)):
+            if said := taken.get(real := os.path.realpath(path)):
+                raise UsageError(f"can't write {path!r}: {said}, too: expected another file")
+            taken[real] = f"{path!r} is written"
+
+
 @contextmanager
 def sigterm_as_ctrl_c() -> Iterator[None]:
     """Lets SIGTERM end the program as Ctrl-C does."""
@@ -81,6 +92,8 @@ def open_output(path: str | None) -> Iterator[IO[bytes] | None]:
     """
     if path is None:
         yield None
+    elif not path:
+        raise UsageError("can't write '': expected the name of a file")
     elif path == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

@@ -82,7 +82,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    given = given_sources(args)
+    given = given_sources(args, [args.plot])
     injections = [parse_injection(text) for text in args.inject]
     asked = Asked((), injections, args.inject, args.tolerance, args.seeds, args.block)
     asked.check()

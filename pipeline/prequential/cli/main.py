@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 import zlib
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from prequential.program.version import VERSION
 from prequential.topics.errors import UsageError, WorkError
@@ -27,27 +27,23 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"prequential: {message}; `{self.prog} --help` says what there is\n")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As it is; but what a command doesn't know is said by itself, with its own help."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; returns its exit status: 0 done, 1 the work failed, 2 wrong usage."""
     # For this process and those that it starts, before the commands import numpy. No matrix is multiplied
     # anywhere here: BLAS's threads would only wait, and busily. Who imports the library decides themselves.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    parser = _Parser(
-        prog="prequential",
-        description="Live evaluation of streaming machine learning: how good are the predictions, "
-        "although labels come late, classes are imbalanced and the data drift?",
-    )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
-    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name in _COMMANDS:
-        module = name.replace("-", "_")
-        importlib.import_module(f"prequential.cli.{module}").add_parser(subparsers)
-    args = parser.parse_args(argv)
+    if sys.stdout is None:  # it was closed (`>&-`): nobody wants what we say there
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
     try:
-        status = args.run(args)
-        sys.stdout.flush()
-        return int(status)
+        return _run(argv)
     except UsageError as error:
         return _complain(error, 2)
     except WorkError as error:
@@ -59,6 +55,24 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     except (EOFError, zlib.error, OSError) as error:  # a full disk, or what isn't what its name says
         return _complain(error, 1)
+
+
+def _run(argv: list[str] | None) -> int:
+    """Run what the command line says, and raise what may happen; returns its exit status."""
+    parser = _Parser(
+        prog="prequential",
+        description="Live evaluation of streaming machine learning: how good are the predictions, "
+        "although labels come late, classes are imbalanced and the data drift?",
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name in _COMMANDS:
+        module = name.replace("-", "_")
+        importlib.import_module(f"prequential.cli.{module}").add_parser(subparsers)
+    args = parser.parse_args(argv)
+    status = args.run(args)
+    sys.stdout.flush()
+    return int(status)
 
 
 def _complain(error: Exception, status: int) -> int:

@@ -66,7 +66,11 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    given = given_sources(args)
+    outputs = (
+        args.metrics_out, args.comparisons_out, args.alarms_out, args.incidents_out, args.dead_letters_out,
+        args.report, args.summary,
+    )  # fmt: skip
+    given = given_sources(args, outputs)
     config = load(args)
     compile_loops(notice, config)
     gc.freeze()  # what is there by now stays: rows of files are many small objects, collections are frequent

@@ -7,7 +7,7 @@ import sys
 import zlib
 from typing import Any
 
-from prequential.cli.common import add_kafka_options, load, open_input, open_output
+from prequential.cli.common import add_kafka_options, load, open_input, open_output, refuse_one_file_twice
 from prequential.dashboard.history import History
 from prequential.dashboard.sources import records_of
 from prequential.replay.sources import lines_of
@@ -84,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
     paths = [*args.metrics, *(path for path in (args.comparisons, args.alarms, args.incidents) if path)]
     if paths.count("-") > 1:
         raise UsageError("standard input (-) can be only one of the files")
+    refuse_one_file_twice((args.out, args.markdown), paths)
     report = Report(args.title or ", ".join(path for path in args.metrics if path != "-"), load(args))
     for path in paths:
         with open_input(path) as (stream, _):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from prequential.cli.common import refuse_one_file_twice
 from prequential.past.reading import read_past
 from prequential.past.sequences import Sequence
 from prequential.program.progress import progress_bar, reading
@@ -35,8 +36,11 @@ def add_source_options(parser: argparse.ArgumentParser) -> Any:
     return files
 
 
-def given_sources(args: argparse.Namespace) -> list[str]:
-    """The kinds of records that files are given of; raises UsageError for what makes no sense."""
+def given_sources(args: argparse.Namespace, outputs: Iterable[str | None]) -> list[str]:
+    """The kinds of records that files are given of; raises UsageError for what makes no sense.
+
+    So it is where one of the files that are going to be written is one that is read, or another of them.
+    """
     given = [kind for kind in KINDS if getattr(args, kind) is not None]
     if args.from_topics and given:
         raise UsageError(f"--from-topics and --{given[0]} exclude each other")
@@ -44,6 +48,7 @@ def given_sources(args: argparse.Namespace) -> list[str]:
         raise UsageError("expected --predictions and --labels (or --from-topics)")
     if [getattr(args, kind) for kind in given].count("-") > 1:
         raise UsageError("standard input (-) can be only one of the files")
+    refuse_one_file_twice(outputs, [getattr(args, kind) for kind in given])
     return given
 
 

@@ -47,6 +47,9 @@ _LEAST_REFERENCE = 100
 #: Longest duration in ms, 1000 years: times plus durations stay far within 64 bits.
 _LONGEST = 1000 * 366 * 86_400_000
 
+#: Shortest and longest session (ms): librdkafka takes none that is longer, brokers none much shorter.
+_SESSIONS = 1_000, 3_600_000
+
 #: Smallest and largest `alpha`: far more than a weighting needs, and sums of weights (1/α)^(b/B) are exact
 #: enough.
 _ALPHAS = 1e-6, 1e6
@@ -124,6 +127,13 @@ def _duration(value: Any) -> int:
     milliseconds = duration(value)
     if not 1 <= milliseconds <= _LONGEST:
         raise _expected(value, "a duration above 0 and up to 1000 years")
+    return milliseconds
+
+
+def _session(value: Any) -> int:
+    milliseconds = _duration(value)
+    if not _SESSIONS[0] <= milliseconds <= _SESSIONS[1]:
+        raise _expected(value, " to ".join(map(exact_duration, _SESSIONS)) + ", and what the brokers allow")
     return milliseconds
 
 
@@ -217,7 +227,7 @@ def _class(value: Any) -> str:
 
 
 def _measure(value: Any) -> str:
-    if value not in MEASURES:
+    if not isinstance(value, str) or value not in MEASURES:
         raise ValueError(f"unknown measure {value!r}; known: {', '.join(MEASURES)}")
     return str(value)
 
@@ -338,7 +348,7 @@ LIMITS: dict[str, Parser] = {
 }  # fmt: skip
 
 WORKER: dict[str, Parser] = {
-    "group": _text, "instance_id": _optional(_text), "session_timeout": _duration, "grace": _duration,
+    "group": _text, "instance_id": _optional(_text), "session_timeout": _session, "grace": _duration,
     "commit_every": _duration, "snapshot_every": _duration, "quarantine_after": _optional(_integer(1)),
     "stop_within": _duration, "accept_loss": _list_of(_integer(0), empty=True),
 }  # fmt: skip
@@ -372,6 +382,9 @@ STREAM: dict[str, Parser] = {
     "compare_level": _level, "mcnemar_level": _level,
 }  # fmt: skip
 
+#: Of these, those that name classes or models: `no` and 010 may be meant as they are written.
+OF_NAMES = ("positive_class", "label_at_horizon", "champion", "costs")
+
 EMIT: dict[str, Parser] = {
     "outcomes": _optional(_integer(1)), "every": _optional(_duration), "comparisons": _optional(_duration),
 }  # fmt: skip
@@ -399,5 +412,16 @@ NOTIFY: dict[str, Parser] = {
 #: What can be asked of a model.
 OBJECTIVE_MEASURES = tuple(name for name, one in MEASURES.items() if one.quality)
 
-#: A bound of one of them.
-bound = _number(-_LARGEST)
+
+
+def bound_of(name: str) -> Parser:
+    """What a bound of one of them may be: what the measure itself may."""
+    low, high = (max(-_LARGEST, MEASURES[name].low), min(_LARGEST, MEASURES[name].high))
+
+    def parse(value: Any) -> float:
+        number: float = _number(-_LARGEST)(value)
+        if not low <= number <= high:
+            raise _expected(value, f"a bound from {low:g} to {high:g}, between which {name} lies")
+        return number
+
+    return parse

@@ -44,6 +44,9 @@ _DEEPEST = 5
 #: YAML 1.1's yes, no, on and off have it, too.
 _BOOLEAN = "tag:yaml.org,2002:bool"
 
+#: So have 010, 0x10 and 12:30 this one.
+_INTEGER = "tag:yaml.org,2002:int"
+
 
 class _Constructor(yaml.constructor.SafeConstructor):  # type: ignore[misc]
     """Makes Python values of nodes."""
@@ -208,6 +211,8 @@ class _Reader:
         for name, (key_node, child) in zip(self._mapping(node, where, None), node.value):
             plain = self._as_meant(key_node, where)
             key = name if plain is None else plain
+            if key in entries:
+                self._fail(key_node, f"{where} has the key {name!r} twice")
             below = (*keys, key)
             lines[below] = self._at(key_node)
             entries[key] = self._tree(child, where, below, lines)
@@ -217,7 +222,10 @@ class _Reader:
         """The value of a node of a mapping, where `yes` and `no` may be classes, and `NO` a country."""
         if node.tag == _BOOLEAN and node.value.lower() not in ("true", "false"):
             self._fail(node, f"{where}: YAML takes {node.value} for a boolean: quote it, '{node.value}'")
-        return self._plain(node, where)
+        value = self._plain(node, where)
+        if node.tag == _INTEGER and node.value.replace("_", "").lstrip("+") != str(value):
+            self._fail(node, f"{where}: YAML takes {node.value} for {value}: quote it, '{node.value}'")
+        return value
 
     def _kafka(self, node: yaml.Node | None) -> KafkaConfig:
         children = self._mapping(node, "kafka", (*configkeys.KAFKA, "security", "schema_registry"))
@@ -248,7 +256,7 @@ class _Reader:
         keys = configkeys.STREAM | dict.fromkeys(sections)
         children = self._mapping(node, where, tuple(keys))
         changes = {
-            key: self._value(child, f"{where}.{key}", parser)
+            key: self._value(child, f"{where}.{key}", parser, named=key in configkeys.OF_NAMES)
             for key, child in children.items()
             if (parser := keys[key]) is not None
         }
@@ -308,8 +316,9 @@ class _Reader:
         children = self._mapping(node, where, (*configkeys.OBJECTIVE_MEASURES, *configkeys.OBJECTIVE))
         if not children:
             return None
+        parsers = configkeys.OBJECTIVE
         values = {
-            key: self._value(child, f"{where}.{key}", configkeys.OBJECTIVE.get(key, configkeys.bound))
+            key: self._value(child, f"{where}.{key}", parsers.get(key) or configkeys.bound_of(key))
             for key, child in children.items()
         }
         settings = {key: values.pop(key) for key in configkeys.OBJECTIVE if key in values}
@@ -370,9 +379,10 @@ class _Reader:
             entries[key] = child
         return entries
 
-    def _value(self, node: yaml.Node, where: str, parser: Parser) -> Any:
+    def _value(self, node: yaml.Node, where: str, parser: Parser, *, named: bool = False) -> Any:
+        """What a parser makes of a node; `named`: it has names in it (see `_as_meant`)."""
         try:
-            return parser(self._plain(node, where))
+            return parser(self._tree(node, where, (), {}) if named else self._plain(node, where))
         except (ValueError, TypeError, OverflowError) as error:
             self._fail(node, f"{where}: {error}")
 

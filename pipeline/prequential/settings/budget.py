@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import NamedTuple
 
-from prequential.settings.durations import duration, shown_duration
+from prequential.settings.durations import duration, exact_duration
 from prequential.topics.errors import UsageError
 
 #: Where neither a command nor a stream's settings say another one.
@@ -26,8 +27,8 @@ class Budget(NamedTuple):
         return self.alarms / self.period
 
     def __str__(self) -> str:
-        """As it is written."""
-        return f"{self.alarms:g} per {shown_duration(self.period)}"
+        """As a configuration would have it, exactly: `parse_budget` of it is this budget again."""
+        return f"{Decimal(repr(self.alarms)):f}".removesuffix(".0") + f" per {exact_duration(self.period)}"
 
 
 def parse_budget(text: str) -> Budget:

@@ -93,7 +93,10 @@ def take_prediction(
 
 @inner
 def repeats(rows: Rows, i: int, registry: Registry, store: Store, stream: int, slot: int) -> bool:
-    """Whether a prediction says what the model's latest one of this time says; others before may have."""
+    """Whether a prediction says what the model's latest one of this time says; others before may have.
+
+    That is its class or number and, where its stream's measures need them, its probabilities or its interval.
+    """
     predictions = store.predictions
     same, row = 0, store.instances.first[slot]
     while row:
@@ -103,8 +106,25 @@ def repeats(rows: Rows, i: int, registry: Registry, store: Store, stream: int, s
     if not same:
         return False
     if registry.streams.regression[stream]:
+        if registry.streams.intervals[stream]:
+            for column in range(3):
+                if store.values.interval[same, column] != rows.interval[i, column]:
+                    return False
         return store.values.number[same, 0] == rows.number[i]
-    return predictions.label[same] == rows.label[i]
+    if predictions.label[same] != rows.label[i]:
+        return False
+    return not registry.streams.probabilities[stream] or _gives(rows, i, store, predictions.extra[same])
+
+
+@inner
+def _gives(rows: Rows, i: int, store: Store, first: int) -> bool:
+    """Whether a record's probabilities are these of the pool, in their order."""
+    probabilities, row = store.probabilities, first
+    for k in range(rows.probabilities[i], rows.probabilities[i + 1]):
+        if not row or probabilities.name[row] != rows.names[k] or probabilities.p[row] != rows.p[k]:
+            return False
+        row = probabilities.next[row]
+    return not row
 
 
 @inner
