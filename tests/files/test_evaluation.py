@@ -384,6 +384,19 @@ class TestEvaluator:
         with pytest.raises(ValueError, match="no outcomes of a in stage 'bin:2'"):
             evaluator.get(model="a", stage="bin:2")
 
+    def test_bins_are_there_as_other_stages_are(self) -> None:
+        evaluator = Evaluator(
+            estimators=["all"], stages=["final", "bins", "intermediate"], bins=2, measures=["accuracy"],
+            emit={"outcomes": 1},
+        )  # fmt: skip
+        evaluator.predict(1, "a", ts=1_000)
+        evaluator.predict(1, "b", ts=1_700)
+        evaluator.learn(1, "b", ts=2_000)
+        stages = "final", "bin:1", "bin:2", "intermediate"
+        found = {stage: evaluator.get("accuracy", stage=stage) for stage in stages}
+        assert (found["bin:1"], found["bin:2"], found["final"]) == (0.0, 1.0, 1.0)
+        assert found == {said.stage: said.measures["accuracy"] for said in evaluator.result().messages}
+
     def test_limits_of_the_engine_are_dead_letters(self) -> None:
         evaluator = Evaluator(config={"limits": {"models_per_stream": 1}})
         for model in ("a", "b"):

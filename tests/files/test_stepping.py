@@ -206,7 +206,7 @@ def test_what_is_said_is_what_a_summary_says(case: str) -> None:
                     if (one.model, stage, estimator) in known:
                         assert known.pop((one.model, stage, estimator)) == measures
                         seen += 1
-        assert not known
+        assert {stage for _, stage, _ in known} <= {"bin:1", "intermediate"}, "a summary has the first two"
     assert seen > 20
 
 

@@ -10,7 +10,6 @@ from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.estimators.measuring import Reading
 from prequential.core.measures.registry import INDEX
 from prequential.core.output.estimates import Line, state_of
-from prequential.core.past.course import COURSE_STAGES
 from prequential.core.shard import Shard
 from prequential.core.tables.streams import BASELINE, CORRECTION, MODEL
 from prequential.replay.text import shown_estimators
@@ -72,8 +71,7 @@ class Present:
         lines = self._shard.reporter.of_estimators.lines(about.row, about, stream).all
         return {
             line.estimator: line for line in lines
-            if line.model == about.model and line.stage in stream.evaluated[:COURSE_STAGES]
-            and stage in (line.stage, *line.same)
+            if line.model == about.model and stage in (line.stage, *line.same)
         }  # fmt: skip
 
     def _values(self, about: Entity, stream: Stream, line: Line) -> Values:

@@ -17,7 +17,7 @@ from typing import IO, Any
 from prequential.program.progress import progress_bar
 from prequential.settings.model import Config
 
-_NOTICE = "compiling the engine's loops, once for this machine and version: half a minute on two cores"
+_NOTICE = "compiling the engine's loops, once for this machine and version: under a minute on two cores"
 
 _NOT_KEPT = (
     "compiling the engine's loops, which takes a minute of each start: there is no place to keep them "

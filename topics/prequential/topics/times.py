@@ -13,6 +13,8 @@ _MILLISECOND = timedelta(milliseconds=1)
 _BEYOND_MICROSECONDS = re.compile(r"(\.\d{6})\d+")
 #: The offset as RFC 3339 has it; msgspec takes `+0100`, too, which only ISO 8601 has.
 _OFFSET = re.compile(r"(?:[Zz]|[+-][0-9]{2}:[0-9]{2})\Z")
+#: A leap second, which neither a datetime nor epoch milliseconds have: it is the second behind it.
+_LEAP = re.compile(r"([Tt ][0-9]{2}:[0-9]{2}:)60")
 _rfc3339 = msgspec.json.Decoder(datetime)
 
 
@@ -25,17 +27,20 @@ def milliseconds(ts: str) -> int:
     1500
     >>> milliseconds("1970-01-01T01:00:00+01:00")
     0
+    >>> milliseconds("2016-12-31T23:59:60Z") - milliseconds("2016-12-31T23:59:59Z")
+    1000
     >>> milliseconds("yesterday")
     Traceback (most recent call last):
     ...
     ValueError: ts is 'yesterday': expected epoch milliseconds or an RFC 3339 time with offset
     """
+    plain, leap = _LEAP.subn(r"\g<1>59", ts)
     try:
-        moment = _rfc3339.decode(msgspec.json.encode(_BEYOND_MICROSECONDS.sub(r"\1", ts)))
+        moment = _rfc3339.decode(msgspec.json.encode(_BEYOND_MICROSECONDS.sub(r"\1", plain)))
     except msgspec.ValidationError:
         moment = None
     if moment is None or not _OFFSET.search(ts):
         raise ValueError(
             f"ts is {ts[:64]!r}: expected epoch milliseconds or an RFC 3339 time with offset"
         )
-    return (moment - _EPOCH) // _MILLISECOND
+    return (moment - _EPOCH) // _MILLISECOND + 1000 * leap
