@@ -413,10 +413,9 @@ NOTIFY: dict[str, Parser] = {
 OBJECTIVE_MEASURES = tuple(name for name, one in MEASURES.items() if one.quality)
 
 
-
 def bound_of(name: str) -> Parser:
     """What a bound of one of them may be: what the measure itself may."""
-    low, high = (max(-_LARGEST, MEASURES[name].low), min(_LARGEST, MEASURES[name].high))
+    low, high = max(-_LARGEST, MEASURES[name].low), min(_LARGEST, MEASURES[name].high)
 
     def parse(value: Any) -> float:
         number: float = _number(-_LARGEST)(value)
