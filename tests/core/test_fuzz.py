@@ -354,6 +354,11 @@ def seeds(seconds: float, least: int, check: Callable[[int], tuple[int, ...]]) -
     return seed - SEED, sums
 
 
+def test_alarms_come_before_comparisons_of_their_outcome() -> None:
+    """One with a baseline is due at an alarm's outcome."""
+    check_extremes(35)
+
+
 @pytest.mark.slow
 def test_nothing_stops_the_shard(capsys: pytest.CaptureFixture[str]) -> None:
     worlds, (records, letters, metrics) = seeds(SECONDS / 4, 20, check)

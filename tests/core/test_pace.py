@@ -118,4 +118,4 @@ def test_the_paced_worlds_have_what_can_go_wrong() -> None:
         again += len(labelled) - len(set(labelled))
     assert outcomes > 40 * SEEDS
     assert again > 12 * SEEDS
-    assert found == {"late", "expired", "duplicate", "late_label", "unmatched_label", "revisions"}
+    assert found >= {"late", "expired", "duplicate", "late_label", "unmatched_label", "revisions"}

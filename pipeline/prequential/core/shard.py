@@ -329,9 +329,10 @@ class Shard:
         state.follow_predictions()
         if logs.used[OUTCOMES]:
             raised = self.evaluation.finish(records)
-            self.outputs += self.emission.of_outcomes(logs, replaying=self.replaying)
+            compared = self.emission.of_outcomes(logs, replaying=self.replaying)
             messages = state.incidents.consume(logs, records, raised)
-            self.outputs += [] if self.replaying else messages
+            # Alarms come before what is said of a state that has their outcomes.
+            self.outputs += [*([] if self.replaying else messages), *compared]
         elif logs.used[EVENTS]:
             state.incidents.follow_events(logs)
         clear(logs)
