@@ -673,6 +673,7 @@ class TestExitStatus:
             ({"metrics_out": folder / "labels"}, f"can't write '{folder}/labels': '{folder}/labels' is read"),
             ({"summary": f"{folder}/../{folder.name}/labels"}, "is read, too: expected another file"),
             ({"metrics_out": folder / "new", "report": folder / "new"}, f"'{folder}/new' is written, too"),
+            ({"summary": folder / "c.yaml"}, f"'{folder}/c.yaml' is read, too: expected another file"),
             ({"alarms_out": ""}, "can't write '': expected the name of a file"),
         ):
             assert run(folder, **changed) == 2

@@ -118,4 +118,5 @@ def test_the_paced_worlds_have_what_can_go_wrong() -> None:
         again += len(labelled) - len(set(labelled))
     assert outcomes > 40 * SEEDS
     assert again > 12 * SEEDS
-    assert found >= {"late", "expired", "duplicate", "late_label", "unmatched_label", "revisions"}
+    found.discard("at_horizon")  # some worlds have it, of many seeds
+    assert found == {"late", "expired", "duplicate", "late_label", "unmatched_label", "revisions"}

@@ -186,6 +186,7 @@ def test_partitions_move_while_a_message_waits(
             eventually("the one that waited, too", lambda: receiver.ids.count(receiver.ids[0]) >= 2)
             assert other.stop() == one.stop() == 0
     assert set(receiver.ids) == {f"{name}-1" for name in streams}
+    assert 13 <= len(receiver.requests) <= 25, "once, or once more by whoever has the partition then"
 
 
 @pytest.mark.parametrize("cluster", [1], indirect=True)

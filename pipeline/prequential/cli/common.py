@@ -64,7 +64,7 @@ def open_input(path: str) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
         yield lines, raw
 
 
-def refuse_one_file_twice(outputs: Iterable[str | None], inputs: Iterable[str | None] = ()) -> None:
+def refuse_one_file_twice(outputs: Iterable[str | None], inputs: Iterable[str | None]) -> None:
     """Raise UsageError where an output is an input as well, or another output: it would be overwritten."""
     taken = {os.path.realpath(path): f"{path!r} is read" for path in inputs if path and path != "-"}
     for path in outputs:

@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     paths = [*args.metrics, *(path for path in (args.comparisons, args.alarms, args.incidents) if path)]
     if paths.count("-") > 1:
         raise UsageError("standard input (-) can be only one of the files")
-    refuse_one_file_twice((args.out, args.markdown), paths)
+    refuse_one_file_twice((args.out, args.markdown), [args.config, *paths])
     report = Report(args.title or ", ".join(path for path in args.metrics if path != "-"), load(args))
     for path in paths:
         with open_input(path) as (stream, _):

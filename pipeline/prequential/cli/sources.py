@@ -48,7 +48,7 @@ def given_sources(args: argparse.Namespace, outputs: Iterable[str | None]) -> li
         raise UsageError("expected --predictions and --labels (or --from-topics)")
     if [getattr(args, kind) for kind in given].count("-") > 1:
         raise UsageError("standard input (-) can be only one of the files")
-    refuse_one_file_twice(outputs, [getattr(args, kind) for kind in given])
+    refuse_one_file_twice(outputs, [args.config, *(getattr(args, kind) for kind in given)])
     return given
 
 

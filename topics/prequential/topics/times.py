@@ -29,18 +29,27 @@ def milliseconds(ts: str) -> int:
     0
     >>> milliseconds("2016-12-31T23:59:60Z") - milliseconds("2016-12-31T23:59:59Z")
     1000
+    >>> milliseconds("9999-12-31T23:59:60Z")
+    253402300800000
     >>> milliseconds("yesterday")
     Traceback (most recent call last):
     ...
     ValueError: ts is 'yesterday': expected epoch milliseconds or an RFC 3339 time with offset
     """
-    plain, leap = _LEAP.subn(r"\g<1>59", ts)
-    try:
-        moment = _rfc3339.decode(msgspec.json.encode(_BEYOND_MICROSECONDS.sub(r"\1", plain)))
-    except msgspec.ValidationError:
-        moment = None
+    moment, behind = _moment(ts), 0
+    if moment is None:
+        moment, behind = _moment(_LEAP.sub(r"\g<1>59", ts)), 1000
     if moment is None or not _OFFSET.search(ts):
         raise ValueError(
             f"ts is {ts[:64]!r}: expected epoch milliseconds or an RFC 3339 time with offset"
         )
-    return (moment - _EPOCH) // _MILLISECOND + 1000 * leap
+    return (moment - _EPOCH) // _MILLISECOND + behind
+
+
+def _moment(ts: str) -> datetime | None:
+    """The time of an ISO 8601 string; None: it is none."""
+    try:
+        found: datetime = _rfc3339.decode(msgspec.json.encode(_BEYOND_MICROSECONDS.sub(r"\1", ts)))
+    except msgspec.ValidationError:
+        return None
+    return found
