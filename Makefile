@@ -100,7 +100,8 @@ clean: ## remove environments, builds and caches
 $(DEMO)/.ready: pyproject.toml $(SOURCES)
 	$(call environment,$(DEMO))
 	rm -rf build
-	$(DEMO)/bin/python -m pip install -q --disable-pip-version-check '.[demo]'
+	@echo 'installing prequential and what it needs into $(DEMO): minutes the first time'
+	$(DEMO)/bin/python -m pip install --disable-pip-version-check '.[demo]'
 	@touch $@
 
 # Tests and benchmark run on the sources themselves.
@@ -122,6 +123,6 @@ $(RELEASE)/.ready: pyproject.toml
 # An environment that git doesn't see; the one that is there is used again.
 define environment
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or later is needed, $(PYTHON) is " + sys.version.split()[0])'
-	@test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+	@test -x $(1)/bin/python || { echo 'making the environment $(1)'; $(PYTHON) -m venv $(1); }
 	@echo '*' > $(1)/.gitignore
 endef

@@ -34,7 +34,7 @@ from prequential.demo.screen import (
 from prequential.demo.server import ModelServer
 from prequential.demo.stream import Plan
 from prequential.demo.summary import NEXT, compared, detected, totals, worth
-from prequential.demo.worker import EMIT_OUTCOMES, DemoWorker
+from prequential.demo.worker import EMIT_OUTCOMES, DemoWorker, evaluated
 from prequential.program.compilation import compile_loops
 from prequential.settings.model import Config, HttpConfig, WorkerConfig
 from prequential.topics.admin import create
@@ -130,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
 def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Session:
     """Start everything but the stream; `stack` ends it."""
     plan = Plan(duration=args.duration, seed=args.seed)
-    compile_loops(_say)
+    compile_loops(_say, evaluated())  # before any clock starts
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prequential-demo-")))
     broker = None if args.bootstrap_servers else stack.enter_context(EmbeddedBroker())
     kafka = _cluster(args.bootstrap_servers, broker)
@@ -141,7 +141,7 @@ def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Ses
     _say("training the models on the stream's history")
     server = ModelServer(plan, build_models(plan))
     group = kafka.prefix.rstrip(".") or WorkerConfig.group
-    worker = stack.enter_context(DemoWorker(kafka, group, http, folder))
+    worker = stack.enter_context(DemoWorker(kafka, group, http, folder, _say))
     _say(f"the worker's metrics: {worker.base}/metrics")
     _say(f"look on from another terminal: {_watch(kafka)}")
     tail = stack.enter_context(closing(Tail(kafka, TOPICS, from_beginning=True)))

@@ -40,6 +40,10 @@ class Endpoint(HttpServer):
             "`http.port` (or --http HOST:PORT) takes another port, 0 a free one",
         )  # fmt: skip
 
+    def serve(self, paths: dict[str, Callable[[], Answer]]) -> None:
+        """Serve these paths from now on, instead of those before."""
+        self._paths = paths
+
     def failed(self, request: web.Request) -> web.Response:
         """A response with status 500 and no word of the error, which the log has."""
         return self._response(request, 500, TEXT, b"it can't be answered: the log says why\n")
