@@ -20,6 +20,10 @@ LOOPS = $(TEST)/bin/python -c "from prequential.program.compilation import compi
 DOCTESTS = $(TEST)/bin/python -m pytest -q --doctest-modules -o doctest_optionflags=ELLIPSIS \
   -o consider_namespace_packages=true topics pipeline
 
+# The rooms' contracts. import-linter finds both folders of the package once the package is imported.
+ROOMS = PYTHONPATH=pipeline $(TEST)/bin/python -c \
+  "import prequential; from importlinter.cli import lint_imports_command as run; run()" --no-logo --no-cache
+
 # How much tests try: see tests/nightly.py.
 LARGE := PREQUENTIAL_TESTS=large
 
@@ -51,7 +55,7 @@ nightly: lint $(BENCH)/.ready fuzz ## before a release, and each night: the same
 
 lint: $(TEST)/.ready ## ruff, the rooms' contracts, mypy
 	$(TEST)/bin/ruff check topics pipeline tests
-	PYTHONPATH=pipeline:topics $(TEST)/bin/lint-imports --no-logo --no-cache
+	$(ROOMS)
 	$(TEST)/bin/mypy
 
 bench: $(BENCH)/.ready ## the benchmark, side by side with its peers; ARGS="--help" lists its options

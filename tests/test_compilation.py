@@ -354,7 +354,6 @@ def test_the_parser_depends_on_constants_of_the_topics() -> None:
 
 
 def test_wherever_python_starts_the_same_files_count(tmp_path: Path) -> None:
-    # The path of a namespace package has less in it where it isn't run from the checkout.
     program = "import pathlib; from prequential.core.compiled import loopcache; "
     program += "from prequential.core.input import plain; "
     program += "print(loopcache.stamp(pathlib.Path(plain.__file__)))"

@@ -14,6 +14,9 @@ from prequential.core.compiled.mathematics import log
 #: Probabilities are clipped to [CLIP, 1 - CLIP] before the logarithm (`docs/semantics.md`).
 CLIP = 1e-15
 
+#: -ln(`CLIP`), the largest log loss; written out, as computing it would compile a loop at import.
+LARGEST_LOG_LOSS = 34.538776394910684
+
 #: Equal bins of the expected calibration error (`docs/semantics.md`).
 BINS = 15
 
