@@ -57,20 +57,19 @@ class KafkaConfig:
     Parameters
     ----------
     bootstrap_servers
-        `host:port`, several separated by commas.
+        Brokers as `host:port`, separated by commas.
     prefix
-        What stands before every topic's name, at most 228 characters.
+        Prefix of all topic names, such as `eu.`, at most 228 characters.
     partitions
-        How many each topic gets that is yet to be created, at least 1.
+        Partitions of topics that are created.
     replication
-        How many replicas each partition of these gets, at least 1.
+        Replicas of topics that are created.
     security
-        librdkafka's settings, such as `sasl.mechanism`. A value `env:NAME` stands for an environment
-        variable, `file:PATH` for a file's content, so that secrets needn't be written into a configuration
-        file. They are read when a client is made, and never shown by `repr`.
+        Settings of librdkafka, such as `sasl.mechanism`. `env:NAME` stands for an environment variable,
+        `file:PATH` for a file's content. They are read when a client starts and are never printed.
     schema_registry
-        Settings of confluent-kafka's client of it (`url`, `basic.auth.user.info`, …), with the same forms for
-        secrets.
+        Settings of confluent-kafka's Schema Registry client (`url`, `basic.auth.user.info`), with the same
+        forms for secrets.
 
     Raises
     ------

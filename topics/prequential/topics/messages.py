@@ -67,17 +67,17 @@ class Instance(msgspec.Struct, gc=False):
     Attributes
     ----------
     stream
-        The stream that it is of; here and below, names have at most 256 bytes of UTF-8.
+        Name of the stream, and key of the Kafka record; names have at most 256 bytes.
     instance_id
-        What predictions and the label name it by.
+        ID of the instance, a string or an integer.
     ts
-        When it arrived (t0), in epoch ms; None: the record's time counts.
+        Arrival, in epoch milliseconds or RFC 3339; default: the record time.
     version
-        Grows with each change of its features while its label is awaited; None: it has none.
+        Integer that increases with each change of the instance before its label.
     segments
-        Its groups: values by key.
+        Groups of the instance, values by key.
     label_propensity
-        The probability with which it gets a label at all, from 1e-9 to 1; None: not known.
+        Probability that the instance gets a label, from 1e-9 to 1.
 
     Examples
     --------
@@ -103,28 +103,25 @@ class Prediction(msgspec.Struct, gc=False):
     Attributes
     ----------
     stream
-        As in `Instance`.
+        Name of the stream, and key of the Kafka record; names have at most 256 bytes.
     instance_id
-        As in `Instance`.
+        ID of the instance, a string or an integer.
     model
-        The model's name.
+        Name of the model.
     y_pred
-        The predicted class (a string, an integer, a boolean) or, for regression, a number.
+        Predicted class (string, integer or boolean) or, for regression, a number.
     ts
-        When it was made, in epoch ms; None: the record's time counts.
+        Time of the prediction, in epoch milliseconds or RFC 3339; default: the record time.
     y_proba
-        Probabilities by class, each from 0 to 1, with a sum of at most 1.001; None: not known.
+        Probability of each class, from 0 to 1; the sum is at most 1.001.
     segments
-        Groups of the instance: values by key.
+        Groups of the instance, values by key.
     model_version
-        The version of the model that made it; None: not known.
+        Version of the model.
     value
-        What is at stake, such as an amount: a number from 0 to 1e100 where the stream has `cost_per_value`;
-        elsewhere anything, and ignored.
+        Value at stake, from 0 to 1e100, for `cost_per_value`; ignored otherwise.
     y_lower, y_upper
-        The bounds of an interval that the number is in, as the model sees it: both or neither, up to 1e100,
-        the lower one not above the upper one, where the stream has a measure of intervals; elsewhere
-        anything, and ignored.
+        Bounds of a predicted interval, both or neither, for measures of intervals; ignored otherwise.
 
     Examples
     --------
@@ -154,15 +151,15 @@ class Label(msgspec.Struct, gc=False):
     Attributes
     ----------
     stream
-        As in `Instance`.
+        Name of the stream, and key of the Kafka record; names have at most 256 bytes.
     instance_id
-        As in `Instance`.
+        ID of the instance, a string or an integer.
     y_true
-        The true class (a string, an integer, a boolean) or, for regression, a number.
+        True class (string, integer or boolean) or, for regression, a number.
     ts
-        When it came (t1), in epoch ms; None: the record's time counts.
+        Time of the label, in epoch milliseconds or RFC 3339; default: the record time.
     value
-        As in `Prediction`; it counts before the prediction's.
+        Value at stake; it takes precedence over the prediction's.
 
     Examples
     --------
