@@ -1,6 +1,6 @@
 """How scores rank outcomes, for the test oracle: plain loops over groups of equal scores.
 
-The window ranks the scores themselves, other memories the bins of a histogram (`docs/measures.md`).
+The window ranks the scores themselves, other memories the bins of a histogram (`docs/reference/measures.md`).
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ import inspect
 import math
 import re
 import sys
-import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -173,8 +172,9 @@ def configuration(section: str) -> str:
     shown, rows = _defaults(), list[tuple[str, ...]]()
     for key, parser, meaning in _keys(section):
         values = "" if parser is None else accepted(parser)
+        values = "" if values in ("true or false", "a list", "a string", "a duration") else values
         default = f"`{shown[key]}`" if shown.get(key) else ""
-        if key == "defaults.measures":
+        if key == "measures":
             default = f"[{len(DEFAULT_MEASURES)} measures](measures.md)"
         rows.append((f"`{key}`", default, values, meaning))
     return table("key,default,values,meaning", rows)
@@ -183,13 +183,13 @@ def configuration(section: str) -> str:
 def _defaults() -> dict[str, str]:
     config = Config()
     streams = listing.of_stream(config.defaults).items()
-    values = {**listing.of_rest(config), **{f"defaults.{key}": value for key, value in streams}}
-    shown = {key: listing.shown(key.removeprefix("defaults."), value) for key, value in values.items()}
+    values = {**listing.of_rest(config), **dict(streams)}
+    shown = {key: listing.shown(key, value) for key, value in values.items()}
     return {key: "null" if text == listing.HIDDEN else text for key, text in shown.items()}
 
 
 #: Sections whose keys all have a parser, with the class that declares them.
-_FLAT: dict[str, tuple[dict[str, keys.Parser], type]] = {
+FLAT: dict[str, tuple[dict[str, keys.Parser], type]] = {
     "kafka": (keys.KAFKA, KafkaConfig),
     "limits": (keys.LIMITS, Limits),
     "http": (keys.HTTP, HttpConfig),
@@ -200,8 +200,8 @@ _FLAT: dict[str, tuple[dict[str, keys.Parser], type]] = {
 
 def _keys(section: str) -> Iterator[tuple[str, keys.Parser | None, str]]:
     """Yield the keys of a section, each with its parser and what it means."""
-    if section in _FLAT:
-        parsers, owner = _FLAT[section]
+    if section in FLAT:
+        parsers, owner = FLAT[section]
         text = meanings(owner)
         for name in dict.fromkeys([*parsers, *(one.name for one in fields(owner))]):
             yield f"{section}.{name}", parsers.get(name), text[name]
@@ -217,13 +217,13 @@ def _keys(section: str) -> Iterator[tuple[str, keys.Parser | None, str]]:
         if parser is None and name in NESTED:
             inner = meanings(type(value))
             for one in fields(type(value)):
-                yield f"defaults.{name}.{one.name}", NESTED[name][one.name], inner[one.name]
+                yield f"{name}.{one.name}", NESTED[name][one.name], inner[one.name]
         else:
-            yield f"defaults.{name}", parser, text[field.name]
+            yield name, parser, text[field.name]
         if name == "objective":
             of_objective = meanings(Objective)
             for key, its in keys.OBJECTIVE.items():
-                yield f"defaults.objective.{key}", its, of_objective[key]
+                yield f"objective.{key}", its, of_objective[key]
 
 
 #: Sections within a stream's section.
@@ -238,10 +238,12 @@ def command(name: str) -> str:
     parser = argparse.ArgumentParser()
     subparsers = parser.add_subparsers()
     importlib.import_module(f"prequential.cli.{name.replace('-', '_')}").add_parser(subparsers)
-    return "\n".join(_described(subparsers.choices[name], f"prequential {name}"))
+    return "\n".join(_described(subparsers, name, "prequential"))
 
 
-def _described(parser: argparse.ArgumentParser, name: str) -> Iterator[str]:
+def _described(subparsers: Any, command: str, program: str) -> Iterator[str]:
+    parser, name = subparsers.choices[command], f"{program} {command}"
+    help = next(one.help for one in subparsers._choices_actions if one.dest == command)
     nested: list[Any]
     nested, rows, positional = [], list[tuple[str, str]](), list[str]()
     words = {(_option(one), one.help): word for word, found in SHARED.items() for one in _added(found)}
@@ -256,13 +258,12 @@ def _described(parser: argparse.ArgumentParser, name: str) -> Iterator[str]:
         more = "".join(f" [{word}]" for word in dict.fromkeys(used) if word)
         options = " [OPTION …]" if len(rows) > len(positional) else ""
         yield f"`{' '.join([name, *positional])}{options}{more}`\n"
-    if parser.description:
-        yield textwrap.fill(parser.description, 120, break_long_words=False, break_on_hyphens=False) + "\n"
+        yield f"{help[0].upper()}{help[1:]}.\n"
     if rows:
         yield table("argument,meaning", rows)
     for action in nested:
-        for inner, sub in action.choices.items():
-            yield from _described(sub, f"{name} {inner}")
+        for inner in action.choices:
+            yield from _described(action, inner, name)
 
 
 #: Arguments that several commands have, by the word that stands for them.
@@ -289,7 +290,8 @@ def _option(action: argparse.Action) -> str:
         action.metavar or (action.choices and "{" + ",".join(map(str, action.choices)) + "}") or action.dest
     )
     value = "" if action.nargs == 0 else f" {shown if isinstance(shown, str) else shown[0]}"
-    return action.option_strings[-1] + value if action.option_strings else value.strip()
+    shown = action.option_strings[-1] + value if action.option_strings else value.strip()
+    return shown.replace("|", r"\|")
 
 
 def _help(action: argparse.Action) -> str:
@@ -313,8 +315,8 @@ def message(topic: str) -> str:
     text, info = described(owner), msgspec.inspect.type_info(owner)
     assert isinstance(info, msgspec.inspect.StructType)
     if issubclass(owner, (Instance, Prediction, Label)):
-        rows = [(f"`{one.name}`", "yes" if one.required else "no", text[one.name]) for one in info.fields]
-        return table("field,required,meaning", rows)
+        inputs = ((f"`{one.name}`", "yes" if one.required else "no", text[one.name]) for one in info.fields)
+        return table("field,required,meaning", inputs)
     common = _common()
     names = (one.name for one in info.fields)
     rows = [(f"`{name}`", text[name]) for name in names if text[name] != common.get(name)]

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
+from textwrap import dedent
 from typing import Any, NamedTuple
 
 import pytest
@@ -160,14 +161,23 @@ def test_every_tutorial_is_run() -> None:
             assert (TUTORIALS / read_snapshot).exists()
 
 
-def test_the_examples_of_the_page_on_mappings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They run, and its configuration is one."""
+def test_the_examples_of_the_pages_on_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They run, and the mapping is one."""
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    for block in blocks_of(TUTORIALS.parent / "mapping.md"):
+    pages, names = TUTORIALS.parent / "do", dict[str, Any]()
+    found = [
+        one for page in ("map-columns.md", "evaluate-files.md") for one in indented_blocks_of(pages / page)
+    ]
+    for block in found:
         if block.language == "yaml":
             Path("c.yaml").write_text(block.text)
             assert list(load_config("c.yaml").files) == ["predictions", "labels"]
-        else:
+        elif block.language == "python":
             said_by(block, names)
     assert names["evaluator"].get("accuracy") == 0.75
+
+
+def indented_blocks_of(page: Path) -> list[Block]:
+    """The blocks of numbered steps."""
+    found = re.findall(r"^( *)```(\w+)\n(.*?)^\1```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    return [Block(language, "", dedent(text)) for _, language, text in found]

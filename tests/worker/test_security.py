@@ -54,7 +54,7 @@ OAUTH = (
     'unsecuredLoginStringClaim_sub="broker";'
 )
 
-#: What a worker may do, as docs/operations.md has it: resource, name, operations.
+#: What a worker may do, as docs/reference/topics.md has it: resource, name, operations.
 WORKER_ACLS = (
     (ResourceType.TOPIC, INPUTS, ("READ", "DESCRIBE")),
     (

@@ -27,7 +27,7 @@ from prequential.wording.stages import stage_in_words
 #: Stages whose courses are drawn into one another, and segments in a table: more can't be told apart.
 _STAGES, _SEGMENTS = 6, 200
 
-#: Intervals that hold for one look, with this probability (see `docs/measures.md`).
+#: Intervals that hold for one look, with this probability (see `docs/reference/measures.md`).
 _LEVEL = 0.95
 
 

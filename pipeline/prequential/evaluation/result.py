@@ -349,7 +349,7 @@ severity 1.04 (large)'
         """What drift detectors would have said on this past: as `prequential detectors` does it.
 
         The tables of `evaluate` are read once more, so they must be as they were; the result holds on to
-        them, and keeps no outcome. See `docs/detectors.md`.
+        them, and keeps no outcome. See `docs/reference/detectors.md`.
 
         Parameters
         ----------
@@ -409,7 +409,7 @@ severity 1.04 (large)'
     ) -> Calibration:  # fmt: skip
         """Thresholds of the configured detectors for a budget of false alarms: as `prequential calibrate`.
 
-        The tables of `evaluate` are read once more, as by `detectors`. See `docs/detectors.md`.
+        The tables of `evaluate` are read once more, as by `detectors`. See `docs/reference/detectors.md`.
 
         Parameters
         ----------

@@ -1,6 +1,6 @@
 """How records of anybody's shape become ours: where in a source each field of an input record is found.
 
-A mapping is written as YAML (`files:` and `ingest:` in the configuration, `docs/mapping.md`) or as a dict of
+A mapping is written as YAML (`files:` and `ingest:` in the configuration, `docs/do/map-columns.md`) or as a dict of
 the same form; `parse` makes it of either. `prequential.mapping.translation` applies it. Pure: no I/O.
 """
 

@@ -32,7 +32,7 @@ from prequential.topics.messages import (
 )
 from prequential.topics.times import milliseconds
 
-#: Input topics in the order in which records of the same time are processed (`docs/semantics.md`).
+#: Input topics in the order in which records of the same time are processed (`docs/reference/semantics-time.md`).
 KINDS = ("instances", "predictions", "labels")
 INSTANCES, PREDICTIONS, LABELS = range(3)
 

@@ -27,7 +27,7 @@ _encode = msgspec.json.Encoder(enc_hook=_of_numpy).encode
 
 
 class Metrics(msgspec.Struct, gc=False):
-    """State of one estimator of one sequence (`docs/semantics.md`).
+    """State of one estimator of one sequence (`docs/reference/output-messages.md`).
 
     A stream whose records lie in several partitions is evaluated in each of them by itself. Fields from
     `model_version` on are `msgspec.UNSET`, and not in the JSON, where there is nothing to say.
@@ -145,7 +145,7 @@ class Metrics(msgspec.Struct, gc=False):
 
 
 class Comparison(msgspec.Struct, gc=False):
-    """Two models on the instances of which both have an outcome (`docs/semantics.md`).
+    """Two models on the instances of which both have an outcome (`docs/reference/output-messages.md`).
 
     Differences are losses of A less losses of B: positive, B is better.
 
@@ -234,7 +234,7 @@ class Comparison(msgspec.Struct, gc=False):
 
 
 class Alarm(msgspec.Struct, gc=False):
-    """A detector's alarm (`docs/semantics.md`, "Drift").
+    """A detector's alarm (`docs/reference/output-messages.md`, "Drift").
 
     Attributes
     ----------
@@ -300,7 +300,7 @@ class Alarm(msgspec.Struct, gc=False):
 class Incident(msgspec.Struct, gc=False):
     """Alarms of one change of one model: what changed, since when, how bad it is, and whether it is over.
 
-    One id for all messages about it. "Incidents" in `docs/semantics.md` defines the fields. Numbers of
+    One id for all messages about it. "Incidents" in `docs/reference/output-messages.md` defines the fields. Numbers of
     outcomes are those of the model in `stage`, from 1.
 
     Attributes
@@ -483,7 +483,7 @@ def identity(*what: Any) -> str:
     Parameters
     ----------
     *what
-        Strings, numbers and None, in the order that "Ids" in `docs/semantics.md` gives.
+        Strings, numbers and None, in the order that "Ids" in `docs/reference/output-messages.md` gives.
 
     Returns
     -------

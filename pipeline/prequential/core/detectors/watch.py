@@ -1,4 +1,4 @@
-"""A detector and the signal that it watches, of all sequences of a plan (`docs/semantics.md`)."""
+"""A detector and the signal that it watches, of all sequences of a plan (`docs/reference/detectors.md`)."""
 
 from __future__ import annotations
 

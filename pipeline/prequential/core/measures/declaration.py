@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-#: Reasons by code; code 0: there is a value (`docs/measures.md`).
+#: Reasons by code; code 0: there is a value (`docs/reference/measures.md`).
 REASONS: tuple[str, ...] = (
     "", "empty", "p_ran_one", "p_per_one", "p_maj_one", "no_positives", "no_predicted_positives",
     "no_negatives", "zero_denominator", "no_positive_class", "no_probabilities", "no_propensity",
@@ -123,7 +123,7 @@ class Measure(NamedTuple):
     #: See `Input` for the arguments.
     function: Callable[..., Result]
     inputs: Input
-    #: As `docs/measures.md` has them, of which `tests/test_measures_docs.py` sees to it.
+    #: As `docs/reference/measures.md` has them, of which `tests/test_measures_docs.py` sees to it.
     formula: str
     source: str
     #: One line, as in Prometheus' `# HELP`.

@@ -1,4 +1,4 @@
-"""The `counts` of messages: what has come that isn't an outcome (`docs/semantics.md`)."""
+"""The `counts` of messages: what has come that isn't an outcome (`docs/reference/semantics-time.md`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prequential.core.tables.streams import AGE, MODEL
 
 
 def counts_of(catalog: Catalog, rows: Sequence[int]) -> list[dict[str, int]]:
-    """The `counts` of entities' messages: their models' and their streams' (see `docs/semantics.md`).
+    """The `counts` of entities' messages: their models' and their streams' (see `docs/reference/semantics-time.md`).
 
     What isn't a model's own has one object for all entities of a stream.
     """

@@ -1,4 +1,4 @@
-"""Messages: what is said of an entity's sequences, when it is due (`docs/semantics.md`)."""
+"""Messages: what is said of an entity's sequences, when it is due (`docs/reference/output-messages.md`)."""
 
 from __future__ import annotations
 

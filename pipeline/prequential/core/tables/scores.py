@@ -11,13 +11,13 @@ import numpy as np
 from prequential.core.compiled.kernel import Floats, inner
 from prequential.core.compiled.mathematics import log
 
-#: Probabilities are clipped to [CLIP, 1 - CLIP] before the logarithm (`docs/semantics.md`).
+#: Probabilities are clipped to [CLIP, 1 - CLIP] before the logarithm (`docs/reference/measures.md`).
 CLIP = 1e-15
 
 #: -ln(`CLIP`), the largest log loss; written out, as computing it would compile a loop at import.
 LARGEST_LOG_LOSS = 34.538776394910684
 
-#: Equal bins of the expected calibration error (`docs/semantics.md`).
+#: Equal bins of the expected calibration error (`docs/reference/measures.md`).
 BINS = 15
 
 #: Bounds between the bins of confidence by which periods are estimated: narrow where most predictions are.

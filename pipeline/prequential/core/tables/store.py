@@ -9,7 +9,7 @@
 
 An instance is a row of `Instances` (its slot, see `prequential.core.compiled.ids`); its predictions are a
 list in a pool, in order of delivery; its label is a row of another pool. Row 0 of every table stands for
-none. See `docs/semantics.md` for what each record does in each state.
+none. See `docs/reference/semantics-time.md` for what each record does in each state.
 """
 
 from __future__ import annotations
