@@ -319,7 +319,8 @@ def message(topic: str) -> str:
         return table("field,required,meaning", inputs)
     common = _common()
     names = (one.name for one in info.fields)
-    rows = [(f"`{name}`", text[name]) for name in names if text[name] != common.get(name)]
+    own = (name for name in names if text[name] != common.get(name) and not text[name].startswith("Detail:"))
+    rows = [(f"`{name}`", text[name]) for name in own]
     return table("field,meaning", rows)
 
 
@@ -338,12 +339,8 @@ def series(program: str) -> str:
         text = ingested(["topic"], Counts(), {}, {})
     else:
         text = notified({}, None, 0, 0.0)
-    found = re.findall(r"# HELP (\S+) (.*)\n# TYPE \S+ (\w+)", text)
-    rows = (
-        (f"`{name}`", kind, LABELS.get(name.removeprefix("prequential_"), ""), help)
-        for name, help, kind in found
-    )
-    return table("series,type,labels,meaning", rows)
+    found = re.findall(r"# HELP prequential_(\S+) (.*)", text)
+    return table("series,labels,meaning", ((f"`{name}`", LABELS.get(name, ""), help) for name, help in found))
 
 
 #: Letters that stand for the labels of a stream, a model, a sequence and a pair, as the page defines them.
