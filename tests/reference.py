@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 from prequential.cli.common import add_kafka_options
+from prequential.cli.main import _COMMANDS
 from prequential.cli.sources import add_source_options
 from prequential.config import keys
 from prequential.core.detectors import DETECTORS
@@ -233,12 +234,14 @@ NESTED = {"incidents": keys.INCIDENTS, "period_alarms": keys.PERIOD_ALARMS}
 # ---- command line
 
 
-def command(name: str) -> str:
-    """Return what a command's parser says: what it does, and its arguments."""
-    parser = argparse.ArgumentParser()
-    subparsers = parser.add_subparsers()
-    importlib.import_module(f"prequential.cli.{name.replace('-', '_')}").add_parser(subparsers)
-    return "\n".join(_described(subparsers, name, "prequential"))
+def commands(_: str) -> str:
+    """Return a section for each command: its usage, what it does, and its arguments."""
+    found = list[str]()
+    for name in _COMMANDS:
+        subparsers = argparse.ArgumentParser().add_subparsers()
+        importlib.import_module(f"prequential.cli.{name.replace('-', '_')}").add_parser(subparsers)
+        found += [f"## prequential {name}\n", *_described(subparsers, name, "prequential")]
+    return "\n".join(found)
 
 
 def _described(subparsers: Any, command: str, program: str) -> Iterator[str]:
@@ -260,7 +263,9 @@ def _described(subparsers: Any, command: str, program: str) -> Iterator[str]:
         yield f"`{' '.join([name, *positional])}{options}{more}`\n"
         yield f"{help[0].upper()}{help[1:]}.\n"
     if rows:
-        yield table("argument,meaning", rows)
+        yield "".join(
+            f"- {argument}: {meaning}\n" if meaning else f"- {argument}\n" for argument, meaning in rows
+        )
     for action in nested:
         for inner in action.choices:
             yield from _described(action, inner, name)
@@ -405,7 +410,7 @@ LABELS = {
 # ---- pages
 
 PARTS: dict[str, Callable[[str], str]] = {
-    "measures": measures, "detector": detector, "configuration": configuration, "command": command,
+    "measures": measures, "detector": detector, "configuration": configuration, "commands": commands,
     "shared": shared, "message": message, "series": series,
 }  # fmt: skip
 

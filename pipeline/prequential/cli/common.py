@@ -21,11 +21,11 @@ from prequential.topics.errors import UsageError
 def add_kafka_options(parser: argparse.ArgumentParser) -> None:
     """Add --config, --bootstrap-servers and --prefix; the latter two win over the file."""
     group = parser.add_argument_group("cluster")
-    group.add_argument("--config", metavar="FILE", help="configuration (YAML)")
+    group.add_argument("--config", metavar="FILE", help="configuration file (YAML)")
     group.add_argument(
-        "--bootstrap-servers", metavar="ADDR", help="Kafka's host:port (default: localhost:9092)"
+        "--bootstrap-servers", metavar="ADDR", help="brokers as host:port (default: localhost:9092)"
     )
-    group.add_argument("--prefix", metavar="P", help="before the names of all topics")
+    group.add_argument("--prefix", metavar="P", help="prefix of all topic names, such as `eu.`")
 
 
 def load(args: argparse.Namespace) -> Config:

@@ -21,25 +21,23 @@ _SINCE = "1h"
 
 def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
-    parser = subparsers.add_parser(
-        "config", help="what another configuration does to the state; which ones are in use"
-    )
+    parser = subparsers.add_parser("config", help="compare configurations, or show which ones are in use")
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     diff = actions.add_parser(
         "diff",
-        help="what differs between two configurations, and what happens to the state",
+        help="compare two configurations, and show what happens to the state",
         description="Says by key what differs, and what a worker makes of state of A when it is started "
         "with B: kept, begins empty, ends. It is what a restore says of a few records' state; no cluster is "
         "needed, and nothing is changed. Values of kafka.security, tokens and other secrets are never "
         "shown. Exit status as of diff: 0 nothing differs, 1 something does, 2 trouble.",
     )
-    diff.add_argument("before", metavar="A", help="configuration (YAML) that the state is of")
-    diff.add_argument("after", metavar="B", help="configuration (YAML) that is to come")
+    diff.add_argument("before", metavar="A", help="current configuration (YAML)")
+    diff.add_argument("after", metavar="B", help="new configuration (YAML)")
     diff.add_argument("--json", action="store_true", help="print everything as one JSON object")
     diff.set_defaults(run=_diff)
     now = actions.add_parser(
         "live",
-        help="which configurations messages are made with",
+        help="show which configuration each stream uses",
         description="Reads the newest metrics messages and says of which streams, in which partitions, they "
         "are made with another configuration than the file's (their field config), and since when. Joins no "
         "group and changes nothing. Exit status 1 if the newest messages of a stream are.",

@@ -68,7 +68,7 @@ def add_parser(subparsers: Any) -> None:
         epilog=_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--once", action="store_true", help="show what is there and end")
+    parser.add_argument("--once", action="store_true", help="print the present state and exit")
     parser.add_argument(
         "--from-beginning",
         action="store_true",

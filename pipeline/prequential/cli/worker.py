@@ -36,7 +36,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--rebuild",
         action="store_true",
-        help="pass over snapshots: make the state anew from the input topics and the journal",
+        help="ignore snapshots: rebuild the state from the input topics and the journal",
     )
     parser.add_argument(
         "--accept-loss", metavar="PARTITION", type=int, action="append", default=[],

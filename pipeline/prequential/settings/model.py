@@ -97,8 +97,8 @@ class Objective:
     tolerance: float = 0.0
     #: Probability that the test of a bound ever raises a false alarm in a sequence.
     level: float = 0.01
-    #: First outcomes of each sequence (at least 100), or a duration of label time such as `30d`, with which
-    #: later measures are compared; a number of outcomes also bounds the error rate; null: none.
+    #: First outcomes of each sequence with which later measures are compared; a number also bounds the error
+    #: rate; null: none.
     reference: int | str | None = None
 
 

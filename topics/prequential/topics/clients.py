@@ -65,8 +65,8 @@ class KafkaConfig:
     replication
         Replicas of topics that are created.
     security
-        Settings of librdkafka, such as `sasl.mechanism`. `env:NAME` stands for an environment variable,
-        `file:PATH` for a file's content. They are read when a client starts and are never printed.
+        Settings of librdkafka, such as `sasl.mechanism`. A value `env:NAME` is read from an
+        environment variable, `file:PATH` from a file, when a client starts; neither is printed.
     schema_registry
         Settings of confluent-kafka's Schema Registry client (`url`, `basic.auth.user.info`), with the same
         forms for secrets.
