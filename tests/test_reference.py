@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 import yaml
 from prequential.cli.main import _COMMANDS
 from prequential.config import keys
+from prequential.config.reader import load_config
 from prequential.core.detectors import DETECTORS
 from prequential.core.measures.declaration import REASONS
 from prequential.core.measures.registry import MEASURES, NAMES
-from prequential.settings.model import DEFAULT_MEASURES, HttpConfig
+from prequential.settings.model import DEFAULT_MEASURES, Config, HttpConfig
 from prequential.wording.measures import COLUMNS, COMPARED
 
 from tests import reference
@@ -103,3 +106,16 @@ def test_every_term_of_the_glossary_is_defined_once() -> None:
         "label-coverage", "estimated-performance",
     )  # fmt: skip
     assert set(law) <= set(terms)
+
+
+def test_configurations_of_the_pages_are_valid(tmp_path: Path) -> None:
+    sections, checked = {field.name for field in fields(Config)}, 0
+    for page in sorted((ROOT / "docs").glob("*/*.md")):
+        for _, text in re.findall(
+            r"^( *)```yaml\n(.*?)^\1```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL
+        ):
+            if set(yaml.safe_load(dedent(text))) <= sections:
+                (tmp_path / "c.yaml").write_text(dedent(text))
+                load_config(str(tmp_path / "c.yaml"))
+                checked += 1
+    assert checked > 10
