@@ -119,3 +119,10 @@ def test_configurations_of_the_pages_are_valid(tmp_path: Path) -> None:
                 load_config(str(tmp_path / "c.yaml"))
                 checked += 1
     assert checked > 10
+
+
+def test_every_finding_is_explained() -> None:
+    explained = re.findall(r"`(\w+)`", (ROOT / "docs" / "do" / "troubleshooting.md").read_text("utf-8"))
+    for path in sorted((ROOT / "pipeline" / "prequential" / "diagnosis").glob("*.py")):
+        codes = re.findall(r"Finding\(\s*\"(\w+)\"", path.read_text("utf-8"))
+        assert set(codes) <= set(explained), path.name
