@@ -373,6 +373,7 @@ LABELS = {
     "drift_threshold": f"{_MODEL}, segment, stage, detector, signal, params",
     "incident_severity": f"{_MODEL}, incident, cause",
     "incident_opened_timestamp_seconds": f"{_MODEL}, incident",
+    "incident_began_timestamp_seconds": f"{_MODEL}, incident",
     "incidents_total": f"{_MODEL}, cause",
     "objective": f"{_STREAM}, measure", "objective_margin": f"{_SEQUENCE}, measure",
     "model_version_info": f"{_MODEL}, version",
@@ -399,6 +400,7 @@ LABELS = {
         ("records_total", "lag_records", "dead_letters_total", "quarantined_records_total",
          "lost_records_total", "misplaced_records_total", "ingest_lag"), "topic, partition",
     ),
+    "open_transaction_seconds": "topic, partition",
     "snapshot_bytes": "partition", "shards": "state", "shard_halted": "partition",
     "build_info": "version", "config_info": "group, config",
     **{f"ingest_{name}_total": "topic" for name in
