@@ -53,8 +53,9 @@ nightly: lint $(BENCH)/.ready fuzz ## before a release, and each night: the same
 	$(LARGE) $(BENCH)/bin/python -m pytest -q --timeout 3600 -W default -m bench tests/bench
 	$(LARGE) $(TEST)/bin/python -m pytest --timeout 3600 -n 2 --dist loadfile -m "not bench" $(ARGS) $(MAYBE_NONE)
 
-lint: $(TEST)/.ready ## ruff, the rooms' contracts, mypy
+lint: $(TEST)/.ready ## ruff, prose, import contracts, mypy
 	$(TEST)/bin/ruff check topics pipeline tests
+	$(TEST)/bin/python tests/prose.py
 	$(ROOMS)
 	$(TEST)/bin/mypy
 
@@ -68,7 +69,7 @@ fuzz: $(TEST)/.ready ## decoder and engine, with bounds checked, under random po
 chaos: $(TEST)/.ready ## workers and broker struck at random; ARGS="--minutes N --seed S", default 10 and 1
 	$(TEST)/bin/python tests/worker/chaos.py $(ARGS)
 
-docs: $(TEST)/.ready ## the documentation as a site, in site/; fails where a link leads nowhere
+docs: $(TEST)/.ready ## the documentation as a site, in site/; fails on a broken link
 	$(TEST)/bin/mkdocs build --quiet
 
 manifests: $(TEST)/.ready ## what the Helm chart has of alert rules and topics, and what it comes to (needs helm)
