@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 #: x86-64-v2, as processors have it since 2009, and what of it isn't in every x86-64 one. Neither v3 nor loops
-#: for the very processor are faster (docs/performance.md).
+#: for the very processor are faster (docs/understand/benchmarks.md).
 PROCESSOR = "x86-64-v2"
 FEATURES = ("cx16", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2")
 

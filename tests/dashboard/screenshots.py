@@ -1,8 +1,8 @@
-"""Make the pictures of the documentation: `python tests/dashboard/screenshots.py` (from a checkout, with Chromium).
+"""Make the pictures of the documentation: `python tests/dashboard/screenshots.py` (in a checkout).
 
-`overview.png` shows the dashboard next to a running worker. The others show a report of the same streams. Before a
-picture is taken, the page must be free of warnings, and a live page must be fresh. What the page showed is written
-into the picture, and `tests/test_docs.py` reads it.
+`overview.png` shows the dashboard next to a running worker. The others show a report of the same streams.
+Before a picture is taken, the page must be free of warnings, and a live page must be fresh. The status that
+the page showed is written into the picture, and `tests/test_docs.py` checks it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FRESH_SECONDS = 10
 #: Instances of each stream, and milliseconds between them: 30 days, as verdicts count days then.
 _INSTANCES, _APART = 12_000, 216_000
 
-#: Seconds of live records before the picture, milliseconds until a chart is drawn, seconds for the page to fill.
+#: Seconds of live records before the picture, milliseconds to draw a chart, seconds for the page to fill.
 _LIVE, _DRAWN, _PATIENCE = 15, 1500, 300
 
 _SETTINGS = {
