@@ -31,7 +31,12 @@ def on_files(files: Files, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Point links to files in the root at their pages."""
-    return _LINK.sub(lambda match: match[1] + _PAGES.get(match[2].removeprefix("../"), match[2]), markdown)
+    return _LINK.sub(lambda match: match[1] + _to_page(match[2]), markdown)
+
+
+def _to_page(target: str) -> str:
+    page = _PAGES.get(target.removeprefix("../").removeprefix("../"))
+    return target if page is None else "../" * (target.count("../") - 1) + page
 
 
 def _from_root(match: re.Match[str]) -> str:

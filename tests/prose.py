@@ -19,7 +19,9 @@ ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**/*.md")
 
 #: Pages that are still to be rewritten. A page leaves this list when its facts have moved.
-NOT_YET = re.compile(r"docs/((?!architecture)\w+|api/\w+|reference/\w+)\.md")
+NOT_YET = re.compile(
+    r"docs/(scale|reference/(cli|configuration|series|measures|detectors|output-messages))\.md"
+)
 
 #: Paths of code whose texts are checked. A folder or file joins this list once it is rewritten.
 CODE: tuple[str, ...] = ("docs/site_hooks.py", "mkdocs.yml")
@@ -29,7 +31,7 @@ _GENERATED = "configuration|cli|measures|detectors|series|output-messages|python
 LONG_PAGES = re.compile(rf"CHANGELOG\.md|docs/understand/validation.*|docs/reference/({_GENERATED})\.md")
 
 #: A row of a table has no lines, so its cells have a limit of words.
-PAGE_BYTES, SENTENCE_WORDS, PARAGRAPH_LINES, LINE_CHARACTERS, CELL_WORDS = 10_240, 30, 5, 130, 30
+PAGE_BYTES, SENTENCE_WORDS, PARAGRAPH_LINES, LINE_CHARACTERS, CELL_WORDS = 10_240, 30, 5, 140, 30
 
 #: A pattern that is banned, and what to write instead.
 BANNED = {
@@ -48,18 +50,18 @@ BANNED = {
     r"(is|are|was|were) worth": "counts as",
     r"stands(?! (in|for))|stood": "is, is listed",
     r"(comes?|came) of": "results from",
-    r"[Oo]f (classes|numbers),": "for classification, for regression",
+    r"of (classes|numbers),": "for classification, for regression",
     r", too": "also, before the verb",
     r"says|said|tells|told": "prints, reports, publishes",
     r"knows|thinks|wants": "has, needs",
-    r"[Ww]hat (waits|comes|can't|isn't|is there|there is|lies|has|gets)": "a noun: pending predictions",
+    r"what (waits|comes|can't|isn't|is there|there is|lies|has|gets)": "a noun: pending predictions",
     r"nobody|somebody|whoever|who wants": "you, or the actor",
     r"flood(s|ed)?|3 am|harm|chance's": "a plain word",
     r"labeled|normalized|behavior|(recogn|summar|initial)iz\w+": "British spelling",
     r"\d+(\.\d+)? %(?!\w)": "the per cent sign without a blank",
 }  # fmt: skip
 
-_BANNED = [(re.compile(rf"(?<![\w-])({one})(?![\w-])"), instead) for one, instead in BANNED.items()]
+_BANNED = [(re.compile(rf"(?<![\w-])(?i:{one})(?![\w-])"), instead) for one, instead in BANNED.items()]
 _CODE = re.compile(r"``.+?``|`[^`]+`|https?://\S+|\{\{.*?\}\}")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _FENCE = re.compile(r"^( *)```.*?^\1```|<!--.*?-->", re.MULTILINE | re.DOTALL)

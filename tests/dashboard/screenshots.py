@@ -53,7 +53,7 @@ _SETTINGS = {
 
 
 def records(start: int) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Yield (time, topic, record) in order: in `card` a champion gets worse, in `lending` both models are alike."""
+    """Yield (time, topic, record) in order: in `card` a champion gets worse, in `lending` models are alike."""
     r = random.Random(7)
     found = []
     for stream, models in (
@@ -136,8 +136,8 @@ def of_a_report() -> None:
     for _, topic, record in records(1_767_225_600_000):
         tables[topic].append(record)
     result = evaluate(
-        tables["predictions"], tables["labels"], champion="forest", details=["confusion", "scores", "intervals"],
-        **{**_SETTINGS, "emit": {"outcomes": 100, "every": "2h"}},
+        tables["predictions"], tables["labels"], champion="forest",
+        details=["confusion", "scores", "intervals"], **{**_SETTINGS, "emit": {"outcomes": 100, "every": "2h"}},
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"
@@ -163,9 +163,10 @@ def take(address: str, views: dict[str, tuple[str, int]], before: Any = lambda: 
                     page.get_by_text(model).first.wait_for(timeout=1000 * _PATIENCE)
             before()
             page.wait_for_timeout(_DRAWN)
+            alerts = page.locator("[role=alert]").all()
             shown = {
                 "status": page.locator("header").inner_text(),
-                "alerts": [one.inner_text() for one in page.locator("[role=alert]").all() if one.is_visible()],
+                "alerts": [one.inner_text() for one in alerts if one.is_visible()],
                 "live": address.startswith("http"),
             }
             problems = wrong(shown)
