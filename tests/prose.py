@@ -19,9 +19,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**/*.md")
 
 #: Pages that are still to be rewritten. A page leaves this list when its facts have moved.
-NOT_YET = re.compile(
-    r"docs/(scale|reference/(cli|configuration|series|measures|detectors|output-messages))\.md"
-)
+NOT_YET = re.compile(r"docs/(scale|reference/(cli|configuration|series|measures|detectors|output-.*))\.md")
 
 #: Paths of code whose texts are checked. A folder or file joins this list once it is rewritten.
 CODE: tuple[str, ...] = ("docs/site_hooks.py", "mkdocs.yml")

@@ -53,7 +53,7 @@ _SETTINGS = {
 
 
 def records(start: int) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Yield (time, topic, record) in order: in `card` a champion gets worse, in `lending` models are alike."""
+    """Yield (time, topic, record) in order: in `card` a champion gets worse, in `lending` none does."""
     r = random.Random(7)
     found = []
     for stream, models in (
@@ -137,7 +137,8 @@ def of_a_report() -> None:
         tables[topic].append(record)
     result = evaluate(
         tables["predictions"], tables["labels"], champion="forest",
-        details=["confusion", "scores", "intervals"], **{**_SETTINGS, "emit": {"outcomes": 100, "every": "2h"}},
+        details=["confusion", "scores", "intervals"],
+        **{**_SETTINGS, "emit": {"outcomes": 100, "every": "2h"}},
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"
