@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,8 +29,6 @@ from prequential.worker.statistics import ShardStatistics
 from tests.bench import messages as bench
 from tests.bench.feeding import batches
 from tests.bench.messages import Record
-
-PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
 
 #: What more of never makes a workload need less.
 GROWING = ("streams", "models", "rate", "label_latency")
@@ -226,13 +222,6 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_the_example_of_the_docs(capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = re.findall(r"^```console\n\$ prequential size (.*?)\n(.*?)^```", PAGE.read_text(), re.M | re.S)
-    assert blocks
-    for words, shown in blocks:
-        assert "\n".join(said(capsys, *shlex.split(words))) == shown.rstrip("\n")
-
-
 def test_json_has_all_figures(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads("\n".join(said(capsys, "--streams=10", "--rate=100", "--json")))
     assert set(found) == {*Sizing._fields, "notes"}
@@ -286,4 +275,3 @@ def test_errors_say_what_was_expected(
         status = int(ended.code or 0)
     assert status == 2
     assert expected in capsys.readouterr().err
-
