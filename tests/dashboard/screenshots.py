@@ -146,7 +146,6 @@ def of_a_report() -> None:
         incident = next(one for one in result.summary.incidents if one.model == "forest")
         pair = "stream=card&model=forest&against=boosted&stage=final&loss=error"
         take(path.as_uri(), {
-            "model": ("#/model?stream=card&model=forest", 1100),
             "pair": (f"#/pair?{pair}", 900),
             "incident": (f"#/incident?id={incident.id}", 800),
         })  # fmt: skip
