@@ -58,7 +58,7 @@ class Size(NamedTuple):
     watched: float = 45.0
 
 
-#: Those that `docs/scale.md` tells of.
+#: Those that `docs/do/size-cluster.md` names.
 SIZES: Final = {
     "small": Size(60, 1, 600.0),
     "medium": Size(250, 4, 4_500.0),

@@ -49,7 +49,7 @@ def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
     parser = subparsers.add_parser(
         "dead-letters",
-        help="records that can't be used, and why; put repaired ones back",
+        help="show invalid records with their reasons, and put repaired ones back",
         description="Show the newest dead letters, and how many there are for each reason. Reads "
         "committed records only, joins no consumer group. With --out they can be repaired in a file, "
         "and sent to their topics again with --put-back.",

@@ -30,7 +30,7 @@ from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Alarm, Output
 from rich.console import Console
 
-_HELP = "what drift detectors would have said on the past, and how right they would be"
+_HELP = "backtest drift detectors: their alarms on the past, and how many changes they find"
 
 _DESCRIPTION = """\
 Drives the worker's engine over files, or over the cluster's input topics, as `replay` does, and prints the
@@ -58,8 +58,8 @@ def add_parser(subparsers: Any) -> None:
     )  # fmt: skip
     what.add_argument(
         "--inject", metavar="abrupt:RISE@OUTCOME|gradual:RISE@OUTCOME+WIDTH", action="append", default=[],
-        help="make streams like each past sequence (blocks of its outcomes drawn at random) in which the "
-        "error rises by RISE after an outcome, such as abrupt:0.05@5000; may come again",
+        help="raise the error by RISE after an outcome, in streams of random blocks of each past sequence, "
+        "such as abrupt:0.05@5000; repeatable",
     )  # fmt: skip
     what.add_argument(
         "--tolerance", metavar="N", type=_whole(1, MOST_OUTCOMES), default=TOLERANCE,

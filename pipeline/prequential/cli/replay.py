@@ -53,10 +53,10 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--metrics-out", metavar="F", help="metrics messages (JSON lines)")
     parser.add_argument("--comparisons-out", metavar="F", help="comparisons of models (JSON lines)")
     parser.add_argument("--alarms-out", metavar="F", help="drift alarms (JSON lines)")
-    parser.add_argument("--incidents-out", metavar="F", help="incidents: alarms of one change (JSON lines)")
-    parser.add_argument("--dead-letters-out", metavar="F", help="unusable records (JSON lines)")
-    parser.add_argument("--report", metavar="FILE.html", help="a report to look at: see `prequential report`")
-    parser.add_argument("--summary", metavar="F", help="the summary that is printed at the end, as JSON")
+    parser.add_argument("--incidents-out", metavar="F", help="incidents (JSON lines)")
+    parser.add_argument("--dead-letters-out", metavar="F", help="invalid records (JSON lines)")
+    parser.add_argument("--report", metavar="FILE.html", help="report in one HTML file")
+    parser.add_argument("--summary", metavar="F", help="the summary as JSON")
     parser.add_argument(
         "--reused-ids", action="store_true",
         help="evaluate files although ids come again while labels are awaited",

@@ -20,7 +20,7 @@ def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
     parser = subparsers.add_parser(
         "report",
-        help="what a finished replay found: one HTML file, Markdown for CI, exit status by conditions",
+        help="report on a finished replay: one HTML file, Markdown for CI, exit status by conditions",
         description="Write the dashboard's pages over the messages of a replay as one HTML file below 2 MB, "
         "which needs no server and no network; and tables as Markdown. With --fail-if the exit status is 1 "
         "if a condition holds, or can't be told: MEASURE [SELECTORS] SIGN NUMBER. Without selectors it is "

@@ -40,8 +40,8 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--accept-loss", metavar="PARTITION", type=int, action="append", default=[],
-        help="where retention has removed records that this partition's shard needs, go on from what is "
-        "there; may be repeated (as worker.accept_loss, which all workers of a group know)",
+        help="continue the shard of this partition although retention deleted records that it needs; "
+        "repeatable (worker.accept_loss does the same for all workers of a group)",
     )  # fmt: skip
     add_log_level(parser)
     parser.set_defaults(run=run)
