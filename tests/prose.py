@@ -22,7 +22,7 @@ PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**/*.md")
 NOT_YET = re.compile(r"docs/reference/(cli|series|output-messages)\.md")
 
 #: Paths of code whose texts are checked. A folder or file joins this list once it is rewritten.
-CODE: tuple[str, ...] = ("docs/site_hooks.py", "mkdocs.yml")
+CODE = ("docs", "mkdocs.yml", "deploy/sinks", "pipeline/prequential/http", "pipeline/prequential/program")
 
 #: Pages that may exceed `PAGE_BYTES`: generated reference, evidence, and the history.
 _GENERATED = "configuration|cli|measures|detectors|series|output-messages|python.*"

@@ -25,7 +25,7 @@ _PROBES = ("/live", "/ready")
 class Endpoint(HttpServer):
     """Serves the given paths to those who may read them; the answers are made in threads.
 
-    `port` is where it serves if the configuration says nothing of that. Raises WorkError if the address can't
+    `port` is where it serves if the configuration has no port. Raises WorkError if the address can't
     be bound, UsageError for what is wrong about token or TLS.
     """
 

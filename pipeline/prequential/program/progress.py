@@ -1,4 +1,4 @@
-"""How far something is: a bar on standard error, where somebody sees it."""
+"""Progress: a bar on standard error, if that is a terminal."""
 
 from __future__ import annotations
 
