@@ -26,7 +26,9 @@ files that `prequential replay` has written. Ends with status 1 if there is no s
 
 def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
-    parser = subparsers.add_parser("explain", help="explain an incident: since when, how bad, why", description=_DESCRIPTION)
+    parser = subparsers.add_parser(
+        "explain", help="explain an incident: since when, how bad, why", description=_DESCRIPTION
+    )
     parser.add_argument("incident", nargs="?", metavar="INCIDENT", help="(the beginning of) its id")
     parser.add_argument("--stream", metavar="NAME", help="its stream …")
     parser.add_argument("--model", metavar="NAME", help="… and model …")
