@@ -47,7 +47,7 @@ FEWEST = 100
 
 #: By how much f is taken larger of many outcomes. Gaps of 1 and 2 points are found after 1.5 and 1.6 times as
 #: many outcomes as by a mixture that knows of independence, and larger ones as soon as without
-#: (`docs/papers.md`).
+#: (`docs/understand/validation.md`).
 SLACK, FROM = 0.4, 1_000
 
 #: After so many outcomes that count the verdict is made anew.
