@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import io
 import os
 import signal
 import sys
@@ -98,9 +99,20 @@ def open_output(path: str | None) -> Iterator[IO[bytes] | None]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
     else:
+        with ExitStack() as stack:
+            try:
+                file: Any = stack.enter_context(io.BufferedWriter(_NamingFile(path, "wb")))
+            except OSError as error:
+                raise UsageError(f"can't write {path!r}: {error.strerror}") from error
+            yield stack.enter_context(gzip.open(file, "wb")) if path.endswith(".gz") else file
+
+
+class _NamingFile(io.FileIO):
+    """A file whose errors have its name, as when its disk is full."""
+
+    def write(self, data: Any, /) -> Any:
         try:
-            stream: Any = gzip.open(path, "wb") if path.endswith(".gz") else Path(path).open("wb")
+            return super().write(data)
         except OSError as error:
-            raise UsageError(f"can't write {path!r}: {error.strerror}") from error
-        with stream:
-            yield stream
+            error.filename = self.name
+            raise

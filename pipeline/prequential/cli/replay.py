@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import IO, Any
 
 import msgspec
-from prequential.cli.common import add_kafka_options, load, open_output
+from prequential.cli.common import add_kafka_options, load, open_output, sigterm_as_ctrl_c
 from prequential.cli.sources import (
     add_source_options,
     given_sources,
@@ -75,11 +75,13 @@ def run(args: argparse.Namespace) -> int:
     compile_loops(notice, config)
     gc.freeze()  # what is there by now stays: rows of files are many small objects, collections are frequent
     try:
-        return _replay(args, config, given)
+        with sigterm_as_ctrl_c():
+            return _replay(args, config, given)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
-        raise WorkError(f"can't write: {error.strerror}") from error
+        name = "standard output" if error.filename is None else repr(error.filename)
+        raise WorkError(f"can't write {name}: {error.strerror}") from error
 
 
 def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
