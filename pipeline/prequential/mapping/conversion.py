@@ -277,7 +277,12 @@ def is_absent(value: Any) -> bool:
     >>> is_absent(None), is_absent(float("nan")), is_absent(0)
     (True, True, False)
     """
-    return value is None or value != value  # NaN
+    try:
+        return value is None or bool(value != value)  # NaN
+    except TypeError:  # pandas' NA
+        return True
+    except ValueError:  # an array
+        return False
 
 
 def _plain(path: str, value: Any) -> Any:
@@ -293,8 +298,24 @@ def _plain(path: str, value: Any) -> Any:
         return int(value)
     if not isinstance(value, (str, bool, int, float, Mapping, list, tuple)):
         value = values.plain(value)
-        return value if isinstance(value, (str, bool, int, float)) else str(value)
+        if isinstance(value, (str, bool, int, float)):
+            return value
+        if not _has_text(value):
+            raise ValueError(f"{path} is {values.quoted(value)}: expected a string, a number or a boolean")
+        return str(value)
     return value
+
+
+def _has_text(value: Any) -> bool:
+    """Return whether a value has a text of its own, as a date or a UUID has: collections and functions don't.
+
+    >>> from datetime import date
+    >>> _has_text(date(2026, 1, 5)), _has_text(object()), _has_text({1, 2}), _has_text(print)
+    (True, False, False, False)
+    """
+    kind: Any = type(value)
+    by_default = kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
+    return not (by_default or callable(value) or hasattr(kind, "__iter__"))
 
 
 def _items(path: str, value: Any) -> list[tuple[Any, Any]]:

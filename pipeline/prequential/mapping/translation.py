@@ -241,7 +241,7 @@ class _Batch:
             return made
         made = []
         for index, value in enumerate(column):
-            if value is None or value != value:
+            if conversion.is_absent(value):
                 if required:
                     self.fail(index, f"{path} is missing")
                 made.append(None)

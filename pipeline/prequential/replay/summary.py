@@ -16,7 +16,7 @@ from prequential.core.output.estimates import State
 from prequential.core.past.course import COURSE_STAGES
 from prequential.core.shard import Shard
 from prequential.core.tables.logs import DUPLICATE, EXPIRED_PREDICTION, LATE_LABEL, LATE_PREDICTION
-from prequential.core.tables.streams import BASELINE, CORRECTION, MODEL
+from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL
 from prequential.diagnosis.facts import example, read_by, streams_of, triple, with_example
 from prequential.diagnosis.findings import REUSED_IDS, Facts, Finding, StreamFacts, findings, why_nothing
 from prequential.settings.durations import shown_duration
@@ -29,8 +29,9 @@ from prequential.wording.comparing import WHOLE, Pair, latest_of, recent_of
 from prequential.wording.expected import ExpectedPeriod, expected_period
 from prequential.wording.incidents import Newest
 
-#: What is evaluated of a stream as a whole.
+#: What is evaluated of a stream as a whole: in stages without an age, and in all stages.
 _WHOLE = (MODEL, BASELINE, CORRECTION)
+_ALL_STAGES = (*_WHOLE, AGE, BASELINE_AGE)
 
 #: Where a record stands: a file and a line, or a topic, a partition and an offset.
 Place = dict[str, Any]
@@ -314,18 +315,20 @@ def emission_of(config: Config, configured: Config, *, untimed: bool = False) ->
 
 
 def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
-    """What is evaluated of a stream as a whole, in its first stages."""
+    """What is evaluated of a stream as a whole: model by model, in every stage that has messages."""
     catalog, entities = shard.catalog, shard.catalog.columns.entities
     rows = [
         about.row for about in catalog.entities_of(stream)
-        if about.kind in _WHOLE and entities.outcomes[about.row]
+        if about.kind in _ALL_STAGES and entities.outcomes[about.row]
     ]  # fmt: skip
     by_name: dict[tuple[str, str], Sequence] = {}
     for about, model, stage, estimator, state, details, same in shard.reporter.estimates(rows):
-        if model != about.model or stage not in stream.evaluated[:COURSE_STAGES]:
+        if model != about.model:
             continue
-        place, courses = stream.evaluated.index(stage), shard.state.courses
-        course = courses.course(about.row, place) if courses is not None else (0, [])
+        with_course = (about.age,) if about.age is not None else stream.evaluated[:COURSE_STAGES]
+        courses, course = shard.state.courses, (0, list[float]())
+        if courses is not None and stage in with_course:
+            course = courses.course(about.row, with_course.index(stage))
         sequence = by_name.setdefault(
             (model, stage),
             Sequence(
@@ -337,7 +340,8 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
         if "reference" in details:
             known = {} if sequence.reference is msgspec.UNSET else sequence.reference
             sequence.reference = {**known, estimator: details["reference"]}
-    yield from by_name.values()
+    models = list(dict.fromkeys(model for model, _ in by_name))
+    yield from sorted(by_name.values(), key=lambda one: models.index(one.model))
 
 
 def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:

@@ -12,6 +12,7 @@ from prequential.replay.emission import POINTS
 from prequential.replay.summary import Place, Saying, Sequence, Summary
 from prequential.replay.table import Row, models_table, print_wide, with_courses
 from prequential.settings.durations import shown_duration
+from prequential.settings.stages import FINAL, INITIAL
 from prequential.topics.reasons import printable
 from prequential.wording.comparing import report
 from prequential.wording.expected import ASSUMPTION, in_words
@@ -23,6 +24,9 @@ from prequential.wording.stages import caption_of_stages, marked, stage_in_words
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+#: Stages that the caption explains.
+_EXPLAINED = (INITIAL, FINAL)
 
 #: Lines of a table, of drops and of incidents (or alarms) that are shown; the file has all.
 _ROWS, _DROPS, _ALARMS = 40, 10, 10
@@ -173,7 +177,7 @@ def _table(rows: list[Sequence], task: str, console: Console) -> Table:
         (*(f"{name}\nwhole run" for name in whole), *(f"{name}\nlatest" for name in latest)),
         f"{measure} over time" if with_courses(console) else None,
         title=f"latest: {last}" if several else f"{rows[0].stream}; latest: {last}",
-        caption=f"{caption_of_stages(one.same for one in rows)}{_CAPTIONS[task]}",
+        caption=f"{caption_of_stages(one.same for one in rows if one.stage in _EXPLAINED)}{_CAPTIONS[task]}",
     )  # fmt: skip
 
 

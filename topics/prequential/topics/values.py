@@ -54,7 +54,7 @@ def why_no_record_time(time: int) -> str | None:
 def plain(value: object) -> object:
     """The Python value in a numpy scalar; anything else as it is."""
     item = getattr(value, "item", None)
-    return item() if callable(item) else value
+    return item() if callable(item) and getattr(value, "ndim", None) == 0 else value
 
 
 def text(field: str, value: object) -> str:
@@ -162,6 +162,8 @@ def segments(segments: Mapping[str, str] | None) -> dict[str, str] | None:
     """
     if segments is None:
         return None
+    if not isinstance(segments, Mapping):
+        raise ValueError(f"segments is {quoted(segments)}: expected values by key, such as {{'arm': 'A'}}")
     return {
         text("a segment's name", name): text(f"segment {name!r}", value)
         for name, value in segments.items()
@@ -237,6 +239,10 @@ def probabilities(y_proba: Mapping[Any, float] | None) -> dict[str, float] | Non
     """
     if y_proba is None:
         return None
+    if not isinstance(y_proba, Mapping):
+        raise ValueError(
+            f"y_proba is {quoted(y_proba)}: expected probabilities by class, such as {{'UP': 0.8}}"
+        )
     written = {}
     for key, value in y_proba.items():
         label = target("a class of y_proba", key)
