@@ -40,13 +40,14 @@ KEYWORD = b"prequential"
 #: A live page's newest message may be this old, in seconds.
 FRESH_SECONDS = 10
 
-#: Instances of each stream, and milliseconds between them: 30 days, as verdicts count days then.
-_INSTANCES, _APART = 12_000, 216_000
+#: Instances of each stream, milliseconds between them (30 days, as verdicts then count days), and how many are
+#: left to be sent live.
+_INSTANCES, _APART, _LEFT = 12_000, 216_000, 100
 
 #: Seconds of live records before the picture, milliseconds to draw a chart, seconds for the page to fill.
 _LIVE, _DRAWN, _PATIENCE = 15, 1500, 300
 
-_SETTINGS = {
+_SETTINGS: dict[str, Any] = {
     "positive_class": "fraud", "label_horizon": "2d", "period": "1d",
     "emit": {"outcomes": 100, "every": "2s"},
 }  # fmt: skip
@@ -94,12 +95,12 @@ def of_the_running_product() -> None:
         program = [sys.executable, "-m", "prequential.cli.main"]
         config = ["--config", str(folder / "c.yaml")]
         subprocess.run([*program, "topics", "create", *config], check=True)
-        for command in (["worker", "--http", "127.0.0.1:0"], ["dashboard", "--port", str(port)]):
+        for command in (["worker", "--http", "127.0.0.1:0"], ["dashboard", "--port", str(port), "--since", "31d"]):
             process = subprocess.Popen([*program, *command, *config])
             stack.callback(process.wait)
             stack.callback(process.terminate)
         now = int(time.time() * 1000)
-        coming = list(records(now - _INSTANCES * _APART + _APART * 40))
+        coming = list(records(now - (_INSTANCES - _LEFT) * _APART))
         past = [one for one in coming if one[0] < now]
         with StreamProducer(KafkaConfig(broker.bootstrap_servers)) as producer:
             for _, topic, record in past:
@@ -109,7 +110,7 @@ def of_the_running_product() -> None:
                 for _, topic, record in coming[len(past) :]:
                     if time.time() > end:
                         break
-                    send(producer, topic, record)
+                    send(producer, topic, {**record, "ts": int(time.time() * 1000)})
                     time.sleep(0.05)
 
             answers(port)
