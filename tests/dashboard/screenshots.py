@@ -40,8 +40,8 @@ KEYWORD = b"prequential"
 #: A live page's newest message may be this old, in seconds.
 FRESH_SECONDS = 10
 
-#: Instances of each stream, milliseconds between them (30 days, as verdicts then count days), and how many are
-#: left to be sent live.
+#: Instances of each stream, milliseconds between them (30 days: verdicts then count days), and
+#: how many are left to be sent live.
 _INSTANCES, _APART, _LEFT = 12_000, 216_000, 100
 
 #: Seconds of live records before the picture, milliseconds to draw a chart, seconds for the page to fill.
@@ -95,7 +95,8 @@ def of_the_running_product() -> None:
         program = [sys.executable, "-m", "prequential.cli.main"]
         config = ["--config", str(folder / "c.yaml")]
         subprocess.run([*program, "topics", "create", *config], check=True)
-        for command in (["worker", "--http", "127.0.0.1:0"], ["dashboard", "--port", str(port), "--since", "31d"]):
+        page = ["dashboard", "--port", str(port), "--since", "31d"]
+        for command in (["worker", "--http", "127.0.0.1:0"], page):
             process = subprocess.Popen([*program, *command, *config])
             stack.callback(process.wait)
             stack.callback(process.terminate)
