@@ -56,7 +56,7 @@ _SETTINGS: dict[str, Any] = {
 def records(start: int) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Yield (time, topic, record) in order: in `card` a champion gets worse, in `lending` none does."""
     r = random.Random(7)
-    found = []
+    found: list[tuple[int, str, dict[str, Any]]] = []
     for stream, models in (
         ("card", {"forest": (1.9, 0.9), "boosted": (1.8, 1.7), "linear": (1.2, 1.2)}),
         ("lending", {"forest": (1.5, 1.5), "network": (1.6, 1.6)}),
@@ -69,7 +69,8 @@ def records(start: int) -> Iterator[tuple[int, str, dict[str, Any]]]:
             for model, apart in models.items():
                 z = r.gauss(apart[i > 0.7 * _INSTANCES] * (1 if bad else -1) / 2, 1)
                 p = round(1 / (1 + 2.718281828 ** -(1.8 * z - 0.4)), 4)
-                guess = {"y_pred": "fraud" if p >= 0.5 else "ok", "y_proba": {"fraud": p, "ok": 1 - p}}
+                guess: dict[str, Any] = {"y_pred": "fraud" if p >= 0.5 else "ok"}
+                guess["y_proba"] = {"fraud": p, "ok": 1 - p}
                 found.append((ts, "predictions", {**about, **guess, "model": model, "ts": ts}))
     return iter(sorted(found, key=lambda one: one[0]))
 
