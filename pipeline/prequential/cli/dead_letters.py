@@ -26,7 +26,7 @@ from prequential.topics.dead_letters import (
     to_line,
 )
 from prequential.topics.decoding import decode
-from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.errors import UsageError, WorkError, existing
 from prequential.topics.permissions import WRITE, require
 from prequential.topics.producer import RecordProducer
 from prequential.topics.reading import TopicReader
@@ -94,8 +94,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _write(letters: Iterable[Letter], path: str) -> None:
     written = 0
-    with open_output(path) as stream:
-        assert stream is not None
+    with open_output(path) as output:
+        stream = existing(output, "the output")
         for letter in letters:
             stream.write(to_line(letter) + b"\n")
             written += 1

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from prequential.cli.common import add_kafka_options, kafka_from, sigterm_as_ctrl_c
 from prequential.core.measures.registry import NAMES
+from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
 from prequential.topics.specs import INCIDENTS, METRICS
 from prequential.watching.keyboard import Keyboard
@@ -110,6 +111,8 @@ def run(args: argparse.Namespace) -> int:
                     state.update(topic, value, when)
                 state.since = tail.since.get(METRICS)
                 _show(state, choice, console, live)
+                if (nothing := _nothing(state, args, kafka)) is not None:
+                    print(f"prequential: {nothing}", file=sys.stderr, flush=True)
             if not args.once:
                 if live:
                     _follow_live(tail, Screen(state, kafka.bootstrap_servers, choice), state, console)
@@ -118,6 +121,20 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         pass
     return 0
+
+
+def _nothing(state: State, args: argparse.Namespace, kafka: KafkaConfig) -> str | None:
+    """Why nothing is shown, in a sentence; None if something is."""
+    if not state.messages:
+        topics = ", ".join(map(kafka.topic, TOPICS))
+        return (
+            f"there are no messages yet in {topics}: a worker publishes after emit.outcomes outcomes, when "
+            "record time passes a multiple of emit.every, and when no record has come for emit.idle"
+        )
+    if not state.models and not state.unreadable:
+        asked = [f"{name} {value!r}" for name in ("stream", "model") if (value := getattr(args, name))]
+        return f"there are no messages about {' and '.join(asked)} among {state.messages:,}"
+    return None
 
 
 def _show(state: State, choice: Choice, console: Console, live: bool) -> None:
@@ -156,6 +173,8 @@ def _follow_live(tail: Tail, screen: Screen, state: State, console: Console) -> 
         next_picture = 0.0
         while not screen.over:
             _take(tail, state)
+            if screen.reading and not tail.catching_up:
+                next_picture = 0.0  # alarms are shown from now on
             screen.trouble, screen.reading = tail.trouble, tail.catching_up
             keys = keyboard.wait(_SHORT_SECONDS if tail.catching_up else _LOOK_SECONDS)
             for key in keys:

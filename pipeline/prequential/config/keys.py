@@ -387,6 +387,7 @@ OF_NAMES = ("positive_class", "label_at_horizon", "champion", "costs")
 
 EMIT: dict[str, Parser] = {
     "outcomes": _optional(_integer(1)), "every": _optional(_duration), "comparisons": _optional(_duration),
+    "idle": _optional(_duration),
 }  # fmt: skip
 
 OBJECTIVE: dict[str, Parser] = {

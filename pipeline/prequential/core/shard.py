@@ -50,6 +50,7 @@ from prequential.core.tables.logs import (
 )
 from prequential.core.tables.records import LABEL, PREDICTION, Rows
 from prequential.settings.model import Config
+from prequential.topics.errors import Fault, existing
 from prequential.topics.outputs import DeadLetter, Output
 from prequential.topics.partitioning import partition_of
 
@@ -114,7 +115,8 @@ class Shard:
     def skip(self, begins: Sequence[int], missing: Sequence[int]) -> None:
         """Go on from where the inputs begin now: what is below these offsets is lost.
 
-        `missing`: how many offsets that are, by kind, and how many entries of the journal.
+        `missing`: how many records that are, by kind; how many entries of the journal; and how many records
+        that a former state had. Ids of messages depend on all of them.
         """
         self.merge.skip(begins)
         self.catalog.lost = [before + more for before, more in zip(self.catalog.lost, missing)]
@@ -149,6 +151,17 @@ class Shard:
         self.dead_letters, self.outputs = [], []
         vectors, self.vectors = self.vectors, []
         return outputs, vectors
+
+    def has_unpublished(self, quiet: int) -> bool:
+        """Whether `idle` has anything to publish after `quiet` ms without a record."""
+        return self.emission.has_unpublished(quiet)
+
+    def idle(self, quiet: int) -> None:
+        """Put out what is unpublished, as no record has come for `quiet` ms.
+
+        The clock decides when: whoever calls it writes that down, so that others can do it at the same place.
+        """
+        self.outputs += self.emission.idle(quiet, replaying=self.replaying)
 
     def last_set(self) -> None:
         """Put out metrics messages for every sequence, at the end of a replay."""
@@ -287,10 +300,10 @@ class Shard:
 
     def _count_misplaced(self, rows: Rows, stop: int) -> None:
         """Count records of streams that belong to another partition, up to this row; not those refused."""
-        assert self._partitions is not None
+        partitions = existing(self._partitions, "the number of partitions")
         streams = self.catalog.streams
         for stream in streams[len(self._misplaced) :]:
-            home = partition_of(stream.name, self._partitions)
+            home = partition_of(stream.name, partitions)
             away = stream.name not in self.catalog.wide and home != self.partition
             self._misplaced = np.append(self._misplaced, away)
         if not self._misplaced.any():
@@ -359,8 +372,8 @@ class Shard:
 
         All outputs must have been flushed: they are no part of it.
         """
-        assert not self.outputs, "flush before taking a snapshot"
-        assert not self.dead_letters, "flush before taking a snapshot"
+        if self.outputs or self.dead_letters:
+            raise Fault("a snapshot has no outputs: expected `flush` before `snapshot`")
         return snapshot.take(self.state, space or Space())
 
     def restore(self, parts: Iterator[Any]) -> Restored:

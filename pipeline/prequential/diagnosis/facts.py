@@ -95,6 +95,7 @@ def _stream(shard: Shard, stream: Stream) -> StreamFacts:
         champion=config.champion if config.compare == "champion" else None,
         pairs_left_out=shard.state.pairing.left_out.get(code, 0),
         most_pairs=catalog.config.limits.pairs_per_stream,
+        lost=any(catalog.lost),
     )
 
 

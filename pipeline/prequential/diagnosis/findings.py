@@ -108,6 +108,7 @@ class StreamFacts:
     champion: str | None = None  # where others are compared with it alone
     pairs_left_out: int = 0  # pairs of models beyond `most_pairs`, which aren't compared
     most_pairs: int = 0
+    lost: bool = False  # whether records are missing, so that labels may have lost their predictions
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,8 @@ def findings(facts: Facts, least: int = 1) -> list[Finding]:
     )  # fmt: skip
     for check in checks:
         for stream in facts.streams:
-            all_findings += check(stream, least)
+            if not (stream.lost and check in (_reused, _ids)):
+                all_findings += check(stream, least)
     all_findings += [*_names(facts, least), *_sections(facts, least)]
     return list(dict.fromkeys(all_findings))  # a stream in several partitions says some things several times
 

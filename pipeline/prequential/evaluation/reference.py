@@ -13,7 +13,7 @@ from prequential.core.details.references import difference, short
 from prequential.evaluation.result import Result
 from prequential.settings.durations import duration
 from prequential.settings.model import Config, ConfigError, Objective, StreamConfig
-from prequential.topics.errors import UsageError
+from prequential.topics.errors import UsageError, existing
 from prequential.topics.outputs import Metrics
 
 #: The detail that differences between evaluations are made of.
@@ -39,8 +39,8 @@ def with_extent(config: Config, reference: int | str) -> Config:
 
     Raises ConfigError for one that makes no sense.
     """
-    read = combined(None, {"objective": {"reference": reference}}).defaults.objective
-    assert read is not None
+    given = combined(None, {"objective": {"reference": reference}}).defaults.objective
+    read = existing(given, "the objective that was given")
 
     def changed(some: StreamConfig) -> StreamConfig:
         if some.task == "regression":

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 
 from prequential.mapping.model import ISO, RFC3339, UNITS, Field, as_text
 from prequential.topics import values
+from prequential.topics.errors import Fault, existing
 from prequential.topics.messages import MAX_NAME_BYTES, check_probabilities
 from prequential.topics.times import milliseconds
 
@@ -230,10 +231,10 @@ def lacks_offset(value: Any) -> bool:
 
 def one_of(path: str, value: Any, field: Field) -> values.Class:
     """What stands for a value in a field's `map`."""
-    assert field.names is not None
-    result = field.names.get(as_text(value))
+    names = existing(field.names, "the field's `map`")
+    result = names.get(as_text(value))
     if result is None:
-        known = list(field.names)
+        known = list(names)
         expected = f"{', '.join(known[:-1])} or {known[-1]}" if len(known) > 1 else known[0]
         raise ValueError(f"{path} is {values.quoted(value)}: expected {expected}")
     return result
@@ -241,9 +242,10 @@ def one_of(path: str, value: Any, field: Field) -> values.Class:
 
 def above_or_below(path: str, value: Any, field: Field) -> values.Class:
     """The class that a number stands for: `above` from the threshold on."""
-    assert field.threshold is not None
-    result = field.above if number(path, value) >= field.threshold else field.below
-    assert result is not None
+    is_above = number(path, value) >= existing(field.threshold, "the field's threshold")
+    result = field.above if is_above else field.below
+    if result is None:
+        raise Fault("a class beside the threshold is missing: this is a fault of prequential")
     return result
 
 

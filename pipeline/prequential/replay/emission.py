@@ -64,7 +64,10 @@ def for_files(config: Config, span: int, labels: int) -> Config:
 def without_metrics(config: Config) -> Config:
     """The same configuration with metrics messages that are never due; alarms and incidents are the same."""
     return _with_streams(
-        config, lambda stream: replace(stream, emit_outcomes=None, emit_every=None, emit_comparisons=None)
+        config,
+        lambda stream: replace(
+            stream, emit_outcomes=None, emit_every=None, emit_comparisons=None, emit_idle=None
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from prequential.replay.summary import Place, Saying, Sequence, Summary
 from prequential.replay.table import Row, models_table, print_wide, with_courses
 from prequential.settings.durations import shown_duration
 from prequential.settings.stages import FINAL, INITIAL
+from prequential.topics.errors import Fault
 from prequential.topics.reasons import printable
 from prequential.wording.comparing import report
 from prequential.wording.expected import ASSUMPTION, in_words
@@ -184,7 +185,8 @@ def _table(rows: list[Sequence], task: str, console: Console) -> Table:
 def reference_lines(summary: Summary) -> Iterator[str]:
     """Lines about sequences beside their first outcomes: the main measure of the latest ones."""
     for one in [one for one in summary.sequences if one.reference][:_ROWS]:
-        assert one.reference is not msgspec.UNSET
+        if one.reference is msgspec.UNSET:
+            raise Fault("a sequence has no reference: this is a fault of prequential, please report it")
         _, last = shown_estimators(one.measures)
         if (said := main_one(one.reference.get(last, {}))) is not None:
             yield f"{one.stream}/{one.model} {stage_in_words(one.stage, one.same)}, {last}: {said}"

@@ -20,6 +20,7 @@ from prequential.dashboard.pair import pair_page
 from prequential.dashboard.plots import by_stream
 from prequential.dashboard.series import Series
 from prequential.dashboard.server import static_files
+from prequential.topics.errors import Fault
 from prequential.watching.ranking import Choice, Row, measures_shown
 from prequential.watching.state import ModelKey
 
@@ -123,7 +124,8 @@ def page(history: History, title: str, findings: Iterable[str], most: int = MOST
         + "</body>\n</html>\n"
     )
     written = text.encode()
-    assert len(written) < most, f"{len(written)} bytes"
+    if len(written) >= most:
+        raise Fault(f"the report has {len(written):,} bytes: expected fewer than {most:,}")
     return written
 
 

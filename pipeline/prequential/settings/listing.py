@@ -19,8 +19,8 @@ from prequential.settings.model import (
 
 #: Keys whose values are times in ms.
 DURATIONS = frozenset(
-    {"label_horizon", "settle", "period", "emit.every", "emit.comparisons", "incidents.quiet",
-     "incidents.accept", "worker.session_timeout", "worker.grace", "worker.commit_every",
+    {"label_horizon", "settle", "period", "emit.every", "emit.comparisons", "emit.idle",
+     "incidents.quiet", "incidents.accept", "worker.session_timeout", "worker.grace", "worker.commit_every",
      "worker.snapshot_every", "worker.stop_within", "notify.timeout"}
 )  # fmt: skip
 

@@ -227,6 +227,8 @@ class StreamConfig:
     #: Comparisons when record time passes a multiple; null: not by time. In a replay of files the default is
     #: longer.
     emit_comparisons: int | None = MINUTE
+    #: In a worker, what is unpublished is published after so many ms without any record; None: it waits.
+    emit_idle: int | None = 30_000
     #: Whether the configuration sets them: where it doesn't, a replay of files has times of its own.
     emit_every_given: bool = field(default=False, compare=False)
     emit_comparisons_given: bool = field(default=False, compare=False)

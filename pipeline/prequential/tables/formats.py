@@ -15,7 +15,7 @@ from prequential.mapping.model import FORMATS
 from prequential.tables.csvfile import CsvFile
 from prequential.tables.jsonfile import JsonFile
 from prequential.tables.rows import RowFile
-from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.errors import Fault, UsageError, WorkError
 
 #: What files of a format begin with.
 _GZIP, _PARQUET, _ARROW, _ARROW_STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
@@ -120,7 +120,8 @@ def open_rows(stored: Stored, form: str | None) -> RowFile:
     """
     actual = format_of(stored)
     form = form or actual
-    assert form in FORMATS
+    if form not in FORMATS:
+        raise Fault(f"{form!r} is no format of tables: expected one of {', '.join(FORMATS)}")
     text: dict[str, Callable[..., RowFile]] = {"csv": CsvFile, "jsonl": JsonFile}
     if form in text:
         if actual not in text:

@@ -21,7 +21,7 @@ from prequential.replay.summary import Place
 from prequential.tables.checks import check_first
 from prequential.tables.rows import BATCH, Progress, RowFile, Rows
 from prequential.topics.decoding import LABELS, Decoded
-from prequential.topics.errors import WorkError
+from prequential.topics.errors import Fault, WorkError
 from prequential.topics.messages import Record
 
 #: No time is known.
@@ -106,7 +106,8 @@ class TableSource:
 
     def delay(self, by: int) -> None:
         """Have all records so much later (ms), where the order of rows is that of time."""
-        assert not self.has_times
+        if self.has_times:
+            raise Fault("records with times can't be delayed by their rows: this is a fault of prequential")
         times = self._record_times
         moved = range(times.start + by, times.stop + by) if isinstance(times, range) else times + by
         self._record_times = moved

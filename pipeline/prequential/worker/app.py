@@ -380,7 +380,7 @@ class Worker(Served):
         lines = [
             f"shard {partition}: {text}\n"
             for partition, runner in sorted(self.runners.items())
-            for text in (runner.progress, runner.changed)
+            for text in (runner.progress, runner.changed, *(one.text for one in runner.open_transactions))
             if text is not None
         ]
         if self._assigned is None:  # shards go on meanwhile, see `_assign`

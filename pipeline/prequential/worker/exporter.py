@@ -121,6 +121,8 @@ class Exporter:
                 end = self._fetcher.ends.get((kind, runner.partition))
                 if end is not None:
                     families["lag_records"].add(where, max(0, end - runner.shard.merge.vector[kind]))
+                if (age := runner.open_transactions[kind].age) is not None:
+                    families["open_transaction_seconds"].add(where, age)
                 if not runner.recovering:
                     families["dead_letters_total"].add(where, runner.shard.state.dead_letters[kind])
                     families["quarantined_records_total"].add(where, runner.shard.state.quarantined[kind])

@@ -100,6 +100,10 @@ _FAMILIES = (
     ("predictions_without_instance_total", COUNTER, "Predictions without an instance record"),
     ("records_total", COUNTER, "Records fetched"),
     ("lag_records", GAUGE, "Records in the topic that are not processed yet"),
+    (
+        "open_transaction_seconds", GAUGE,
+        "Age of a producer's open transaction that withholds records of the topic from the worker",
+    ),
     ("dead_letters_total", COUNTER, "Invalid and quarantined records"),
     ("quarantined_records_total", COUNTER, "Records skipped because workers crashed at them"),
     ("lost_records_total", COUNTER, "Records that retention deleted before they were processed"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from prequential.topics.errors import existing
+
 #: Characters of a reason that are looked at: ours have fewer, but others may write into the topic.
 _LONGEST_REASON = 1_000
 
@@ -40,8 +42,7 @@ def kind_of(reason: str) -> str:
     'expected `str` of length <= 256 - at `$.stream`'
     """
     reason = reason[:_LONGEST_REASON]
-    offence = _OFFENCE.match(reason)
-    assert offence is not None  # it matches nothing at all, too
+    offence = existing(_OFFENCE.match(reason), "what is wrong")  # it matches also what is empty
     offender, expectation = reason[: offence.end()], reason[offence.end() :]
     if expectation:
         offender = "'…'".join(_NUMBER.sub("N", part) for part in _QUOTED.split(offender))

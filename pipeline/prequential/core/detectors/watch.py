@@ -31,6 +31,7 @@ from prequential.core.tables.outcomes import Log
 from prequential.settings.budget import parse_budget
 from prequential.settings.model import DetectorConfig, StreamConfig
 from prequential.settings.stages import FINAL, INITIAL
+from prequential.topics.errors import existing
 from prequential.topics.outputs import identity
 
 #: Hex digits of a sequence's seed: 60 bits.
@@ -183,9 +184,9 @@ class Signal:
                 estimator.paid.add(costs._replace(sequence=sequence), paid)
             measure(counted, summed, paid, codes.sequence.astype(np.int64), asked, into, positive)
             if added is not None and ranked:
-                assert estimator.memory.rank is not None
+                rank = existing(estimator.memory.rank, "a memory's rank")
                 kind, sequences = estimator.sums.payload.kind, codes.sequence.astype(np.int64)
-                estimator.memory.rank(
+                rank(
                     estimator.sums.table, kind, sequences, positive, added, into.values, into.reasons
                 )
             if estimator.histogram is not None:

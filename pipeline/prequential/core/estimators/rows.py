@@ -13,6 +13,7 @@ from prequential.core.estimators import histograms, sums
 from prequential.core.estimators.declaration import COUNTS, NO_CELL, Additions, Codes, Payload
 from prequential.core.measures.positive import Positives
 from prequential.core.tables.outcomes import REVISION, Log, cell_of
+from prequential.topics.errors import existing
 
 
 class Rows:
@@ -60,9 +61,9 @@ class Rows:
     @cached_property
     def costs(self) -> Additions:
         """What the rows add to sums of costs by value."""
-        assert self._positives is not None
+        positives = existing(self._positives, "the positive class of each stream")
         into = sums.additions(len(self.rows), sums.OF_COSTS)
-        self.run(sums.costs_of, self.log, self.rows, self._positives, into)
+        self.run(sums.costs_of, self.log, self.rows, positives, into)
         return into
 
 

@@ -108,8 +108,7 @@ class Incidents:
 
     def add(self, row: int) -> None:
         """Watch an entity that is evaluated now: a model or a correction itself, a segment for its model."""
-        about = self._catalog.entities[row]
-        assert about is not None
+        about = self._catalog.entity(row)
         if row >= len(self.history.owners.position):
             self.history = history.with_entities(self.history, len(self._catalog.entities))
         owners, stream = self.history.owners, self._catalog.streams[about.stream]
@@ -263,8 +262,7 @@ class Incidents:
         """Take over alarms of one record, or of one time, of whichever models; returns what incidents say."""
         by_owner: dict[int, list[Raised]] = {}
         for one in raised:
-            about = self._catalog.entities[one.entity]
-            assert about is not None
+            about = self._catalog.entity(one.entity)
             by_owner.setdefault(self.owner_of(about), []).append(one)
         messages = []
         for owner, alarms in by_owner.items():
@@ -496,9 +494,7 @@ class Incidents:
         return identity(*place, "incident", opened, *self._catalog.loss)
 
     def _entity(self, owner: int) -> Entity:
-        about = self._catalog.entities[owner]
-        assert about is not None
-        return about
+        return self._catalog.entity(owner)
 
     def _stream(self, owner: int) -> Stream:
         return self._catalog.streams[self._entity(owner).stream]

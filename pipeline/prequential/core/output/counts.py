@@ -33,7 +33,7 @@ def counts_of(catalog: Catalog, rows: Sequence[int]) -> list[dict[str, int]]:
     closes = streams.at_horizon[at].tolist()
     at_horizon = entities.at_horizon[models].tolist()
     lost = catalog.lost
-    beyond = {"lost_records": sum(lost[:3]), "lost_journal_entries": lost[3]} if any(lost) else {}
+    beyond = {"lost_records": sum(lost[:3]), "lost_journal_entries": lost[3]} if any(lost[:4]) else {}
     values = zip(*(column.tolist() for column in columns.values()))
     counts = [
         dict(zip(names, values_of_row)) | ({"at_horizon": closed} if has_class else {}) | beyond
