@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -526,3 +527,13 @@ def test_what_explains_most_comes_first() -> None:
     assert why_nothing(facts, []) == "nothing was evaluated: no prediction has met a label"
     sentence = "segments key `arm` never seen; no record has other ones"
     assert found[1] == Finding("segments", "s", sentence, "arm")
+
+
+def test_nobody_blames_ids_where_records_are_lost() -> None:
+    """Labels of predictions that retention removed find none, whatever their ids are."""
+    of_labels = StreamFacts(
+        "s", 0, "classification", HOUR, (0, 900, 900), (START,) * 3, (START,) * 3, 0, 0, 0, reused=(900, 300)
+    )
+    assert {one.code for one in findings(Facts((of_labels,), (0, 900, 900)))} >= {"ids", "reused_ids"}
+    without = findings(Facts((replace(of_labels, lost=True),), (0, 900, 900)))
+    assert not {"ids", "reused_ids"} & {one.code for one in without}
