@@ -170,9 +170,6 @@ def test_missing_predictions_have_no_cause_in_ids() -> None:
 @pytest.mark.parametrize("whose", ["predictions", "labels"])
 def test_another_unit_in_a_share(way: str, unit: str, by: float, whose: str, tmp_path: Path) -> None:
     """30 % of the times, also of the first ones; nothing else is said to be wrong."""
-    if way in ("csv", "lines") and whose == "predictions":
-        pytest.skip("as of labels")
-
     def time(i: int, kind: str) -> int:
         return round(i * by) if kind == whose and i // 1000 % 10 in (3, 5, 7) else i
 

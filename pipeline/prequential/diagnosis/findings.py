@@ -249,8 +249,8 @@ def _late_labels(stream: StreamFacts, least: int) -> Iterator[Finding]:
         wrong = has_wrong_times(stream)
         said += "a record far ahead has moved the clock" if wrong else "raise label_horizon"
     else:
-        said += f"; their median latency is {shown(stream.horizon + rounded(stream.lateness))}: "
-        absurd = stream.lateness > _ABSURD
+        absurd, latency = stream.lateness > _ABSURD, stream.horizon + rounded(stream.lateness)
+        said += f"; their median latency is {shown(latency) if absurd else shown_duration(latency)}: "
         said += "use the same unit of ts for predictions and labels" if absurd else "raise label_horizon"
     yield Finding("late_labels", stream.name, said)
 

@@ -67,10 +67,10 @@ def shown(duration: int) -> str:
     """A duration in ms as a sentence has it, in years where it has many.
 
     >>> shown(86_100_000), shown(1_790_000), shown(250), shown(50 * _YEAR)
-    ('1d', '30m', '250ms', '50 years')
+    ('1d', '30m', '250ms', 'about 50 years')
     """
     if duration >= _MANY * _YEAR:
-        return f"{round(duration / _YEAR)} years"
+        return f"about {round(duration / _YEAR)} years"
     return shown_duration(rounded(duration))
 
 

@@ -62,7 +62,7 @@ class First(NamedTuple):
 
 
 def new_odd_times() -> OddTimes:
-    """Tables for no streams."""
+    """Tables for no streams: no record has come, and none was odd."""
     return zeros(OddTimes, 0, odd=_KINDS * _COUNTED, first=_KINDS * _COUNTED, step=6)
 
 

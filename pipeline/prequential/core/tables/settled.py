@@ -30,7 +30,7 @@ class Settled(NamedTuple):
 
 
 def new_settled() -> Settled:
-    """A memory of no instances."""
+    """A memory of no instances, which has all places that there will be."""
     return records(Settled, _PLACES)
 
 
@@ -41,7 +41,7 @@ def dump(settled: Settled) -> dict[str, Any]:
 
 
 def load(columns: Mapping[str, Any]) -> Settled:
-    """The memory with what `dump` has given."""
+    """A memory with the instances that `dump` has given, in the places that they had."""
     settled = new_settled()
     for name, column in columns_of(settled).items():
         column[columns["place"]] = columns[name]
