@@ -285,7 +285,7 @@ class TestEvaluate:
                 "columns: ts.unit: 'sec': expected ms, s, us, ns, rfc3339, iso or",
             ),
             ({"predictions": 7}, TypeError, "predictions is 7: expected a table"),
-            ({"predictions": [[1]]}, TypeError, "predictions: row 1 is [1]: expected a dict of fields"),
+            ({"predictions": [[1]]}, TypeError, "predictions: row 0 is [1]: expected a dict of fields"),
             ({"predictions": {"y_pred": [1], "ts": []}}, TypeError, "predictions has columns of several"),
             ({"predictions": "nowhere.csv"}, UsageError, "can't read 'nowhere.csv': No such file"),
             ({"labels": [{"instance_id": 7, "y_true": 1}]}, WorkError, "nothing was evaluated: default"),
@@ -732,7 +732,7 @@ class TestWhatHasNoColumns:
             ({"a": [1]}, ConfigError, "fields of its first record: a; expected columns['predictions']"),
             (
                 {"y_pred": ["a"], "ts": ["2024-01-01 00:00:00"]}, ConfigError,
-                "a time without a zone: expected {path: ts, unit: iso, timezone: UTC}",
+                "a time without a zone: expected {path: ts, timezone: UTC}",
             ),
         ],
     )  # fmt: skip

@@ -384,7 +384,7 @@ def test_times_as_text_without_a_zone(unit: str, zone: str | None, text: Any, ms
         ({"unit": "iso"}, "ts: unit 'iso' is of times without a zone: expected timezone beside it"),
         ({"unit": "%H:%M"}, "ts: unit '%H:%M' is of times without a zone: expected timezone beside it"),
         ({"unit": "%H%z", "timezone": "UTC"}, "ts: unit '%H%z' has an offset (%z): expected no timezone"),
-        ({"unit": "s", "timezone": "UTC"}, "ts: unit s needs no timezone: expected one with iso"),
+        ({"unit": "s", "timezone": "UTC"}, "ts: unit s needs no timezone: expected one without a unit"),
         ({"unit": "iso", "timezone": "Mars"}, "ts.timezone: 'Mars': expected the name of a time zone"),
     ],
 )

@@ -124,6 +124,7 @@ def _from_files(
     """Replay files; returns when there were metrics messages."""
     sources = read_sources(args, given, progress, config)
     out.sources = {source.kind: source for source in sources}
+    out.account.clocks = {KINDS[source.kind]: source.clocks for source in sources}
     task = progress.add_task("replay", total=sum(map(len, sources)))
     metrics = _asks_for_metrics(args)
     shard = replay(

@@ -20,7 +20,7 @@ from prequential.core.compiled.kernel import Ints, capacity_for
 from prequential.core.compiled.space import Space
 from prequential.core.emission import Emission
 from prequential.core.evaluating import Evaluation
-from prequential.core.input import recurrence, seen
+from prequential.core.input import odd_times, recurrence, seen
 from prequential.core.input.admission import Admission, reason_of
 from prequential.core.input.encoder import Encoder
 from prequential.core.input.merge import Batch, OffsetVector
@@ -95,6 +95,9 @@ class Shard:
         self.seen = seen.new_seen()
         self.recurrence = recurrence.new_recurrence()
         self.dropped: dict[int, tuple[int, int]] = {}
+        self.odd_times = odd_times.new_odd_times()
+        #: Offset of the first odd record by stream (code), kind and oddity.
+        self.first_odd: dict[tuple[int, int, int], int] = {}
         #: Record times (ms) of the newest label by stream, and of the newest prediction by model's row; 0:
         #: none has come in this life of the process.
         self.newest_labels: Ints = np.zeros(0, dtype=np.int64)
@@ -241,6 +244,12 @@ class Shard:
         self.recurrence = recurrence.update(
             self.recurrence, rows, stop, self.catalog.columns.streams, len(self.catalog.streams)
         )
+        self.odd_times, is_new = odd_times.update(
+            self.odd_times, rows, stop, self.catalog.registry, len(self.catalog.streams)
+        )
+        if is_new:
+            for stream, kind, oddity, row in odd_times.news(self.odd_times):
+                self.first_odd[stream, kind, oddity] = place_of(row)[1]
         dropped = self.state.logs.dropped
         if dropped.max() > 0:
             for reason in np.flatnonzero(dropped > 0).tolist():
@@ -321,7 +330,7 @@ class Shard:
     def _widen_logs(self, rows: int) -> None:
         logs = self.state.logs
         wider = new_logs(capacity_for(rows, 2 * len(logs.due)))
-        self.state.logs = wider._replace(used=logs.used, dropped=logs.dropped)
+        self.state.logs = wider._replace(used=logs.used, dropped=logs.dropped, ends=logs.ends)
 
     def add_rows(self) -> None:
         """Have rows for streams and entities that are new, in the state and where messages are made."""

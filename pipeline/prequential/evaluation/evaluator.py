@@ -22,6 +22,8 @@ from prequential.evaluation.evaluating import MODEL, STREAM, ConfigSource
 from prequential.evaluation.present import Present
 from prequential.evaluation.result import Result
 from prequential.evaluation.settings import Settings, with_settings
+from prequential.evaluation.warning import warn
+from prequential.replay.emission import most_with_period
 from prequential.replay.summary import Account, Place, emission_of
 from prequential.settings.model import Config, StreamConfig
 from prequential.topics import values
@@ -279,7 +281,7 @@ class Evaluator:
         shard = self._shard
 
         def place(kind: int, partition: int, offset: int) -> Place:
-            return {"file": KINDS[kind], "row": offset + 1}
+            return {"file": KINDS[kind], "row": offset}
 
         account = Account(place)
         for output in self._outputs:
@@ -289,6 +291,7 @@ class Evaluator:
                 account.incidents.add(output)
         account.add(shard)
         summary = account.summary(emission_of(self._config, self._config, untimed=shard.catalog.untimed))
+        warn(summary, 2)
         snapshot = [msgspec.msgpack.encode(part) for part in shard.snapshot()]
         latest = partial(_last_set, self._config, snapshot, untimed=shard.catalog.untimed)
         return Result(list(self._outputs), summary, self._config, latest=latest)
@@ -423,11 +426,12 @@ def _without_time(config: Config) -> Config:
     """The configuration where messages are due by numbers of outcomes, unless it says otherwise.
 
     (How long it will go on nobody knows, so there is no time that gives enough points and not too many.)
+    Periods give one.
     """
 
     def resolved(stream: StreamConfig) -> StreamConfig:
         if not stream.emit_every_given:
-            stream = replace(stream, emit_every=None)
+            stream = replace(stream, emit_every=most_with_period(stream))
         return stream if stream.emit_comparisons_given else replace(stream, emit_comparisons=None)
 
     streams = {name: resolved(stream) for name, stream in config.streams.items()}

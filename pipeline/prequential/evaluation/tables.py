@@ -53,7 +53,7 @@ def rows_of(name: str, table: Any) -> RowFile:
             return rows_of(name, _Column(objects))
         for place, one in enumerate(objects):
             if not isinstance(one, Mapping):
-                raise TypeError(f"{name}: row {place + 1} is {one!r:.48}: expected a dict of fields")
+                raise TypeError(f"{name}: row {place} is {one!r:.48}: expected a dict of fields")
         return Objects(name, objects)
     raise TypeError(
         f"{name} is {table!r:.40}: expected a table (pandas, polars, Arrow), a dict of columns, dicts, "
@@ -113,6 +113,8 @@ def _transposed(name: str, columns: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _listed(values: Any) -> list[Any]:
+    if _is(values, "numpy", "ndarray") and values.dtype.kind == "M":  # nanoseconds would become numbers
+        values = values.astype("datetime64[us]")
     tolist = getattr(values, "tolist", None)  # numpy's scalars become Python's
     return list(tolist() if callable(tolist) else values)
 

@@ -15,7 +15,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from prequential.mapping.model import ISO, RFC3339, UNITS, Field, as_text
+from prequential.mapping.clocks import Clocks
+from prequential.mapping.model import Field, as_text
+from prequential.mapping.units import ISO, RFC3339, UNITS
 from prequential.topics import values
 from prequential.topics.errors import Fault, existing
 from prequential.topics.messages import MAX_NAME_BYTES, check_probabilities
@@ -160,8 +162,12 @@ def segments(path: str, value: Any) -> dict[str, str]:
     }
 
 
-def time(path: str, value: Any, unit: str | None = None, timezone: str | None = None) -> int:
-    """Epoch milliseconds; digits below the millisecond are cut off. Without an offset dates are UTC.
+def time(
+    path: str, value: Any, unit: str | None = None, timezone: str | None = None, clocks: Clocks | None = None
+) -> int:
+    """Epoch milliseconds; digits below the millisecond are cut off.
+
+    A time without an offset is read as one of `timezone`, or as UTC where that isn't given.
 
     Parameters
     ----------
@@ -171,9 +177,11 @@ def time(path: str, value: Any, unit: str | None = None, timezone: str | None = 
         A number, a text, a date or a datetime.
     unit
         What numbers count (`s`, `ms`, `us`, `ns`), or how text is written: `rfc3339`, `iso`, or a pattern of
-        `strptime`. None: numbers are ms.
+        `strptime`. None: numbers are ms; beside a `timezone` text is `iso`, and numbers are refused.
     timezone
-        Of text and dates without an offset.
+        Of text and dates without an offset; with the unit `ms` of numbers that count from local 1970.
+    clocks
+        Counts what times say of their zone.
 
     Raises
     ------
@@ -186,18 +194,22 @@ def time(path: str, value: Any, unit: str | None = None, timezone: str | None = 
     (1500, 2000, 3)
     >>> time("at", "1970-01-01 01:00:03", "iso", "Europe/Paris"), time("at", "1970", "%Y", "UTC")
     (3000, 0)
+    >>> time("at", datetime(1970, 1, 1, 1), timezone="Europe/Paris")
+    0
     """
     result = None
+    if unit is None and timezone is not None:
+        unit = ISO
     written = unit is not None and unit not in UNITS and unit != RFC3339
     if type(value) is int and unit in (None, "ms"):
-        result = value
+        result = value if timezone is None else _of_local(value, timezone, clocks)
     elif isinstance(value, date):  # or a datetime, which is one
-        result = _of_date(value, timezone)
+        result = _of_date(value, timezone, clocks)
     elif isinstance(value, str):
-        result = _of_text(value.strip(), unit, timezone)
+        result = _of_text(value.strip(), unit, timezone, clocks)
     elif isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
         if written:
-            result = None if unit == ISO else _of_text(as_text(value), unit, timezone)
+            result = None if unit == ISO else _of_text(as_text(value), unit, timezone, clocks)
         else:
             result = _scaled(value, unit)
     if result is None or not -values.MAX_TS <= result <= values.MAX_TS:
@@ -214,7 +226,7 @@ def _expected_time(value: Any, unit: str | None) -> str:
         None: "epoch milliseconds or an RFC 3339 time with offset",
         RFC3339: "an RFC 3339 time with offset, such as 2024-05-01T12:00:00Z",
     }.get(unit, f"a time since 1970 in {unit}")
-    return f"{said}, or unit: iso and timezone" if lacks_offset(value) else said
+    return f"{said}, or timezone beside path" if lacks_offset(value) else said
 
 
 def lacks_offset(value: Any) -> bool:
@@ -342,11 +354,24 @@ def _scaled(value: float | Decimal, unit: str | None) -> int | None:
     return nanoseconds // _NANOSECONDS_OF_MS
 
 
-def _of_date(value: date, zone: str | None = None) -> int:
+def _of_date(value: date, zone: str | None, clocks: Clocks | None) -> int:
     moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=timezone.utc if zone is None else ZoneInfo(zone))
+        info = None if zone is None else ZoneInfo(zone)
+        if clocks is not None:
+            clocks.note_local(value, info)
+        moment = moment.replace(tzinfo=info or timezone.utc, fold=0)
+    elif clocks is not None:
+        clocks.note("aware", value)
     return (moment - _EPOCH) // _MILLISECOND
+
+
+def _of_local(value: int, zone: str, clocks: Clocks | None) -> int | None:
+    """UTC of a time that a zone's clock shows, ms; None if no calendar has it."""
+    try:
+        return _of_date(_EPOCH.replace(tzinfo=None) + value * _MILLISECOND, zone, clocks)
+    except OverflowError:
+        return None
 
 
 def _iso(text: str) -> datetime | None:
@@ -358,7 +383,7 @@ def _iso(text: str) -> datetime | None:
         return None
 
 
-def _of_text(text: str, unit: str | None, zone: str | None = None) -> int | None:
+def _of_text(text: str, unit: str | None, zone: str | None, clocks: Clocks | None) -> int | None:
     if unit in (None, *UNITS) and _NUMBER.fullmatch(text):
         try:
             return _scaled(Decimal(text), unit)
@@ -366,15 +391,18 @@ def _of_text(text: str, unit: str | None, zone: str | None = None) -> int | None
             return None
     if unit in (None, RFC3339):
         try:
-            return milliseconds(text)
+            result = milliseconds(text)
         except ValueError:
             return None
+        if clocks is not None:
+            clocks.note("aware", text)
+        return result
     if unit in UNITS:
         return None
     moment = _iso(text) if unit == ISO else _by_format(text, unit)
     if moment is None or (moment.tzinfo is None and zone is None):
         return None
-    return _of_date(moment, zone)
+    return _of_date(moment, zone, clocks)
 
 
 def _by_format(text: str, form: str) -> datetime | None:

@@ -14,6 +14,7 @@ from itertools import repeat
 from typing import Any, NamedTuple, Protocol
 
 from prequential.mapping import conversion
+from prequential.mapping.clocks import Clocks
 from prequential.mapping.columns import whole_column
 from prequential.mapping.model import TARGETS, Condition, Field, Path, RecordMapping, as_text
 from prequential.topics.messages import (
@@ -146,6 +147,8 @@ class Translator:
         self.mapping = mapping
         self._is_regression, self._text, self._unlabelled = is_regression, text, unlabelled
         self._struct = STRUCTS[mapping.kind]
+        #: Counts what times say of their zone, where somebody wants to know.
+        self.clocks: Clocks | None = None
 
     def __call__(self, table: Table) -> Translated:
         """The input records of a batch."""
@@ -202,7 +205,11 @@ class Translator:
         column = batch.column(one.path)
         if name in TARGETS and one.threshold is None:
             column = self._targets(column, streams if one.names is None else ())
-        return batch.converted(column, one.path, _converter(name, one), required=name in _REQUIRED)
+        converter = _converter(name, one)
+        if name == "ts" and self.clocks is not None:
+            times = partial(conversion.time, unit=one.unit, timezone=one.timezone)
+            converter = partial(times, clocks=self.clocks)
+        return batch.converted(column, one.path, converter, required=name in _REQUIRED)
 
     def _targets(self, column: list[Any], streams: Sequence[Any]) -> list[Any]:
         """Targets as their streams and source have them, before they are checked."""
@@ -329,7 +336,7 @@ def _converter(name: str, one: Field) -> Converter:
         return partial(conversion.above_or_below, field=one)
     if one.names is not None:
         return lambda path, value: convert(path, conversion.one_of(path, value, one))
-    if one.unit is not None:
+    if one.unit is not None or one.timezone is not None:
         return partial(conversion.time, unit=one.unit, timezone=one.timezone)
     return convert
 

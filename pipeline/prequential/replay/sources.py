@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
@@ -11,6 +12,7 @@ from prequential.core.input.merge import Batch
 from prequential.core.past.course import Courses
 from prequential.core.past.past import Past
 from prequential.core.shard import Shard
+from prequential.mapping.clocks import Clocks
 from prequential.replay import emission
 from prequential.replay.summary import Place
 from prequential.settings.model import Config
@@ -25,6 +27,10 @@ _ENDED = 1 << 62
 
 #: No record of a file has a time.
 _UNKNOWN = -(1 << 62)
+
+
+#: A record's time where it is text, and lines that are searched for one.
+_TEXT_TIME, _FEW = re.compile(rb'"ts"\s*:\s*"([^"]*)"'), 100
 
 
 class AnySource(Protocol):
@@ -42,6 +48,9 @@ class AnySource(Protocol):
     def has_times(self) -> bool:
         """Whether a record says when something happened, or there are no records."""
 
+    def row(self, offset: int) -> int:
+        """The line or row, from 0, of the record that was processed as number `offset`."""
+
     def __len__(self) -> int: ...
 
     def batches(self) -> Iterator[Batch]:
@@ -51,11 +60,12 @@ class AnySource(Protocol):
 class Located(AnySource, Protocol):
     """Records of which it is known where they stand."""
 
-    def row(self, offset: int) -> int:
-        """The line or row, from 0, of the record that was processed as number `offset`."""
+    @property
+    def clocks(self) -> Clocks:
+        """What the records' times say of their zone."""
 
     def place(self, offset: int) -> Place:
-        """Where the record stands that was processed as number `offset`: file, and line or row from 1."""
+        """Where the record is that was processed as number `offset`: file, and line from 1 or row from 0."""
 
     def raw(self, offset: int) -> bytes:
         """The line, or the row as text, of the record that was processed as number `offset` of late."""
@@ -85,6 +95,10 @@ class Source:
             order = np.argsort(times, kind="stable")
             self.order, times = order.tolist(), times[order]
         self._all_times = times
+        #: What its times say of their zone: text has an offset, or else the record can't be used.
+        self.clocks = Clocks()
+        if (text := next(filter(None, map(_TEXT_TIME.search, lines[:_FEW])), None)) is not None:
+            self.clocks.note("aware", text[1].decode("utf-8", "replace"))
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -192,6 +206,8 @@ def replay(
     shard = Shard(for_files(config, sources) if metrics else emission.without_metrics(config))
     shard.state.courses, shard.state.past = courses, past
     shard.catalog.untimed = is_untimed(sources)
+    by_kind = {source.kind: source for source in sources}
+    shard.refusals.number_of = lambda kind, offset: by_kind[kind].row(offset)
     batches = {source.kind: source.batches() for source in sources}
     watermarks: list[int | None] = [None if kind in batches else _ENDED for kind in range(3)]
     while True:

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 from prequential.core.estimators.naming import recency
-from prequential.diagnosis.findings import Finding
+from prequential.diagnosis.found import Finding
 from prequential.replay.emission import POINTS
-from prequential.replay.summary import Place, Saying, Sequence, Summary
+from prequential.replay.summary import Saying, Sequence, Summary, place_in_words
 from prequential.replay.table import Row, models_table, print_wide, with_courses
 from prequential.settings.durations import shown_duration
 from prequential.settings.stages import FINAL, INITIAL
@@ -105,20 +105,6 @@ def record_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[
         yield f"  dropped: {drop.count:,} {drop.kind}: {drop.reason}{where}"
     if len(summary.dropped) > _DROPS:
         yield f"  … for {len(summary.dropped) - _DROPS:,} further reasons{more.drops}"
-
-
-def place_in_words(place: Place) -> str:
-    """Where a record stands.
-
-    >>> place_in_words({"file": "labels.jsonl", "line": 7})
-    'labels.jsonl line 7'
-    >>> place_in_words({"topic": "labels", "partition": 3, "offset": 17})
-    'labels/3 offset 17'
-    """
-    if "file" in place:
-        unit = "row" if "row" in place else "line"
-        return f"{place['file']} {unit} {place[unit]}"
-    return f"{place['topic']}/{place['partition']} offset {place['offset']}"
 
 
 def outcome_lines(summary: Summary) -> Iterator[str]:

@@ -59,7 +59,7 @@ class RowFile(Protocol):
 
     @property
     def unit(self) -> str:
-        """What the number of a row is called: `line` or `row`, from 1 on."""
+        """What the number of a row is called: `line`, counted from 1, or `row`, counted from 0."""
 
     @property
     def text(self) -> bool:

@@ -16,6 +16,7 @@ def write_settings(s: Streams, stream: Stream, ages: int) -> None:
     config, code = stream.config, stream.code
     numbers = config.task == "regression"
     measured = {*config.measures, *(d.signal.rpartition(":")[2] for d in every_detector(config))}
+    s.name[code] = name_hash(stream.name)
     s.horizon[code], s.settle[code] = config.label_horizon, config.settle
     s.regression[code] = numbers
     s.correction[code] = config.temporal_correction and not numbers

@@ -27,6 +27,7 @@ def counts_of(catalog: Catalog, rows: Sequence[int]) -> list[dict[str, int]]:
         + streams.duplicate_labels[at],
         "late_label": streams.late_label[at],
         "unmatched_label": streams.unmatched_label[at],
+        "after_settle": streams.after_settle[at],
         "revisions": streams.revisions[at],
     }  # fmt: skip
     names = tuple(columns)

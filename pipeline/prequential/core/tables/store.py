@@ -19,6 +19,7 @@ from typing import NamedTuple
 from prequential.core.compiled.ids import Ids
 from prequential.core.compiled.kernel import Bytes, Codes, Floats, Ints, Ints32, Words, inlined, inner
 from prequential.core.tables.calendar import Links, Wheels
+from prequential.core.tables.settled import Settled
 
 UNKNOWN, WAITING, LABELLED, SETTLED, EXPIRED = range(5)
 
@@ -200,3 +201,4 @@ class Store(NamedTuple):
     label_values: LabelValues
     probabilities: Probabilities
     pools: Pools
+    settled: Settled
