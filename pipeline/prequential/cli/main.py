@@ -14,7 +14,7 @@ from prequential.topics.errors import UsageError, WorkError
 
 _COMMANDS = (
     "demo", "worker", "ingest", "notify", "topics", "config", "broker", "produce", "dead-letters", "replay",
-    "detectors", "calibrate", "watch", "explain", "dashboard", "report", "size", "schema",
+    "detectors", "calibrate", "watch", "explain", "dashboard", "report", "schema",
 )  # fmt: skip
 
 #: Exit status of a program that Ctrl-C ended: 128 + SIGINT, as shells have it.
