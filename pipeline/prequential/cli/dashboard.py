@@ -19,6 +19,7 @@ from prequential.replay.sources import lines_of
 from prequential.settings.durations import duration
 from prequential.settings.model import Config
 from prequential.topics.errors import UsageError, WorkError
+from prequential.wording.console import say
 
 #: Where the page is: the port behind that of a worker's metrics.
 HOST, PORT = "127.0.0.1", 9465
@@ -113,7 +114,7 @@ class closing_server:  # noqa: N801 - a context manager, as contextlib.closing
         self._server = server
 
     def __enter__(self) -> Server:
-        print(f"the page is at {self._server.address} (Ctrl-C ends it)", flush=True)
+        say(f"the page is at {self._server.address} (Ctrl-C ends it)")
         return self._server
 
     def __exit__(self, *_: object) -> None:

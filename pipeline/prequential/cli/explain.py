@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import zlib
 from collections.abc import Sequence
 from contextlib import closing
@@ -15,6 +14,7 @@ from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.specs import DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.topics.times import milliseconds
+from prequential.wording.console import complain, say
 from prequential.wording.explaining import Known, explain
 
 _DESCRIPTION = """\
@@ -55,10 +55,10 @@ def run(args: argparse.Namespace) -> int:
     else:
         _read_topics(known, kafka_from(args))
     if known.unreadable:
-        print(f"prequential: {known.unreadable:,} messages can't be read", file=sys.stderr)
+        complain(f"{known.unreadable:,} messages can't be read")
     incidents = known.by_id(args.incident) if ts is None else known.at(args.stream, args.model, ts)
     for line in explain(known, incidents):
-        print(line)
+        say(line)
     return 0
 
 

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from prequential.program.version import VERSION
 from prequential.topics.errors import UsageError, WorkError
+from prequential.wording.console import complain, printable_lines
 
 _COMMANDS = (
     "demo", "worker", "ingest", "notify", "topics", "config", "broker", "produce", "dead-letters", "replay",
@@ -25,7 +26,7 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong with a command line as everything else that is wrong: in one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"prequential: {message}; `{self.prog} --help` says what there is\n")
+        self.exit(2, f"prequential: {printable_lines(message)}; `{self.prog} --help` says what there is\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As it is; but what a command doesn't know is said by itself, with its own help."""
@@ -76,7 +77,7 @@ def _run(argv: list[str] | None) -> int:
 
 
 def _complain(error: Exception, status: int) -> int:
-    print(f"prequential: {error}", file=sys.stderr)
+    complain(error)
     return status
 
 

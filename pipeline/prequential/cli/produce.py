@@ -19,7 +19,7 @@ from prequential.topics.partitioning import key_of
 from prequential.topics.permissions import WRITE, require
 from prequential.topics.producer import RecordProducer
 from prequential.topics.specs import INPUTS
-from rich.console import Console
+from prequential.wording.console import Console, say
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 #: Lines between two updates of the progress bar: some hundred a second at full speed.
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         require(kafka, {kafka.topic(args.topic): WRITE})
         partition_counts(kafka, [kafka.topic(args.topic)])  # or a broker might make the topic up
         sent = _send(kafka, args, frozenset(config.wide), _shown(args.file, lines_of(lines), below))
-    print(f"{sent} records sent to {kafka.topic(args.topic)}")
+    say(f"{sent} records sent to {kafka.topic(args.topic)}")
     return 0
 
 

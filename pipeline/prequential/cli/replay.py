@@ -12,7 +12,6 @@ from prequential.cli.common import add_kafka_options, load, open_output, sigterm
 from prequential.cli.sources import (
     add_source_options,
     given_sources,
-    notice,
     read_sources,
 )
 from prequential.core.past.course import Courses
@@ -29,7 +28,7 @@ from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output, encode
 from prequential.topics.reasons import printable
 from prequential.topics.specs import METRICS
-from rich.console import Console
+from prequential.wording.console import Console, complain
 from rich.progress import Progress
 
 _HELP = "evaluate files (or a cluster's input topics) with the worker's engine"
@@ -72,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     )  # fmt: skip
     given = given_sources(args, outputs)
     config = load(args)
-    compile_loops(notice, config)
+    compile_loops(complain, config)
     gc.freeze()  # what is there by now stays: rows of files are many small objects, collections are frequent
     try:
         with sigterm_as_ctrl_c():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import zlib
 from typing import Any
 
@@ -14,6 +13,7 @@ from prequential.replay.sources import lines_of
 from prequential.report import Challenge, Condition, Promotion, Report, markdown, parse_condition
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.reasons import printable
+from prequential.wording.console import Console, complain
 
 
 def add_parser(subparsers: Any) -> None:
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
         raise WorkError(f"no metrics message in {', '.join(args.metrics)}")
     _check_counted(conditions, args, history)
     if history.unreadable:
-        print(f"prequential: {history.unreadable:,} messages can't be read", file=sys.stderr)
+        complain(f"{history.unreadable:,} messages can't be read")
     with open_output(args.out) as out:
         if out is not None:
             out.write(report.html())
@@ -110,17 +110,18 @@ def run(args: argparse.Namespace) -> int:
         for answer in condition.check(history):
             if answer.failed:
                 failed = True
-                print(f"prequential: {printable(answer.sentence)}: fails {condition.text}", file=sys.stderr)
+                complain(printable(f"{answer.sentence}: fails {condition.text}"))
     if args.promote is not None:
         failed |= _promotion(Promotion(args.promote, args.champion), history)
     return int(failed)
 
 
 def _promotion(promotion: Promotion, history: History) -> bool:
-    """Print what is said of it; returns whether it fails."""
+    """Print the answers on standard error; returns whether the promotion fails."""
     answers = promotion.check(history)
     failed = any(answer.failed for answer in answers)
-    print(f"promote {printable(promotion.model)}: {'no' if failed else 'yes'}", file=sys.stderr)
+    console = Console(stderr=True, soft_wrap=True)
+    console.print(printable(f"promote {promotion.model}: {'no' if failed else 'yes'}"))
     for answer in sorted(answers, key=lambda answer: not answer.failed):
-        print(f"  {'no: ' if answer.failed else ''}{printable(answer.sentence)}", file=sys.stderr)
+        console.print(printable(f"  {'no: ' if answer.failed else ''}{answer.sentence}"))
     return failed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from contextlib import closing
 from time import monotonic, time
 from typing import Any
@@ -20,7 +19,8 @@ from prequential.watching.screen import Screen
 from prequential.watching.state import TOPICS, State
 from prequential.watching.table import split_warning, warnings, whole_table
 from prequential.watching.tail import TAIL_RECORDS, Tail
-from rich.console import Console, Group
+from prequential.wording.console import Console, complain, say
+from rich.console import Group
 from rich.live import Live
 
 _HELP = """\
@@ -127,9 +127,9 @@ def _show(state: State, choice: Choice, console: Console, live: bool) -> None:
         console.print(Group(*whole_table(state, _now(), console.width, ranking)))
         return
     for shown in newest_lines(state):
-        print(shown, flush=True)
+        say(shown)
     for warning in warnings(state, None, _now()):
-        print(f"prequential: {warning.plain}", file=sys.stderr, flush=True)
+        complain(warning.plain)
 
 
 def _follow_plainly(tail: Tail, state: State) -> None:
@@ -139,12 +139,12 @@ def _follow_plainly(tail: Tail, state: State) -> None:
             if not state.update(topic, value, when) or value is None:
                 continue
             try:
-                print(line(topic, value, state.split), flush=True)
+                say(line(topic, value, state.split))
             except msgspec.MsgspecError:
                 state.unreadable += 1
         if len(misplaced := state.misplaced) > warned:
             warned = len(misplaced)
-            print(f"prequential: {split_warning(misplaced)}", file=sys.stderr, flush=True)
+            complain(split_warning(misplaced))
 
 
 def _follow_live(tail: Tail, screen: Screen, state: State, console: Console) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 #: Characters of a reason that are looked at: ours have fewer, but others may write into the topic.
@@ -48,6 +49,15 @@ def kind_of(reason: str) -> str:
     else:
         offender = _QUOTED.sub("'…'", offender)
     return _PLACE.sub(lambda place: "(byte …)" if place[0].startswith("(") else "…", offender + expectation)
+
+
+def listed(names: Iterable[str]) -> str:
+    r"""Names from outside, one after the other, for an error.
+
+    >>> listed(["nb", "tr\x1bee"])
+    'nb, tr\ufffdee'
+    """
+    return ", ".join(map(printable, names))
 
 
 def printable(text: str) -> str:
