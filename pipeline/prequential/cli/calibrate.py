@@ -22,6 +22,7 @@ from prequential.program.compilation import compile_loops
 from prequential.program.progress import progress_bar
 from prequential.replay.table import print_wide
 from prequential.settings.budget import DEFAULT_BUDGET, parse_budget
+from prequential.topics.reasons import as_text
 from prequential.wording.console import Console, complain
 
 _HELP = "thresholds of drift detectors for a budget of false alarms"
@@ -54,7 +55,7 @@ def add_parser(subparsers: Any) -> None:
         help=f"outcomes that are made of each sequence: the more, the surer (default: {OUTCOMES:,})",
     )  # fmt: skip
     what.add_argument("--seed", metavar="N", type=int, default=1, help="of random numbers (default: 1)")
-    what.add_argument("--stream", help="sequences of this stream alone")
+    what.add_argument("--stream", type=as_text, help="sequences of this stream alone")
     what.add_argument("--out", metavar="F.yaml", help="write the configuration's lines there")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     parser.set_defaults(run=run)

@@ -19,6 +19,7 @@ from prequential.replay.sources import lines_of
 from prequential.settings.durations import duration
 from prequential.settings.model import Config
 from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.reasons import as_text
 from prequential.wording.console import say
 
 #: Where the page is: the port behind that of a worker's metrics.
@@ -84,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _serve_files(args: argparse.Namespace, config: Config) -> None:
-    board = Board(History(config), ", ".join(args.from_files))
+    board = Board(History(config), ", ".join(map(as_text, args.from_files)))
     board.catching_up = True
     with closing_server(Server(board, args.host, args.port, Access(config.http))):
         for path in args.from_files:

@@ -30,7 +30,7 @@ from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.permissions import WRITE, require
 from prequential.topics.producer import RecordProducer
 from prequential.topics.reading import TopicReader
-from prequential.topics.reasons import kind_of, printable
+from prequential.topics.reasons import as_text, kind_of, printable
 from prequential.topics.specs import DEAD_LETTERS, INPUTS
 from prequential.wording.console import complain, say
 
@@ -59,7 +59,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--since", type=_duration, metavar="D", help="only those of the last e.g. 30m, 2h or 1d"
     )
-    parser.add_argument("--reason", metavar="TEXT", help="only those whose reason contains TEXT")
+    parser.add_argument(
+        "--reason", type=as_text, metavar="TEXT", help="only those whose reason contains TEXT"
+    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--json", dest="out", action="store_const", const="-", help="write JSON lines to standard output"

@@ -27,6 +27,7 @@ from prequential.replay.sources import lines_of
 from prequential.replay.table import print_wide
 from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Alarm, Output
+from prequential.topics.reasons import as_text
 from prequential.wording.console import Console, complain
 
 _HELP = "backtest drift detectors: their alarms on the past, and how many changes they find"
@@ -73,7 +74,7 @@ def add_parser(subparsers: Any) -> None:
         help="outcomes in a block (default: by the dependence of neighbouring losses)",
     )  # fmt: skip
     for name in CHOICES:
-        what.add_argument(f"--{name}", help=f"sequences of this {name} alone")
+        what.add_argument(f"--{name}", type=as_text, help=f"sequences of this {name} alone")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     parser.add_argument("--plot", metavar="F.svg", help="draw it as SVG")
     parser.set_defaults(run=run)

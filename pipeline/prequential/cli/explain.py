@@ -12,6 +12,7 @@ from prequential.cli.common import add_kafka_options, kafka_from, open_input
 from prequential.replay.sources import lines_of
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.reasons import as_text
 from prequential.topics.specs import DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.topics.times import milliseconds
 from prequential.wording.console import complain, say
@@ -30,8 +31,8 @@ def add_parser(subparsers: Any) -> None:
         "explain", help="explain an incident: since when, how bad, why", description=_DESCRIPTION
     )
     parser.add_argument("incident", nargs="?", metavar="INCIDENT", help="(the beginning of) its id")
-    parser.add_argument("--stream", metavar="NAME", help="its stream …")
-    parser.add_argument("--model", metavar="NAME", help="… and model …")
+    parser.add_argument("--stream", type=as_text, metavar="NAME", help="its stream …")
+    parser.add_argument("--model", type=as_text, metavar="NAME", help="… and model …")
     parser.add_argument(
         "--at", metavar="TIME", help="… and a label time within it (RFC 3339, or ms since the epoch)"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 import zlib
@@ -43,6 +44,8 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if sys.stdout is None:  # it was closed (`>&-`): nobody wants what we say there
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
+    if isinstance(sys.stdout, io.TextIOWrapper):  # as that of errors: some locales lack characters
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return _run(argv)
     except UsageError as error:

@@ -26,7 +26,7 @@ from prequential.settings.model import Config
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output, encode
-from prequential.topics.reasons import printable
+from prequential.topics.reasons import as_text, printable
 from prequential.topics.specs import METRICS
 from prequential.wording.console import Console, complain
 from rich.progress import Progress
@@ -150,7 +150,7 @@ class _Writer:
         self._kafka = config.kafka
         self.sources: dict[int, Located] = {}
         paths = [getattr(args, kind) for kind in KINDS]
-        names = ["standard input" if path == "-" else path for path in paths if path is not None]
+        names = ["standard input" if path == "-" else as_text(path) for path in paths if path is not None]
         title = ", ".join(dict.fromkeys(names)) or config.kafka.bootstrap_servers
         self.report = Report(title, config) if args.report is not None else None
         self.account = Account(self._place, self._find)

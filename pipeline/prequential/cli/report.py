@@ -12,7 +12,7 @@ from prequential.dashboard.sources import records_of
 from prequential.replay.sources import lines_of
 from prequential.report import Challenge, Condition, Promotion, Report, markdown, parse_condition
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.reasons import printable
+from prequential.topics.reasons import as_text, printable
 from prequential.wording.console import Console, complain
 
 
@@ -36,6 +36,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--markdown", metavar="F", help="tables as Markdown (- is standard output)")
     parser.add_argument(
         "--fail-if",
+        type=as_text,
         action="append",
         default=[],
         metavar="CONDITION",
@@ -44,15 +45,19 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--promote",
+        type=as_text,
         metavar="MODEL",
         help="say whether this model may replace the champion, and why: exit status 1 if it may not",
     )
     parser.add_argument(
         "--champion",
+        type=as_text,
         metavar="MODEL",
         help="what it would replace (default: the stream's champion, or each other model without one)",
     )
-    parser.add_argument("--title", default="", help="what it is about (default: the names of the files)")
+    parser.add_argument(
+        "--title", type=as_text, default="", help="what it is about (default: the names of the files)"
+    )
     parser.set_defaults(run=run)
 
 
@@ -85,7 +90,8 @@ def run(args: argparse.Namespace) -> int:
     if paths.count("-") > 1:
         raise UsageError("standard input (-) can be only one of the files")
     refuse_one_file_twice((args.out, args.markdown), [args.config, *paths])
-    report = Report(args.title or ", ".join(path for path in args.metrics if path != "-"), load(args))
+    names = ", ".join(as_text(path) for path in args.metrics if path != "-")
+    report = Report(args.title or names, load(args))
     for path in paths:
         with open_input(path) as (stream, _):
             try:
@@ -95,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
                 raise WorkError(f"can't read {path!r}: {error}") from error
     history = report.history
     if not any(model.sequences for model in history.models.values()):
-        raise WorkError(f"no metrics message in {', '.join(args.metrics)}")
+        raise WorkError(f"no metrics message in {names or 'standard input'}")
     _check_counted(conditions, args, history)
     if history.unreadable:
         complain(f"{history.unreadable:,} messages can't be read")

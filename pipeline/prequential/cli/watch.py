@@ -11,6 +11,7 @@ import msgspec
 from prequential.cli.common import add_kafka_options, kafka_from, sigterm_as_ctrl_c
 from prequential.core.measures.registry import NAMES
 from prequential.topics.errors import UsageError
+from prequential.topics.reasons import as_text
 from prequential.topics.specs import INCIDENTS, METRICS
 from prequential.watching.keyboard import Keyboard
 from prequential.watching.lines import line, newest_lines
@@ -74,8 +75,8 @@ def add_parser(subparsers: Any) -> None:
         action="store_true",
         help=f"read the topics whole (default: the last {TAIL_RECORDS:,} records per partition)",
     )
-    parser.add_argument("--stream", metavar="NAME", help="only this stream")
-    parser.add_argument("--model", metavar="NAME", help="only this model")
+    parser.add_argument("--stream", type=as_text, metavar="NAME", help="only this stream")
+    parser.add_argument("--model", type=as_text, metavar="NAME", help="only this model")
     parser.add_argument(
         "--sort", metavar="BY",
         help=f"a measure, the worst first (default: accuracy), or {', '.join(OTHER_WAYS)}",

@@ -16,6 +16,7 @@ from prequential.tables.csvfile import CsvFile
 from prequential.tables.jsonfile import JsonFile
 from prequential.tables.rows import RowFile
 from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.reasons import as_text
 
 #: What files of a format begin with.
 _GZIP, _PARQUET, _ARROW, _ARROW_STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
@@ -35,7 +36,7 @@ class Stored:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.name = "standard input" if path == "-" else path
+        self.name = "standard input" if path == "-" else as_text(path)
         self._bytes = sys.stdin.buffer.read() if path == "-" else _read_once(path)
         with self._raw() as raw:
             head = raw.read(_HEAD)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from functools import lru_cache
@@ -58,6 +59,15 @@ def listed(names: Iterable[str]) -> str:
     'nb, tr\ufffdee'
     """
     return ", ".join(map(printable, names))
+
+
+def as_text(word: str) -> str:
+    """A word of the command line as text: it is UTF-8 in every locale; other bytes are shown as U+FFFD.
+
+    In a locale that isn't UTF-8, and for file names that aren't, Python keeps bytes as lone surrogates,
+    which no output can be written with.
+    """
+    return os.fsencode(word).decode("utf-8", "replace")
 
 
 def printable(text: str) -> str:

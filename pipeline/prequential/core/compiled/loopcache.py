@@ -39,7 +39,7 @@ _IMPORT = re.compile(r"^ *from (prequential[.\w]*) import (\([^)]*\)|.*)$", re.M
 def _imported(path: Path) -> tuple[Path, ...]:
     """Files of ours that a file imports."""
     paths = []
-    for module, names in _IMPORT.findall(path.read_text()):
+    for module, names in _IMPORT.findall(path.read_text(encoding="utf-8")):
         for root in _ROOTS:
             folder = root.joinpath(*module.split(".")[1:])
             paths += [folder / f"{name}.py" for name in re.findall(r"\w+", names)]
@@ -162,7 +162,7 @@ def shipped_target() -> tuple[str, str, str] | None:
     They need the instructions of their `features`, by LLVM's names.
     """
     try:
-        said = json.loads((SHIPPED / TARGET).read_text())
+        said = json.loads((SHIPPED / TARGET).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     triple, processor, features = said["target"]
