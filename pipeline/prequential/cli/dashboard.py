@@ -20,6 +20,7 @@ from prequential.settings.durations import duration
 from prequential.settings.model import Config
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.reasons import as_text
+from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES
 from prequential.wording.console import say
 
 #: Where the page is: the port behind that of a worker's metrics.
@@ -90,7 +91,7 @@ def _serve_files(args: argparse.Namespace, config: Config) -> None:
     with closing_server(Server(board, args.host, args.port, Access(config.http))):
         for path in args.from_files:
             with open_input(path) as (stream, _):
-                records = records_of(path, lines_of(stream))
+                records = records_of(path, lines_of(stream, DEAD_LETTER_MESSAGE_BYTES))
                 try:
                     while batch := [record for _, record in zip(range(_LINES), records)]:
                         board.take(batch)

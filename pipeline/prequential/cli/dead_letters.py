@@ -31,7 +31,7 @@ from prequential.topics.permissions import WRITE, require
 from prequential.topics.producer import RecordProducer
 from prequential.topics.reading import TopicReader
 from prequential.topics.reasons import as_text, kind_of, printable
-from prequential.topics.specs import DEAD_LETTERS, INPUTS
+from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES, DEAD_LETTERS, INPUTS
 from prequential.wording.console import complain, say
 
 #: Dead letters that are shown: what fits a screen, three lines each, with room for the counts.
@@ -210,7 +210,7 @@ def _put_back(kafka: KafkaConfig, path: str) -> None:
     repaired, refused = [], []
     with open_input(path) as (stream, _):
         try:
-            lines = read_lines(stream)
+            lines = read_lines(stream, DEAD_LETTER_MESSAGE_BYTES)
         except (OSError, EOFError, zlib.error) as error:
             raise WorkError(f"can't read {path!r}: {error}") from error
     for number, line in enumerate(lines, start=1):

@@ -13,7 +13,7 @@ from prequential.replay.sources import lines_of
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.reasons import as_text
-from prequential.topics.specs import DRIFT_ALARMS, INCIDENTS, METRICS
+from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.topics.times import milliseconds
 from prequential.wording.console import complain, say
 from prequential.wording.explaining import Known, explain
@@ -77,7 +77,7 @@ def _read_files(known: Known, paths: Sequence[str]) -> None:
     for path in paths:
         with open_input(path) as (lines, _):
             try:
-                for line in lines_of(lines):
+                for line in lines_of(lines, DEAD_LETTER_MESSAGE_BYTES):
                     if line.strip():
                         known.add(line)
             except (OSError, EOFError, zlib.error) as error:

@@ -13,6 +13,7 @@ from prequential.replay.sources import lines_of
 from prequential.report import Challenge, Condition, Promotion, Report, markdown, parse_condition
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.reasons import as_text, printable
+from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES
 from prequential.wording.console import Console, complain
 
 
@@ -95,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     for path in paths:
         with open_input(path) as (stream, _):
             try:
-                for record in records_of(path, lines_of(stream)):
+                for record in records_of(path, lines_of(stream, DEAD_LETTER_MESSAGE_BYTES)):
                     report.history.update(*record)
             except (OSError, EOFError, zlib.error) as error:
                 raise WorkError(f"can't read {path!r}: {error}") from error
