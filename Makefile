@@ -56,6 +56,7 @@ nightly: lint $(BENCH)/.ready fuzz ## before a release, and each night: the same
 lint: $(TEST)/.ready ## ruff, prose, import contracts, mypy
 	$(TEST)/bin/ruff check topics pipeline tests
 	$(TEST)/bin/python tests/prose.py
+	$(TEST)/bin/ruff check --preview --select PLW1514 topics pipeline # a file that is opened as text names its encoding
 	$(ROOMS)
 	$(TEST)/bin/mypy
 

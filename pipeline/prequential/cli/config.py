@@ -14,6 +14,7 @@ from prequential.config.reader import load_config
 from prequential.settings.durations import duration
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.specs import METRICS
+from prequential.wording.console import say
 
 #: How far back `live` looks.
 _SINCE = "1h"
@@ -61,7 +62,7 @@ def _diff(args: argparse.Namespace) -> int:
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(difference), indent=1) + b"\n")
     else:
         for line in lines(difference):
-            print(line)
+            say(line)
     return 0 if difference.same else 1
 
 
@@ -77,5 +78,5 @@ def _live(args: argparse.Namespace) -> int:
     with closing(Tail(config.kafka, [METRICS], since=since)) as tail:
         found = live(uses(tail.to_end()), config)
     for line in found.lines:
-        print(line)
+        say(line)
     return 0 if found.everywhere else 1

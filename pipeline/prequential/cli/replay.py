@@ -12,7 +12,6 @@ from prequential.cli.common import add_kafka_options, load, open_output, sigterm
 from prequential.cli.sources import (
     add_source_options,
     given_sources,
-    notice,
     read_sources,
 )
 from prequential.core.past.course import Courses
@@ -27,9 +26,9 @@ from prequential.settings.model import Config
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output, encode
-from prequential.topics.reasons import printable
+from prequential.topics.reasons import as_text, printable
 from prequential.topics.specs import METRICS
-from rich.console import Console
+from prequential.wording.console import Console, complain
 from rich.progress import Progress
 
 _HELP = "evaluate files (or a cluster's input topics) with the worker's engine"
@@ -72,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     )  # fmt: skip
     given = given_sources(args, outputs)
     config = load(args)
-    compile_loops(notice, config)
+    compile_loops(complain, config)
     gc.freeze()  # what is there by now stays: rows of files are many small objects, collections are frequent
     try:
         with sigterm_as_ctrl_c():
@@ -152,7 +151,7 @@ class _Writer:
         self._kafka = config.kafka
         self.sources: dict[int, Located] = {}
         paths = [getattr(args, kind) for kind in KINDS]
-        names = ["standard input" if path == "-" else path for path in paths if path is not None]
+        names = ["standard input" if path == "-" else as_text(path) for path in paths if path is not None]
         title = ", ".join(dict.fromkeys(names)) or config.kafka.bootstrap_servers
         self.report = Report(title, config) if args.report is not None else None
         self.account = Account(self._place, self._find)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from contextlib import closing
 from time import monotonic, time
 from typing import Any
@@ -13,6 +12,7 @@ from prequential.cli.common import add_kafka_options, kafka_from, sigterm_as_ctr
 from prequential.core.measures.registry import NAMES
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
+from prequential.topics.reasons import as_text
 from prequential.topics.specs import INCIDENTS, METRICS
 from prequential.watching.keyboard import Keyboard
 from prequential.watching.lines import line, newest_lines
@@ -21,7 +21,8 @@ from prequential.watching.screen import Screen
 from prequential.watching.state import TOPICS, State
 from prequential.watching.table import split_warning, warnings, whole_table
 from prequential.watching.tail import TAIL_RECORDS, Tail
-from rich.console import Console, Group
+from prequential.wording.console import Console, complain, say
+from rich.console import Group
 from rich.live import Live
 
 _HELP = """\
@@ -75,8 +76,8 @@ def add_parser(subparsers: Any) -> None:
         action="store_true",
         help=f"read the topics whole (default: the last {TAIL_RECORDS:,} records per partition)",
     )
-    parser.add_argument("--stream", metavar="NAME", help="only this stream")
-    parser.add_argument("--model", metavar="NAME", help="only this model")
+    parser.add_argument("--stream", type=as_text, metavar="NAME", help="only this stream")
+    parser.add_argument("--model", type=as_text, metavar="NAME", help="only this model")
     parser.add_argument(
         "--sort", metavar="BY",
         help=f"a measure, the worst first (default: accuracy), or {', '.join(OTHER_WAYS)}",
@@ -144,9 +145,9 @@ def _show(state: State, choice: Choice, console: Console, live: bool) -> None:
         console.print(Group(*whole_table(state, _now(), console.width, ranking)))
         return
     for shown in newest_lines(state):
-        print(shown, flush=True)
+        say(shown)
     for warning in warnings(state, None, _now()):
-        print(f"prequential: {warning.plain}", file=sys.stderr, flush=True)
+        complain(warning.plain)
 
 
 def _follow_plainly(tail: Tail, state: State) -> None:
@@ -156,12 +157,12 @@ def _follow_plainly(tail: Tail, state: State) -> None:
             if not state.update(topic, value, when) or value is None:
                 continue
             try:
-                print(line(topic, value, state.split), flush=True)
+                say(line(topic, value, state.split))
             except msgspec.MsgspecError:
                 state.unreadable += 1
         if len(misplaced := state.misplaced) > warned:
             warned = len(misplaced)
-            print(f"prequential: {split_warning(misplaced)}", file=sys.stderr, flush=True)
+            complain(split_warning(misplaced))
 
 
 def _follow_live(tail: Tail, screen: Screen, state: State, console: Console) -> None:

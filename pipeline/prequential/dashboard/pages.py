@@ -188,8 +188,8 @@ def _segment_rows(history: History, model: Model, shown: Sequence | None) -> lis
 
 
 def _in_order(measures: Mapping[str, float]) -> dict[str, float]:
-    known = [name for name in NAMES if name in measures]
-    return {name: measures[name] for name in [*known, *(measures.keys() - set(known))]}
+    names = [*(name for name in NAMES if name in measures), *measures]
+    return {name: measures[name] for name in dict.fromkeys(names)}
 
 
 def _mistakes(

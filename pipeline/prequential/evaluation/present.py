@@ -16,6 +16,7 @@ from prequential.evaluation.wanted import check
 from prequential.replay.text import shown_estimators
 from prequential.settings.model import StreamConfig
 from prequential.settings.stages import reported
+from prequential.topics.reasons import listed
 
 #: What is evaluated of a stream as a whole, in any stage.
 _KINDS = (MODEL, BASELINE, CORRECTION, AGE, BASELINE_AGE)
@@ -70,13 +71,13 @@ class Present:
             return lambda measure: {} if measure is None else None
         models = list(dict.fromkeys(about.model for about, _ in whole))
         if len(models) > 1 and model is None:
-            raise ValueError(f"there are several models: expected model to be one of {', '.join(models)}")
+            raise ValueError(f"there are several models: expected model to be one of {listed(models)}")
         for about, stream in whole:
             lines = self._lines(about, stream, stage) if model in (None, about.model) else {}
             if lines:
                 return self._values(about, stream, lines[estimator or shown_estimators(lines)[0]])
         if model not in (None, *models):
-            raise ValueError(f"no outcomes of model {model!r}: expected one of {', '.join(models)}")
+            raise ValueError(f"no outcomes of model {model!r}: expected one of {listed(models)}")
         raise ValueError(f"no outcomes of {model or 'any model'} in stage {stage!r} yet")
 
     def _lines(self, about: Entity, stream: Stream, stage: str) -> dict[str, Line]:

@@ -15,6 +15,7 @@ from prequential.settings.durations import duration
 from prequential.settings.model import Config, ConfigError, Objective, StreamConfig
 from prequential.topics.errors import UsageError, existing
 from prequential.topics.outputs import Metrics
+from prequential.topics.reasons import listed
 
 #: The detail that differences between evaluations are made of.
 _NEEDED = "intervals"
@@ -94,7 +95,7 @@ def stand_beside(result: Result, reference: Result) -> None:
     if not found:
         names = sorted({" ".join(map(str, key[:3])) for key in then})
         raise UsageError(
-            f"the reference has no sequence of the same stream, model and stage: it has {', '.join(names)}"
+            f"the reference has no sequence of the same stream, model and stage: it has {listed(names)}"
         )
 
 

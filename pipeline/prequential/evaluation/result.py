@@ -27,6 +27,7 @@ from prequential.settings.model import Config
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
+from prequential.topics.reasons import listed
 from prequential.wording.explaining import Known, explain
 from prequential.wording.references import referred
 
@@ -162,7 +163,7 @@ class Result:
         rows = [one for one in self.summary.sequences if stream in (None, one.stream)]
         streams = list(dict.fromkeys(one.stream for one in rows))
         if stream is None and len(streams) > 1:
-            raise ValueError(f"there are several streams: expected stream to be one of {', '.join(streams)}")
+            raise ValueError(f"there are several streams: expected stream to be one of {listed(streams)}")
         for one in rows:
             if one.is_of(stage):
                 name = estimator or shown_estimators(one.measures)[0]

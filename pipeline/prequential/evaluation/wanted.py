@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from prequential.core.measures.registry import MEASURES
 from prequential.topics.outputs import Metrics
+from prequential.topics.reasons import listed
 
 
 class Wanted(NamedTuple):
@@ -44,7 +45,7 @@ def check(what: str, name: str, known: Iterable[str]) -> None:
     names = list(dict.fromkeys(known))
     if name in names:
         return
-    expected = f"expected one of {', '.join(names)}"
+    expected = f"expected one of {listed(names)}"
     if what == "measure" and name not in MEASURES:
         raise ValueError(f"unknown measure {name!r}: {expected}")
     raise ValueError(f"{what} {name!r} isn't configured (see the setting {what}s): {expected}")
@@ -64,9 +65,9 @@ def course_of(some: list[Metrics], wanted: Wanted, what: str) -> list[Metrics]:
         elif name == "estimator":
             some = [one for one in some if one.estimator == ("all" if "all" in known else next(iter(known)))]
         elif len(known) > 1:
-            raise ValueError(f"there are several {name}s: expected {name} to be one of {', '.join(known)}")
+            raise ValueError(f"there are several {name}s: expected {name} to be one of {listed(known)}")
         if not some:
-            raise ValueError(f"no {what} of {name} {value!r}: expected one of {', '.join(known)}")
+            raise ValueError(f"no {what} of {name} {value!r}: expected one of {listed(known)}")
     return [one for one in some if one.partition == some[-1].partition]
 
 

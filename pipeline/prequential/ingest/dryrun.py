@@ -24,7 +24,7 @@ from prequential.topics.errors import WorkError
 from prequential.topics.permissions import READ, require, why_unread
 from prequential.topics.reading import watermarks
 from prequential.topics.reasons import kind_of, printable
-from rich.console import Console
+from prequential.wording.console import Console
 from rich.table import Table
 
 #: Columns of a table where the output is no terminal.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import IO, Protocol
 
 import numpy as np
 from prequential.core.input.merge import Batch
@@ -17,6 +18,7 @@ from prequential.replay import emission
 from prequential.replay.summary import Place
 from prequential.settings.model import Config
 from prequential.topics.decoding import LABELS, Decoded, decode
+from prequential.topics.messages import INPUT_MESSAGE_BYTES
 from prequential.topics.outputs import Output
 
 #: Records decoded at once, and buffered of each file: numpy and msgspec are at full speed well below.
@@ -139,22 +141,40 @@ class Source:
         return None
 
 
-def lines_of(stream: Iterable[bytes]) -> Iterator[bytes]:
+def lines_of(stream: IO[bytes], most: int = INPUT_MESSAGE_BYTES) -> Iterator[bytes]:
     r"""The lines of a stream with their ends; what it begins with to say that it is UTF-8 is no part of them.
 
-    >>> list(lines_of([b"\xef\xbb\xbf{}\n", b"[]"])), list(lines_of([b"\xef\xbb\xbf"]))
+    Of a longer line come the first `most` bytes, which are too many for a record; the rest is skipped, so
+    that a line without an end takes no memory.
+
+    >>> from io import BytesIO
+    >>> list(lines_of(BytesIO(b"\xef\xbb\xbf{}\n[]"))), list(lines_of(BytesIO(b"\xef\xbb\xbf")))
     ([b'{}\n', b'[]'], [])
+    >>> list(lines_of(BytesIO(b"12345678\n{}\n"), most=3))
+    [b'123\n', b'{}\n']
     """
-    lines = iter(stream)
+    lines = cut_lines(stream, most)
     first = next(lines, b"").removeprefix(BOM_UTF8)
     if first:
         yield first
     yield from lines
 
 
-def read_lines(stream: Iterable[bytes]) -> list[bytes]:
-    """The lines of a stream, without their ends and without a byte order mark at its beginning."""
-    return [line.rstrip(b"\r\n") for line in lines_of(stream)]
+def cut_lines(stream: IO[bytes], most: int = INPUT_MESSAGE_BYTES) -> Iterator[bytes]:
+    """The lines of a stream with their ends, those of more than `most` bytes cut off there."""
+    for line in iter(partial(stream.readline, most), b""):
+        if len(line) == most and not line.endswith(b"\n"):
+            rest = line
+            while rest and not rest.endswith(b"\n"):
+                rest = stream.readline(most)
+            yield line + b"\n"
+        else:
+            yield line
+
+
+def read_lines(stream: IO[bytes], most: int = INPUT_MESSAGE_BYTES) -> list[bytes]:
+    """The lines of a stream as `lines_of` has them, without their ends."""
+    return [line.rstrip(b"\r\n") for line in lines_of(stream, most)]
 
 
 def _times(kind: int, lines: list[bytes]) -> Iterator[int]:

@@ -16,13 +16,13 @@ from prequential.settings.stages import FINAL, INITIAL
 from prequential.topics.errors import Fault
 from prequential.topics.reasons import printable
 from prequential.wording.comparing import report
+from prequential.wording.console import Console
 from prequential.wording.expected import ASSUMPTION, in_words
 from prequential.wording.incidents import sentence
 from prequential.wording.measures import COLUMNS as MEASURES
 from prequential.wording.period_alarms import of_period
 from prequential.wording.references import main_one
 from prequential.wording.stages import caption_of_stages, marked, stage_in_words
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 

@@ -21,6 +21,7 @@ from prequential.dashboard.plots import by_stream
 from prequential.dashboard.series import Series
 from prequential.dashboard.server import static_files
 from prequential.topics.errors import Fault
+from prequential.topics.reasons import printable
 from prequential.watching.ranking import Choice, Row, measures_shown
 from prequential.watching.state import ModelKey
 
@@ -114,7 +115,8 @@ def page(history: History, title: str, findings: Iterable[str], most: int = MOST
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{html.escape(title or 'report')} · prequential</title>\n<style>{style}</style>\n</head>\n"
+        f"<title>{html.escape(printable(title or 'report'))} · prequential</title>\n"
+        f"<style>{style}</style>\n</head>\n"
         "<body>\n"
         '<a class="skip" href="#main">Skip to the content</a>\n<header id="header"></header>\n'
         '<main id="main" tabindex="-1"></main>\n<noscript>This page needs JavaScript.</noscript>\n'

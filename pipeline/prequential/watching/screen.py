@@ -14,7 +14,13 @@ from prequential.watching.ranking import Choice, Ranking, Row, is_shown
 from prequential.watching.state import Model, ModelKey, State
 from prequential.watching.table import change_lines, label, newest_changes, table, warnings
 from prequential.watching.text import clock, counted, elide, moment
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import (  # `Console`: the type that rich calls with
+    Console,  # noqa: TID251
+    ConsoleOptions,
+    Group,
+    RenderableType,
+    RenderResult,
+)
 from rich.segment import Segment
 from rich.text import Text
 

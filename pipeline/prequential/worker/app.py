@@ -38,6 +38,7 @@ from prequential.topics.admin import (
 from prequential.topics.clients import KafkaConfig, connect, resolved
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.permissions import WORKER, Permission, lacking, needs, require
+from prequential.topics.reasons import printable
 from prequential.topics.specs import COMPARISONS, INCIDENTS, INPUTS, PARTS, TopicSpec, topic_specs
 from prequential.worker.batches import MANY, Content
 from prequential.worker.exporter import Exporter
@@ -378,7 +379,7 @@ class Worker(Served):
         One that has halted stays so until somebody decides: a roll-out, of that decision, goes on.
         """
         lines = [
-            f"shard {partition}: {text}\n"
+            f"shard {partition}: {printable(text)}\n"
             for partition, runner in sorted(self.runners.items())
             for text in (runner.progress, runner.changed, *(one.text for one in runner.open_transactions))
             if text is not None

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from prequential.topics.messages import (
+    INPUT_MESSAGE_BYTES,
     MAX_NAME_BYTES,
     MAX_NESTING,
     MAX_VALUE_BYTES,
@@ -259,7 +260,8 @@ def _check_value(value: bytes) -> None:
     if not value.isascii():
         value.decode()
     if len(value) > MAX_VALUE_BYTES:
-        raise ValueError(f"value has {len(value)} bytes: at most {MAX_VALUE_BYTES} are allowed")
+        least = "at least " * (len(value) == INPUT_MESSAGE_BYTES)  # readers of lines read no more of one
+        raise ValueError(f"value has {least}{len(value)} bytes: at most {MAX_VALUE_BYTES} are allowed")
     if len(value) > _SURELY_SHORT and is_deep(value):
         raise ValueError(f"JSON is nested too deeply: at most {MAX_NESTING} levels are allowed")
 

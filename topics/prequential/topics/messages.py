@@ -20,6 +20,12 @@ MAX_NAME_BYTES = 256
 #: Longest value of a record, in bytes; Kafka's own default limit of a message is near it.
 MAX_VALUE_BYTES = 1 << 20
 
+#: Longest record of an input topic, in bytes. Kafka limits the bytes of a batch, we those of a value: a batch
+#: of one record must have room for the largest value, its key (at most 256 bytes), 61 + 20 bytes of framing,
+#: and headers that tracing may add. (Kafka's default, 1 MiB + 12 bytes, would refuse a value of 1 MiB.)
+#: Readers of lines read no more of one.
+INPUT_MESSAGE_BYTES = MAX_VALUE_BYTES + 16 * 1024
+
 #: Deepest nesting of a value's objects and lists. How deep the decoder itself can go depends on the version
 #: of Python, and on how deep the stack is already: this is less than that, and more than records need.
 MAX_NESTING = 200

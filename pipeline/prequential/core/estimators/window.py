@@ -319,5 +319,4 @@ MEMORY = Memory(
     Loops(new_sums, *sum_loops("window", SumSteps(add_sums, revise_sums, read_sums))),
     weight_left=lambda parameter, outcomes, ms: float(outcomes < parameter),
     rank=rank,
-    kept=int,
 )  # fmt: skip
