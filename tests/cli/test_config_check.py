@@ -37,7 +37,8 @@ NAMED = (
     "line 8: streams.a.task", "line 9: unknown key 'label_horizont'", "line 9: streams.b.settle",
     "line 9: unknown key 'acuracy'", "line 9: streams.b.objective.accuracy", "line 10: http.port",
     "line 10: http.measures", "line 11: worker.grace", "line 12: unknown key 'pairs'",
-    "line 13: files.labels", "line 15: ingest.x.as", "line 16: unknown field 'stram'", "line 17: notify.url", "line 17: notify.severity",
+    "line 13: files.labels", "line 15: ingest.x.as", "line 16: unknown field 'stram'",
+    "line 17: notify.url", "line 17: notify.severity",
 )  # fmt: skip
 
 

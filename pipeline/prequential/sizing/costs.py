@@ -92,9 +92,9 @@ class Costs:
     tests_series: float = 2.0
     shard_series: float = 13.0
     worker_series: float = 60.0
-    line_bytes: float = 100.0
-    segment_line_bytes: float = 130.0
-    pair_line_bytes: float = 126.0
+    line_bytes: float = 120.0
+    segment_line_bytes: float = 150.0
+    pair_line_bytes: float = 146.0
 
 
 MEASURED: Final = Costs()
