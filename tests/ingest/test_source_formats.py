@@ -168,13 +168,13 @@ def test_a_row_whose_label_is_null_has_none_yet(tmp_path: Path, wrapped: bool) -
 
 def test_what_ingest_counts_and_is(tmp_path: Path) -> None:
     """Every source is there from the start, and the process says which version it is."""
-    text = exposition(["source"], Counts(), {("source", 3): 5}, {("source", 3): 2})
+    text = exposition("blue", ["source"], Counts(), {("source", 3): 5}, {("source", 3): 2})
     for line in (
-        f'prequential_ingest_build_info{{version="{VERSION}"}} 1',
-        'prequential_ingest_lag{topic="source",partition="3"} 5',
-        'prequential_ingest_unlabelled_total{topic="source"} 0',
-        'prequential_ingest_dead_letters_total{topic="source"} 0',
-        'prequential_ingest_lost_total{topic="source"} 2',
+        f'prequential_ingest_build_info{{group="blue",version="{VERSION}"}} 1',
+        'prequential_ingest_lag{group="blue",topic="source",partition="3"} 5',
+        'prequential_ingest_unlabelled_total{group="blue",topic="source"} 0',
+        'prequential_ingest_dead_letters_total{group="blue",topic="source"} 0',
+        'prequential_ingest_lost_total{group="blue",topic="source"} 2',
     ):  # fmt: skip
         assert line in text.splitlines(), text
 

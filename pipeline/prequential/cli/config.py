@@ -1,10 +1,12 @@
-"""`prequential config diff|live`: what another configuration does to the state; which ones are in use."""
+"""`prequential config check|diff|live`: validate a configuration, compare two, find those in use."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from time import time
 from typing import Any
 
@@ -12,6 +14,8 @@ import msgspec
 from prequential.cli.common import add_kafka_options, load
 from prequential.config.reader import load_config
 from prequential.settings.durations import duration
+from prequential.settings.model import Config, HttpConfig
+from prequential.topics.clients import is_reference
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.specs import METRICS
 from prequential.wording.console import say
@@ -22,8 +26,19 @@ _SINCE = "1h"
 
 def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
-    parser = subparsers.add_parser("config", help="compare configurations, or show which ones are in use")
+    parser = subparsers.add_parser(
+        "config", help="validate a configuration, compare two, or show which ones are in use"
+    )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
+    check = actions.add_parser(
+        "check",
+        help="validate a configuration, and print every fault",
+        description="Validates a configuration and prints one line for each fault. "
+        "Connects to nothing, starts nothing, and reads no secret that env:NAME or file:PATH refers to. "
+        "Exit status: 0 the configuration is valid, 2 it is not.",
+    )
+    check.add_argument("file", metavar="FILE", help="configuration (YAML)")
+    check.set_defaults(run=_check)
     diff = actions.add_parser(
         "diff",
         help="compare two configurations, and show what happens to the state",
@@ -48,6 +63,38 @@ def add_parser(subparsers: Any) -> None:
     )
     add_kafka_options(now)
     now.set_defaults(run=_live)
+
+
+def _check(args: argparse.Namespace) -> int:
+    config = load_config(args.file)
+    if faults := list(_starting_faults(config)):
+        raise UsageError("\n".join(f"{args.file}: {fault}" for fault in faults))
+    print(f"{args.file}: valid")
+    return 0
+
+
+def _starting_faults(config: Config) -> Iterator[str]:
+    """Faults that each program reports when it starts, as far as they show without secrets and files."""
+    from prequential.http.access import Access  # only here, as other actions need none of these
+    from prequential.ingest.checking import refuse_own_topics
+    from prequential.ingest.registry import refuse_without_registry
+    from prequential.notifying.posting import checked_url
+
+    http = config.http
+    if (http.tls_certificate is None) != (http.tls_key is None):
+        yield "http.tls_certificate and http.tls_key: only one is set, expected both PEM files or none"
+    checks: list[Callable[[], object]] = [lambda: refuse_own_topics(config)]
+    if http.token is not None and not is_reference(http.token):
+        checks.append(lambda: Access(HttpConfig(token=http.token)))
+    url = config.notify.url
+    if url is not None and not is_reference(url):
+        checks.append(lambda: checked_url(url))
+    checks += [partial(refuse_without_registry, config.kafka, source.format) for source in config.ingest]
+    for check in checks:
+        try:
+            check()
+        except UsageError as error:
+            yield str(error)
 
 
 def _diff(args: argparse.Namespace) -> int:

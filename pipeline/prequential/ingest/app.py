@@ -298,7 +298,8 @@ class Ingest(Served):
         return 200, CONTENT_TYPE, text.encode()
 
     async def _exposition(self) -> str:
-        return exposition(self._topics, self.counts, self._fetcher.lag(), self._fetcher.lost)
+        lag, lost = self._fetcher.lag(), self._fetcher.lost
+        return exposition(self.config.group, self._topics, self.counts, lag, lost)
 
     def _ready(self) -> Answer:
         try:

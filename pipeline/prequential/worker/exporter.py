@@ -57,7 +57,7 @@ class Exporter:
 
     def text(self, in_loop: InLoop) -> str:
         """All metrics; to be called in a thread that may wait for the loop."""
-        scrape = Scrape(self._http)
+        scrape = Scrape(self._http, self._config.group)
         scraped: list[tuple[ShardRunner, list[Part]]] = in_loop(partial(self._begin, scrape))
         for runner, parts in scraped:
             for part in parts:
@@ -142,8 +142,7 @@ class Exporter:
         for state in ("running", "recovering", "halted"):
             families["shards"].add(labels(state=state), states[state])
         families["build_info"].add(labels(version=VERSION), 1)
-        of_config = labels(group=self._config.group, config=self._config.digest)
-        families["config_info"].add(of_config, 1)
+        families["config_info"].add(labels(config=self._config.digest), 1)
 
 
 def _at(column: Any, row: int) -> int:

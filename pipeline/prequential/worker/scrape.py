@@ -52,7 +52,14 @@ _FAMILIES = (
     ("drift_threshold", GAUGE, "Threshold in force, set by alarm_budget"),
     ("open_incidents", GAUGE, "Whether a model has an incident that has neither recovered nor is over"),
     ("incident_severity", GAUGE, "Severity of the open incident, by its first cause; above 0: worse"),
-    ("incident_opened_timestamp_seconds", GAUGE, "Label time at which the open incident began, as Unix time"),
+    (
+        "incident_began_timestamp_seconds", GAUGE,
+        "Label time of the change that the open incident reports, as Unix time",
+    ),
+    (
+        "incident_opened_timestamp_seconds", GAUGE,
+        "Label time at which the open incident was noticed, as Unix time",
+    ),
     ("incidents_total", COUNTER, "Incidents opened, by the first cause named then"),
     ("objective", GAUGE, "Bound of a measure in the objective"),
     ("objective_margin", GAUGE, "How much better a measure is than bound and tolerance ask; below 0: missed"),
@@ -116,7 +123,7 @@ _FAMILIES = (
     ("shards", GAUGE, "Shards held"),
     ("shard_halted", GAUGE, "A shard that can't go on, as records that it needs are gone"),
     ("build_info", GAUGE, "The version"),
-    ("config_info", GAUGE, "Digest of what the configuration says of evaluation, by consumer group"),
+    ("config_info", GAUGE, "Digest of the settings that decide what is evaluated, and how"),
 )  # fmt: skip
 
 #: The quantile of all labels that is held against that of the latest ones.
@@ -135,7 +142,8 @@ _STRETCH, _PAUSE_SECONDS = 200, 0.0002
 class Scrape:
     """One scrape: families, to which what is said of one picture after the other is added."""
 
-    def __init__(self, http: HttpConfig) -> None:
+    def __init__(self, http: HttpConfig, group: str) -> None:
+        """A scrape of a worker of a consumer group, whose name every sample carries."""
         self._http = http
         self._measures = measures = frozenset(http.measures)
         self._shown: dict[tuple[str, ...], list[tuple[Family, int]]] = {}
@@ -149,7 +157,10 @@ class Scrape:
             *_FAMILIES,
             ("label_latency_seconds", HISTOGRAM if self._buckets else SUMMARY, _LATENCY_HELP),
         ]
-        self.families = {name: Family(f"prequential_{name}", kind, text) for name, kind, text in kinds}
+        common = labels(group=group)
+        self.families = {
+            name: Family(f"prequential_{name}", kind, text, common) for name, kind, text in kinds
+        }
 
     def text(self) -> str:
         """All of it."""
@@ -277,6 +288,7 @@ class Scrape:
                 families["incident_severity"].add(
                     f'{of_incident},cause="{standing.cause}"', standing.severity
                 )
+                families["incident_began_timestamp_seconds"].add(of_incident, standing.began / 1000)
                 families["incident_opened_timestamp_seconds"].add(of_incident, standing.since / 1000)
             for cause, count in standing.opened.items():
                 families["incidents_total"].add(f'{where},cause="{cause}"', count)

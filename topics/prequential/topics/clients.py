@@ -269,6 +269,15 @@ def _is_secret(key: str) -> bool:
     return any(word in key.lower() for word in _SECRET_WORDS)
 
 
+def is_reference(value: str) -> bool:
+    """Whether a value is `env:NAME` or `file:PATH`, which stands for a secret kept elsewhere.
+
+    >>> is_reference("env:TOKEN"), is_reference("https://me:hush@host")
+    (True, False)
+    """
+    return value.startswith(("env:", "file:"))
+
+
 def resolved(setting: str, value: str) -> str:
     """The value itself, or what it stands for as `env:NAME` or `file:PATH` (without the file's last newline).
 

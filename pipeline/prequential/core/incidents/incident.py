@@ -37,6 +37,7 @@ class PairStatus(NamedTuple):
     opened: dict[str, int]
     id: str = ""
     since: int = 0  # label time (ms) at which it opened
+    began: int = 0  # label time (ms) of its change
 
 
 @dataclass

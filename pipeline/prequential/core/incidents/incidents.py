@@ -100,8 +100,11 @@ class Incidents:
                 state, opened = self.open.get(row), dict(self.opened.get(row, {}))
                 is_open = state is not None and state.status == OPEN
                 _, cause, severity, *_ = state.said if is_open and state is not None else _NOTHING_SAID
-                which = (state.id, state.opened["ts"]) if is_open and state is not None else ("", 0)
-                statuses[row] = PairStatus(cause, severity, opened, *which)
+                if state is None or not is_open:
+                    statuses[row] = PairStatus(cause, severity, opened)
+                    continue
+                times = state.opened["ts"], state.change_point["ts"]
+                statuses[row] = PairStatus(cause, severity, opened, state.id, *times)
         return statuses
 
     # ---- rows
