@@ -18,7 +18,8 @@ from prequential.core.shard import Shard
 from prequential.core.tables.logs import DUPLICATE, EXPIRED_PREDICTION, LATE_LABEL, LATE_PREDICTION
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL
 from prequential.diagnosis.facts import example, read_by, streams_of, triple, with_example
-from prequential.diagnosis.findings import REUSED_IDS, Facts, Finding, StreamFacts, findings, why_nothing
+from prequential.diagnosis.findings import REUSED_IDS, Facts, StreamFacts, findings, why_nothing
+from prequential.diagnosis.found import Finding
 from prequential.settings.durations import shown_duration
 from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS

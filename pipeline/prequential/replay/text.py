@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from prequential.core.estimators.naming import recency
-from prequential.diagnosis.findings import Finding
+from prequential.diagnosis.found import Finding
 from prequential.replay.emission import POINTS
 from prequential.replay.summary import Place, Saying, Sequence, Summary
 from prequential.replay.table import Row, models_table, print_wide, with_courses

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from prequential.core.input.refusals import Refusal
 from prequential.core.shard import Shard
 from prequential.diagnosis.facts import read_by, since, streams_of, triple, with_example
-from prequential.diagnosis.findings import Facts, Finding, StreamFacts, findings, never_meet
+from prequential.diagnosis.findings import Facts, StreamFacts, findings, never_meet
+from prequential.diagnosis.found import Finding
 from prequential.settings.model import Config
 from prequential.topics.partitioning import partition_of
 from prequential.topics.reasons import printable
