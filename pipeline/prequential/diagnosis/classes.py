@@ -206,7 +206,9 @@ def _where(pair: tuple[str, str], parts: Sequence[StreamFacts]) -> str:
         sides.append(" and ".join(side for side, is_there in has.items() if is_there))
     if not all(sides):
         return ""
-    return f" ({sides[0]})" if sides[0] == sides[1] else f" ({sides[0]}; {sides[1]})"
+    if sides[0] == sides[1]:
+        return f" (both in {sides[0]})"
+    return f" (the first in {sides[0]}, the second in {sides[1]})"
 
 
 # ---- probabilities
@@ -225,7 +227,7 @@ def _probabilities(name: str, parts: Sequence[StreamFacts], least: int) -> Itera
     yield Finding(
         "y_proba", name,
         f"y_proba of {which} {given:,} predictions names neither the class of y_pred nor that of any label: "
-        f"y_proba has {_quoted(foreign)}, y_pred and y_true have {_quoted(classes)}; so the right class has "
+        f"y_proba has {quoted(foreign)}, y_pred and y_true have {quoted(classes)}; so the right class has "
         "probability 0: write the classes of y_proba as those of y_pred",
     )  # fmt: skip
 
@@ -250,8 +252,8 @@ def _configured(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator
             verb = "was" if len(absent) == 1 else "were"
             yield Finding(
                 key, name,
-                f"{key} names {_quoted(absent)}, which {verb} never seen among predictions and labels; seen: "
-                f"{_quoted(named)}",
+                f"{key} names {quoted(absent)}, which {verb} never seen among predictions and labels; seen: "
+                f"{quoted(named)}",
             )  # fmt: skip
 
 
@@ -272,7 +274,8 @@ def _dropped(reasons: Sequence[Refusal]) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _quoted(names: Iterable[str]) -> str:
+def quoted(names: Iterable[str]) -> str:
+    """Names as a sentence has them, the first few of many."""
     names = list(names)
     shown = ", ".join(map(repr, names[:_SHOWN]))
     return shown if len(names) <= _SHOWN else f"{shown}, … ({len(names)} in all)"

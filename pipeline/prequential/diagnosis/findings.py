@@ -15,6 +15,8 @@ from prequential.core.input.refusals import Refusal
 from prequential.core.tables.streams import OTHER_FORM
 from prequential.diagnosis.classes import LEAST_RECORDS, class_findings, meaning
 from prequential.diagnosis.found import Finding
+from prequential.diagnosis.mappings import mapping_findings
+from prequential.mapping.uses import Uses
 from prequential.settings.durations import shown_duration
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
 
@@ -102,6 +104,7 @@ class Facts:
     reasons: tuple[Refusal, ...] = ()  # why some can't be used
     configured: tuple[str, ...] = ()  # streams with a section of their own that should be here
     misplaced: tuple[tuple[str, int], ...] = ()  # streams in a partition that isn't theirs, and records
+    uses: tuple[Uses, ...] = ()  # what of mappings has occurred
 
 
 def findings(facts: Facts, least: int = 1) -> list[Finding]:
@@ -118,6 +121,7 @@ def findings(facts: Facts, least: int = 1) -> list[Finding]:
         for stream in facts.streams:
             all_findings += check(stream, least)
     all_findings += class_findings(facts.streams, facts.reasons, least)
+    all_findings += mapping_findings(facts.uses, least)
     all_findings += [*_names(facts, least), *_sections(facts, least)]
     return list(dict.fromkeys(all_findings))  # a stream in several partitions says some things several times
 
@@ -126,7 +130,8 @@ def why_nothing(facts: Facts, known: list[Finding]) -> str:
     """Why nothing was evaluated, in one sentence: what is missing, or the first of the findings."""
     for kind in (PREDICTIONS, LABELS):
         if not facts.records[kind]:
-            return f"nothing was evaluated: there are no {KINDS[kind]}"
+            why = "".join(f": {one}" for one in known if one.code == "mapping")
+            return f"nothing was evaluated: there are no {KINDS[kind]}{why}"
     if known:
         return f"nothing was evaluated: {known[0]}"
     return "nothing was evaluated: no prediction has met a label"

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from prequential.mapping import conversion
 from prequential.mapping.columns import whole_column
 from prequential.mapping.model import TARGETS, Condition, Field, Path, RecordMapping, as_text
+from prequential.mapping.uses import Uses
 from prequential.topics import values
 from prequential.topics.messages import (
     SUM_SURELY_WITHIN,
@@ -147,6 +148,8 @@ class Translator:
         self.mapping = mapping
         self._is_regression, self._text, self._unlabelled = is_regression, text, unlabelled
         self._struct = STRUCTS[mapping.kind]
+        #: What of the mapping has occurred.
+        self.uses = Uses(mapping)
 
     def __call__(self, table: Table) -> Translated:
         """The input records of a batch."""
@@ -184,9 +187,11 @@ class Translator:
         conditions = self.mapping.when
         if self._unlabelled and (path := self.mapping.fields["y_true"].path) is not None:
             conditions = (*conditions, Condition(path))
-        for condition in conditions:
-            column = table.column(condition.path)
+        for number, condition in enumerate(conditions):
+            column, asked = table.column(condition.path), kept
             kept = [place for place in kept if _holds(condition, column[place])]
+            if number < len(self.mapping.when):
+                self.uses.note_condition(number, [column[place] for place in asked], len(kept))
         return kept
 
     def _column(self, name: str, batch: _Batch, streams: Sequence[Any]) -> Any:
@@ -204,6 +209,7 @@ class Translator:
         if one.path is None:
             return [_CONVERTERS[name](name, one.const)] * len(batch.kept)
         column = batch.column(one.path)
+        self.uses.note_values(name, column)
         if name in TARGETS and one.threshold is None:
             column = self._targets(column, streams if one.names is None else ())
         return batch.converted(column, one.path, _converter(name, one), required=name in _REQUIRED)

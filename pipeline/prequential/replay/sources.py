@@ -11,6 +11,7 @@ from prequential.core.input.merge import Batch
 from prequential.core.past.course import Courses
 from prequential.core.past.past import Past
 from prequential.core.shard import Shard
+from prequential.mapping.uses import Uses
 from prequential.replay import emission
 from prequential.replay.summary import Place
 from prequential.settings.model import Config
@@ -51,6 +52,10 @@ class AnySource(Protocol):
 class Located(AnySource, Protocol):
     """Records of which it is known where they stand."""
 
+    @property
+    def uses(self) -> Sequence[Uses]:
+        """What of each mapping has occurred; of records in our own form there is none."""
+
     def row(self, offset: int) -> int:
         """The line or row, from 0, of the record that was processed as number `offset`."""
 
@@ -70,6 +75,8 @@ class Source:
     Record time is the record's `ts`; a record without one (or without any sense) has the time of the
     record before it. A file needn't be sorted: ties keep the order of the file.
     """
+
+    uses: Sequence[Uses] = ()
 
     def __init__(self, kind: int, lines: list[bytes], name: str = "") -> None:
         self.kind = kind

@@ -20,6 +20,7 @@ from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECT
 from prequential.diagnosis.facts import example, read_by, streams_of, triple, with_example
 from prequential.diagnosis.findings import REUSED_IDS, Facts, StreamFacts, findings, why_nothing
 from prequential.diagnosis.found import Finding
+from prequential.mapping.uses import Uses
 from prequential.settings.durations import shown_duration
 from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
@@ -181,6 +182,8 @@ class Account:
         self._misplaced: dict[str, int] = {}
         self._evaluated = False
         self._configured: tuple[str, ...] = ()
+        #: What of mappings has occurred.
+        self.uses: list[Uses] = []
 
     def add(self, shard: Shard) -> None:
         """Take in all that a shard knows, which has come to its end."""
@@ -204,7 +207,7 @@ class Account:
         records = [self._records[name].read for name in KINDS]
         return Facts(
             tuple(self._streams), triple(records), tuple(one for one, _ in self._refusals.values()),
-            self._configured, tuple(self._misplaced.items()),
+            self._configured, tuple(self._misplaced.items()), uses=tuple(self.uses),
         )  # fmt: skip
 
     def summary(self, emission: list[Emission] | None) -> Summary:
