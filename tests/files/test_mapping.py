@@ -238,7 +238,7 @@ def test_values_that_cannot_be_used(section: dict[str, Any], value: Any, said: s
 
 def test_probabilities_and_segments_of_objects() -> None:
     section = {**PREDICTION, "y_proba": "value.p", "segments": "value.s"}
-    found = only(section, PREDICTIONS, {"id": 1, "y": 1, "p": {"1": 0.5, "0": None}, "s": [("arm", "A")]})
+    found = only(section, PREDICTIONS, {"id": 1, "y": 1, "p": {1.0: 0.5}, "s": [("arm", "A")]})
     assert (found.y_proba, found.segments) == ({"1": 0.5}, {"arm": "A"})
     said = reason(section, PREDICTIONS, {"id": 1, "y": 1, "p": {"1": 0.8, "0": 0.8}})
     assert said == "y_proba sums to 1.6 over 2 classes: expected at most 1.001"

@@ -1,4 +1,4 @@
-"""Reports of messages that are valid by the schema, however odd they are: no traceback, and the same bytes."""
+"""Reports of odd messages that are valid by the schema: no traceback, and the same bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ INTEGERS: Strategy = st.one_of(
 WORDS: Strategy = st.sampled_from([
     "", "accuracy", "mae", "error", "class_ratio", "segment", "not_clear", "final", "@majority", "\x1b[1m",
 ])  # fmt: skip
-FIELDS: Strategy = st.sampled_from(["outcome", "ts", "level", "n", "value", "measures", "cause", "p50", "since"])
+FIELDS: Strategy = st.sampled_from(
+    ["outcome", "ts", "level", "n", "value", "measures", "cause", "p50", "since"]
+)
 ANYTHING: Strategy = st.recursive(
     st.one_of(st.none(), st.booleans(), INTEGERS, NUMBERS, WORDS),
     lambda one: st.one_of(st.lists(one, max_size=3), st.dictionaries(FIELDS, one, max_size=4)),
@@ -144,7 +146,8 @@ def test_a_report_does_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     values = {f"later{number}": number / 10 for number in range(9)}
     both = [*a_drift(), *a_drift(estimator="all"), *(
         metrics(6000, 0.9, model=model, estimator="all", segment=segment, **values)
-        for model in ("tree", "nb", "svm", "@majority", "@persistent") for segment in (None, "k=x", "k=y", "j=z")
+        for model in ("tree", "nb", "svm", "@majority", "@persistent")
+        for segment in (None, "k=x", "k=y", "j=z")
     )]  # fmt: skip
     others = {"comparisons": [comparison()], "alarms": [alarm(), alarm(5001)], "incidents": [incident()]}
     for name, records in {"metrics": both, **others}.items():

@@ -239,7 +239,7 @@ class Streams:
         capacity = max(2, len(past.classes))
         signal = Signal(
             detector.signal, MIN_OUTCOMES, 1, capacity, numbers, past.config.cost_per_value,
-            past.config.reads_intervals,
+            past.config.extends_scores,
         )  # fmt: skip
         places, parts, since = self.places(length), [], 0
         for start in range(0, length, _CHUNK):
@@ -248,7 +248,7 @@ class Streams:
             rows = np.arange(len(log.number), dtype=np.int32)
             values, fed = signal.update(
                 WatchedRows(
-                    log, rows, capacity, numbers, past.positives, intervals=past.config.reads_intervals
+                    log, rows, capacity, numbers, past.positives, extended=past.config.extends_scores
                 )
             )
             parts.append(values[fed > 0])

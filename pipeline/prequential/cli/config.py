@@ -69,7 +69,7 @@ def _check(args: argparse.Namespace) -> int:
     config = load_config(args.file)
     if faults := list(_starting_faults(config)):
         raise UsageError("\n".join(f"{args.file}: {fault}" for fault in faults))
-    print(f"{args.file}: valid")
+    say(f"{args.file}: valid")
     return 0
 
 

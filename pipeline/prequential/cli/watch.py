@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
                 state.since = tail.since.get(METRICS)
                 _show(state, choice, console, live)
                 if (nothing := _nothing(state, args, kafka)) is not None:
-                    print(f"prequential: {nothing}", file=sys.stderr, flush=True)
+                    complain(nothing)
             if not args.once:
                 if live:
                     _follow_live(tail, Screen(state, kafka.bootstrap_servers, choice), state, console)

@@ -35,6 +35,7 @@ from prequential.settings.model import (
     WorkerConfig,
 )
 from prequential.settings.notifying import NotifyConfig
+from prequential.topics import values
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError
@@ -110,10 +111,19 @@ def combined(given: str | os.PathLike[str] | Mapping[str, Any] | None, settings:
     return _Reader(name or "settings").config(node)
 
 
+def _plain(data: Any) -> Any:
+    """Data with numpy's scalars as Python's values."""
+    if isinstance(data, dict):
+        return {_plain(key): _plain(one) for key, one in data.items()}
+    if isinstance(data, (list, tuple)):
+        return type(data)(map(_plain, data)) if type(data) in (list, tuple) else data
+    return values.plain(data)
+
+
 def _represented(data: Any) -> Any:
     """The node of plain data."""
     try:
-        return yaml.representer.SafeRepresenter().represent_data(data)
+        return yaml.representer.SafeRepresenter().represent_data(_plain(data))
     except yaml.representer.RepresenterError as error:
         said = f"settings: {error.args[-1]!r} is no setting: expected text, numbers, lists and dicts"
         raise ConfigError(said) from error

@@ -240,7 +240,7 @@ class Shard:
         `records` are the rows', `place_of` gives a row's kind and offset.
         """
         self._note_newest(rows, stop)
-        self.seen = seen.update(self.seen, rows, stop, len(self.catalog.streams))
+        self.seen = seen.update(self.seen, rows, stop, len(self.catalog.streams), self.catalog.registry)
         self.recurrence = recurrence.update(
             self.recurrence, rows, stop, self.catalog.columns.streams, len(self.catalog.streams)
         )

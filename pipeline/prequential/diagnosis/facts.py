@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -104,6 +104,7 @@ def _stream(shard: Shard, stream: Stream, place_of: PlaceOf) -> StreamFacts:
     predicted, labelled = _named(shard, stream)
     meetings = recurrence.meetings_of(shard.recurrence, code)
     after_settle = shard.dropped.get(AFTER_SETTLE)
+    scored, foreign = _foreign(shard, stream)
     return StreamFacts(
         name=stream.name,
         partition=shard.partition,
@@ -129,6 +130,11 @@ def _stream(shard: Shard, stream: Stream, place_of: PlaceOf) -> StreamFacts:
         predicted=predicted,
         labelled=labelled,
         positive_class=config.positive_class,
+        named=tuple(stream.class_names),
+        costs=_cost_classes(config.costs),
+        at_horizon=config.label_at_horizon,
+        scored=scored,
+        foreign=foreign,
         classes=_classes(shard, stream),
         unseen_keys=tuple(key for key in config.segments if key in stream.unseen_keys),
         other_keys=tuple(stream.other_keys),
@@ -169,6 +175,21 @@ def _named(shard: Shard, stream: Stream) -> tuple[tuple[str, ...], tuple[str, ..
         tuple(name for place, name in enumerate(names) if of_predictions >> place & 1),
         tuple(name for place, name in enumerate(names) if of_labels >> place & 1),
     )
+
+
+def _cost_classes(costs: Mapping[str, Mapping[str, float]] | None) -> tuple[str, ...]:
+    """Classes that costs name, as labels or as predictions."""
+    return tuple(dict.fromkeys(name for label, row in (costs or {}).items() for name in (label, *row)))
+
+
+def _foreign(shard: Shard, stream: Stream) -> tuple[tuple[int, int], tuple[str, ...]]:
+    """Predictions with probabilities, and those whose own class has none of them; names in the latter."""
+    seen, code = shard.seen, stream.code
+    if code >= len(seen.scored):
+        return (0, 0), ()
+    given, without = seen.scored[code].tolist()
+    hashes = set(seen.foreign[code].tolist()) - {0}
+    return (given, without), tuple(shard.encoder.names_of(hashes)) if hashes else ()
 
 
 def _classes(shard: Shard, stream: Stream) -> tuple[str, ...]:

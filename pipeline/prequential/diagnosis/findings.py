@@ -14,12 +14,15 @@ from typing import NamedTuple
 
 from prequential.core.input.refusals import Refusal
 from prequential.core.tables.streams import OTHER_FORM
+from prequential.diagnosis.classes import LEAST_RECORDS, class_findings, meaning
 from prequential.diagnosis.found import Finding
 from prequential.diagnosis.identifiers import Cause
+from prequential.diagnosis.mappings import mapping_findings
 from prequential.diagnosis.times import OddRecords, Step, has_wrong_times, rounded, shown, time_findings
 from prequential.diagnosis.unmatched import unmatched_findings
 from prequential.diagnosis.zones import zone_findings
 from prequential.mapping.clocks import Clocks
+from prequential.mapping.uses import Uses
 from prequential.settings.durations import shown_duration
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 
@@ -35,15 +38,6 @@ _MANY_CLASSES = 20
 
 #: Of predictions, the share with an id of another instance that waits, and how many there must be.
 _REUSED, _LEAST_REUSED = 0.05, 3
-
-#: Fewer predictions or labels say nothing of which classes there are.
-_LEAST_RECORDS = 10
-
-#: Ways to write two classes.
-_MEANINGS = {
-    "1": "true", "yes": "true", "y": "true", "t": "true",
-    "0": "false", "no": "false", "n": "false", "f": "false",
-}  # fmt: skip
 
 #: The finding because of which files aren't evaluated unless it is asked for.
 REUSED_IDS = "reused_ids"
@@ -94,6 +88,11 @@ class StreamFacts:
     labelled: tuple[str, ...] = ()
     positive_class: str | None = None
     classes: tuple[str, ...] = ()  # of labels, the most frequent first
+    named: tuple[str, ...] = ()  # all classes of the stream
+    costs: tuple[str, ...] = ()  # classes that `costs` name
+    at_horizon: str | None = None  # `label_at_horizon`
+    scored: tuple[int, int] = (0, 0)  # predictions with probabilities; without one of their own class
+    foreign: tuple[str, ...] = ()  # names in the latter, if none of them is the class of a label
     unseen_keys: tuple[str, ...] = ()  # of segments: configured, in no record
     other_keys: tuple[str, ...] = ()  # … in records, not configured
     example: Example = NO_EXAMPLE
@@ -115,6 +114,7 @@ class Facts:
     misplaced: tuple[tuple[str, int], ...] = ()  # streams in a partition that isn't theirs, and records
     elsewhere: frozenset[str] = frozenset()  # streams of which other processes may have a part
     clocks: Mapping[str, Clocks] = field(default_factory=dict)  # zones of times, by input
+    uses: tuple[Uses, ...] = ()  # what of mappings has occurred
 
 
 def findings(facts: Facts, least: int = 1) -> list[Finding]:
@@ -135,6 +135,8 @@ def findings(facts: Facts, least: int = 1) -> list[Finding]:
     for check in (_positive_class, _segments, _compared):
         for stream in together(facts):
             all_findings += check(stream, least)
+    all_findings += class_findings(facts.streams, facts.reasons, least)
+    all_findings += mapping_findings(facts.uses, least)
     all_findings += [*_names(facts, least), *_sections(facts, least)]
     return list(dict.fromkeys(all_findings))  # a stream in several partitions says some things several times
 
@@ -186,7 +188,8 @@ def why_nothing(facts: Facts, known: list[Finding]) -> str:
     """Why nothing was evaluated, in one sentence: what is missing, or the first of the findings."""
     for kind in (PREDICTIONS, LABELS):
         if not facts.records[kind]:
-            return f"nothing was evaluated: there are no {KINDS[kind]}"
+            why = "".join(f": {one}" for one in known if one.code == "mapping")
+            return f"nothing was evaluated: there are no {KINDS[kind]}{why}"
     if known:
         return f"nothing was evaluated: {known[0]}"
     return "nothing was evaluated: no prediction has met a label"
@@ -287,10 +290,10 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
     """Classes of predictions that labels don't have, though they have others that may mean the same."""
     predicted, labelled = set(stream.predicted), set(stream.labelled)
     records = min(stream.records[PREDICTIONS], stream.records[LABELS])
-    if not predicted or not labelled or records < max(least, _LEAST_RECORDS):
+    if not predicted or not labelled or records < max(least, LEAST_RECORDS):
         return
     alone, without = predicted - labelled, labelled - predicted
-    alike = {_meaning(name) for name in alone} & {_meaning(name) for name in without}
+    alike = {meaning(name) for name in alone} & {meaning(name) for name in without}
     if predicted & labelled and not alike:
         return
     what = "some classes are written in two ways" if predicted & labelled else "classes never meet"
@@ -299,10 +302,10 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
         for names in (stream.predicted, stream.labelled)
     )
     # The predictions' own way of writing it, of those that mean the same.
-    by_meaning = {_meaning(name): name for name in sorted(alone)}
+    by_meaning = {meaning(name): name for name in sorted(alone)}
     names = {
-        name: by_meaning[_meaning(name)]
-        for name in stream.labelled if name in without and _meaning(name) in by_meaning
+        name: by_meaning[meaning(name)]
+        for name in stream.labelled if name in without and meaning(name) in by_meaning
     }  # fmt: skip
     way = ", ".join(f"{old!r}: {new!r}" for old, new in names.items()) or f"{stream.labelled[0]!r}: …"
     yield Finding(
@@ -310,17 +313,6 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
         f"{what}: predictions have {shown}, labels have {other}; names are compared as text, booleans as "
         f"true and false: a map brings them together, such as y_true: {{path: …, map: {{{way}}}}}",
     )  # fmt: skip
-
-
-def _meaning(name: str) -> str:
-    """What a class's name says, however it is written.
-
-    >>> _meaning("no "), _meaning("1.0"), _meaning("Yes"), _meaning("UP")
-    ('false', 'true', 'true', 'up')
-    """
-    plain = name.strip().casefold()
-    whole = plain.removesuffix(".0")
-    return _MEANINGS.get(whole, whole)
 
 
 def _task(stream: StreamFacts, least: int) -> Iterator[Finding]:

@@ -197,6 +197,7 @@ def run(
             account.incidents.add(output)
 
     shard = replay(config, sources, put, progress, courses=Courses())
+    account.uses = [uses for source in sources for uses in source.uses]
     account.add(shard)
     summary = account.summary(emission_of(shard.config, config, untimed=shard.catalog.untimed))
     if not summary.evaluated:

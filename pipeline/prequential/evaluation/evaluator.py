@@ -163,7 +163,8 @@ class Evaluator:
             bounds = values.interval(y_lower, y_upper)
         record = Prediction(
             self._stream, values.text("model", model), values.identifier("instance_id", instance_id),
-            self._target("y_pred", y_pred), None, values.probabilities(y_proba), values.segments(segments),
+            self._target("y_pred", y_pred), None, values.probabilities(y_proba, y_pred),
+            values.segments(segments),
             None if model_version is None else values.identifier("model_version", model_version),
             values.amount(value), *bounds,
         )  # fmt: skip

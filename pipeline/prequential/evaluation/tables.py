@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from prequential.evaluation.frames import flattened, has_objects, rows_of_pandas, with_text_names
 from prequential.tables.formats import Stored, needs_pyarrow, open_rows
 from prequential.tables.objects import Objects
 from prequential.tables.rows import RowFile
@@ -38,6 +39,12 @@ def rows_of(name: str, table: Any) -> RowFile:
         if name not in _COLUMN:
             raise TypeError(f"{name} has values alone: expected a table with columns")
         return Objects(name, [{_COLUMN[name]: value} for value in values])
+    if _is_pandas(table):
+        table = with_text_names(table)
+        if has_objects(table):
+            return Objects(name, rows_of_pandas(table))
+    if _is(table, "polars", "DataFrame") and "Object" in map(str, table.dtypes):
+        return Objects(name, table.to_dicts())
     if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__") or _is_pandas(table):
         arrow = needs_pyarrow(f"{name} is a table")
         try:
@@ -105,7 +112,7 @@ def _why_not_arrow(table: Any, error: Exception) -> str:
 
 
 def _transposed(name: str, columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    lists = {column: _listed(values) for column, values in columns.items()}
+    lists = {column: _listed(values) for column, values in flattened(columns).items()}
     sizes = {column: len(values) for column, values in lists.items()}
     if len(set(sizes.values())) > 1:
         raise TypeError(f"{name} has columns of several lengths ({sizes}): expected the same in all")

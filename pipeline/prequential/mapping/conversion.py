@@ -20,7 +20,7 @@ from prequential.mapping.model import Field, as_text
 from prequential.mapping.units import ISO, RFC3339, UNITS
 from prequential.topics import values
 from prequential.topics.errors import Fault, existing
-from prequential.topics.messages import MAX_NAME_BYTES, check_probabilities
+from prequential.topics.messages import MAX_NAME_BYTES, check_probabilities, clipped
 from prequential.topics.times import milliseconds
 
 #: Strings of up to so many characters have at most `MAX_NAME_BYTES` bytes, if they are ASCII.
@@ -45,11 +45,6 @@ _BEYOND = re.compile(r"(\.\d{6})\d+")
 
 #: Text that is a number as JSON, CSV and SQL write it.
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-
-#: Text of a whole number that tables write as a fraction where a column has empty cells.
-_WHOLE = re.compile(r"(-?\d+)\.0*")
-
-_BOOLEANS = {"True": True, "true": True, "TRUE": True, "False": False, "false": False, "FALSE": False}
 
 
 def name(path: str, value: Any) -> str:
@@ -102,11 +97,12 @@ def target(path: str, value: Any) -> values.Class:
 
 def number(path: str, value: Any) -> float:
     """A finite number; text of one is one."""
-    is_number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+    given = values.plain(value)
+    is_number = isinstance(given, (int, float, Decimal)) and not isinstance(given, bool)
     result = math.nan
-    if is_number or (isinstance(value, str) and _NUMBER.fullmatch(value.strip())):
-        with suppress(OverflowError):  # of an integer that is beyond all floats
-            result = float(value)
+    if is_number or (isinstance(given, str) and _NUMBER.fullmatch(given.strip())):
+        with suppress(OverflowError, ValueError):  # beyond all floats; a Decimal that signals
+            result = float(given)  # type: ignore[arg-type]
     if result - result != 0:
         raise ValueError(f"{path} is {values.quoted(value)}: expected a number")
     return result
@@ -120,8 +116,8 @@ def integer(path: str, value: Any) -> int:
 
 
 def share(path: str, value: Any) -> float:
-    """A probability."""
-    result = number(path, value)
+    """A probability; what rounding brings out of 0 … 1 is clipped."""
+    result = clipped(number(path, value))
     if not 0 <= result <= 1:
         raise ValueError(f"{path} is {values.quoted(value)}: expected a probability from 0 to 1")
     return result
@@ -147,19 +143,43 @@ def amount(path: str, value: Any) -> Any:
 
 
 def probabilities(path: str, value: Any) -> dict[str, float]:
-    """Probabilities by class, from an object of them."""
-    result = {
-        name(path, key): share(f"{path}.{key}", one) for key, one in _items(path, value) if not is_absent(one)
-    }
+    """Probabilities by class, from an object of them: of each class that is named, or of none.
+
+    >>> probabilities("value.p", {1.0: 0.75, 0.0: 0.25})
+    {'1': 0.75, '0': 0.25}
+    """
+    result: dict[str, float] = {}
+    absent = None
+    for key, one in _items(path, value):
+        if is_absent(one):
+            absent = absent or f"{path}.{as_text(key)}"
+            continue
+        label = values.class_name(f"a class of {path}", _plain(path, key) if key is not None else key)
+        if label in result:
+            twice = f"{path} has class {values.quoted(label)} twice"
+            raise ValueError(f"{twice}: expected one probability for each")
+        result[label] = share(f"{path}.{label}", one)
+    if absent is not None and result:
+        raise ValueError(missing_probability(absent, f"{path}.{next(iter(result))}"))
     check_probabilities(result)
     return result
 
 
+def missing_probability(path: str, other: str) -> str:
+    """What is wrong with a record in which one class has a probability and another one hasn't.
+
+    >>> missing_probability("y_proba.a", "y_proba.b")
+    'y_proba.a is missing, while y_proba.b is given: expected a probability for each class, or for none'
+    """
+    return f"{path} is missing, while {other} is given: expected a probability for each class, or for none"
+
+
 def segments(path: str, value: Any) -> dict[str, str]:
     """Segments by key, from an object of them."""
-    return {
-        name(path, key): name(f"{path}.{key}", one) for key, one in _items(path, value) if not is_absent(one)
-    }
+    items = _items(path, value)
+    if any(is_absent(key) for key, _ in items):
+        raise ValueError(f"{path} has a key without a value: expected names")
+    return {name(path, key): name(f"{path}.{key}", one) for key, one in items if not is_absent(one)}
 
 
 def time(
@@ -272,31 +292,18 @@ def number_of_text(value: Any) -> Any:
     return value
 
 
-def class_of_text(value: Any) -> Any:
-    """The class that a cell of text is: numbers and booleans as programs write them are those.
-
-    >>> class_of_text("1.0"), class_of_text("True"), class_of_text("007"), class_of_text("1.5")
-    ('1', True, '007', '1.5')
-    """
-    if isinstance(value, str):
-        if whole := _WHOLE.fullmatch(value):
-            return whole[1]
-        return _BOOLEANS.get(value, value)
-    return value
-
-
 def is_absent(value: Any) -> bool:
-    """Whether a cell has nothing in it: None or NaN.
+    """Whether a cell has nothing in it: None, NaN, or what pandas has for a missing value (`NA`, `NaT`).
 
     >>> is_absent(None), is_absent(float("nan")), is_absent(0)
     (True, True, False)
     """
-    try:
-        return value is None or bool(value != value)  # NaN
-    except TypeError:  # pandas' NA
+    if value is None:
         return True
-    except ValueError:  # an array
-        return False
+    try:
+        return bool(value != value)  # NaN
+    except (TypeError, ValueError, ArithmeticError):  # NA, an array, a Decimal that signals
+        return type(value).__name__ == "NAType" or isinstance(value, Decimal)
 
 
 def _plain(path: str, value: Any) -> Any:

@@ -1,6 +1,6 @@
 """How records of anybody's shape become ours: where in a source each field of an input record is found.
 
-A mapping is written as YAML (`files:` and `ingest:` in the configuration, `docs/do/map-columns.md`) or as a dict of
+A mapping is written as YAML (`files:` and `ingest:` in the configuration, `map-columns.md`) or as a dict of
 the same form; `parse` makes it of either. `prequential.mapping.translation` applies it. Pure: no I/O.
 """
 
@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from prequential.mapping.units import time_zone, unit, why_no_zone
@@ -31,6 +32,11 @@ OPTIONAL = {
     PREDICTIONS: ("ts", "model_version", "y_proba", "segments", "value", "y_lower", "y_upper"),
     LABELS: ("ts", "value"),
 }
+
+#: Fields of any kind.
+KNOWN_FIELDS = frozenset(
+    name for fields in (REQUIRED, OPTIONAL) for of_kind in fields.values() for name in of_kind
+)
 
 #: Formats of files; where none is said it follows from what the file begins with.
 FORMATS = ("csv", "jsonl", "parquet", "arrow")
@@ -300,10 +306,18 @@ def same_names(kind: int, columns: Sequence[str], origin: Origin | None = None) 
         if name in columns:
             section[name] = name
         elif parts and name in SEVERAL:
-            section[name] = {part: f'"{name}"."{part}"' for part in parts}
+            section[name] = {part: f"{name}.{_as_step(part)}" for part in parts}
     if kind == LABELS and _LABEL_TIME in columns:
         section[_TIME] = _LABEL_TIME
     return replace(parse(section, kind, bare=True, origin=origin), implied=frozenset(REQUIRED[kind]))
+
+
+def _as_step(name: str) -> str:
+    """A name as a step of a path, in quotes where it needs them."""
+    if (step := _STEP.fullmatch(name)) is not None and step[2] is not None and name == name.strip():
+        return name
+    escaped = name.replace("\\", r"\\").replace('"', r"\"")
+    return f'"{escaped}"'
 
 
 def as_text(value: Any) -> str:
@@ -318,6 +332,11 @@ def as_text(value: Any) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
+    value = values.plain(value)
+    if isinstance(value, bool):
+        return as_text(value)
+    if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
+        return str(int(value))
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)

@@ -14,6 +14,7 @@ from prequential.core.past.course import Courses
 from prequential.core.past.past import Past
 from prequential.core.shard import Shard
 from prequential.mapping.clocks import Clocks
+from prequential.mapping.uses import Uses
 from prequential.replay import emission
 from prequential.replay.summary import Place
 from prequential.settings.model import Config
@@ -66,6 +67,10 @@ class Located(AnySource, Protocol):
     def clocks(self) -> Clocks:
         """What the records' times say of their zone."""
 
+    @property
+    def uses(self) -> Sequence[Uses]:
+        """What of each mapping has occurred; of records in our own form there is none."""
+
     def place(self, offset: int) -> Place:
         """Where the record is that was processed as number `offset`: file, and line from 1 or row from 0."""
 
@@ -82,6 +87,8 @@ class Source:
     Record time is the record's `ts`; a record without one (or without any sense) has the time of the
     record before it. A file needn't be sorted: ties keep the order of the file.
     """
+
+    uses: Sequence[Uses] = ()
 
     def __init__(self, kind: int, lines: list[bytes], name: str = "") -> None:
         self.kind = kind

@@ -31,6 +31,7 @@ from prequential.diagnosis.facts import read_by, streams_of, triple, with_exampl
 from prequential.diagnosis.findings import REUSED_IDS, Facts, StreamFacts, findings, why_nothing
 from prequential.diagnosis.found import Finding
 from prequential.mapping.clocks import Clocks
+from prequential.mapping.uses import Uses
 from prequential.settings.durations import shown_duration
 from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
@@ -211,6 +212,8 @@ class Account:
         self._configured: tuple[str, ...] = ()
         #: What times say of their zone, by input.
         self.clocks: dict[str, Clocks] = {}
+        #: What of mappings has occurred.
+        self.uses: list[Uses] = []
 
     def add(self, shard: Shard) -> None:
         """Take in all that a shard knows, which has come to its end."""
@@ -240,7 +243,7 @@ class Account:
         records = [self._records[name].read for name in KINDS]
         return Facts(
             tuple(self._streams), triple(records), tuple(one for one, _ in self._refusals.values()),
-            self._configured, tuple(self._misplaced.items()), clocks=self.clocks,
+            self._configured, tuple(self._misplaced.items()), clocks=self.clocks, uses=tuple(self.uses),
         )  # fmt: skip
 
     def summary(self, emission: list[Emission] | None) -> Summary:

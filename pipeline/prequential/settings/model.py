@@ -30,6 +30,9 @@ DEFAULT_MEASURES = (
 #: Measures of predicted intervals: with one of them, `y_lower` and `y_upper` of predictions are read.
 OF_INTERVALS = ("interval_coverage", "interval_width")
 
+#: Measures of the label's rank among the probabilities.
+OF_TOP = ("top_k_accuracy",)
+
 #: Of how many classes with the largest probabilities the label is one, where nothing is said: as usual for
 #: many classes (Russakovsky et al. 2015).
 TOP_K = 5
@@ -293,6 +296,18 @@ class StreamConfig:
         signals = (one.signal.rpartition(":")[2] for one in self.detectors)
         bounds = self.objective.bounds if self.objective is not None else ()
         return self.task == "regression" and not {*self.measures, *signals, *bounds}.isdisjoint(OF_INTERVALS)
+
+    @cached_property
+    def ranks_labels(self) -> bool:
+        """Whether a measure, a signal or a bound needs the rank of the label among the probabilities."""
+        signals = (one.signal.rpartition(":")[2] for one in self.detectors)
+        bounds = self.objective.bounds if self.objective is not None else ()
+        return self.task != "regression" and not {*self.measures, *signals, *bounds}.isdisjoint(OF_TOP)
+
+    @property
+    def extends_scores(self) -> bool:
+        """Whether estimators keep one value more of each outcome: an interval's width, or a share of ties."""
+        return self.reads_intervals or self.ranks_labels
 
     @cached_property
     def digest(self) -> str:

@@ -1,4 +1,4 @@
-"""Stages: which prediction of an instance, and after how much of its waiting time (`docs/reference/semantics-outcomes.md`).
+"""Stages: which prediction of an instance, and after how much of its waiting time.
 
 A stage stands in configurations, messages and snapshots by its name; what the name says is read here. These
 have outcomes of their own: `initial` and `final`, the first and the last prediction of an instance; `bin:b`,

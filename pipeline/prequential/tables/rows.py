@@ -94,7 +94,7 @@ def names_of(record: Mapping[str, Any]) -> str:
     """
     return some(
         [
-            f"{name} {{{names_of(one)}}}" if isinstance(one, Mapping) and one else name
+            f"{name} {{{names_of(one)}}}" if isinstance(one, Mapping) and one else str(name)
             for name, one in record.items()
         ]
     )

@@ -18,6 +18,7 @@ from prequential.core.input.merge import Batch
 from prequential.mapping.clocks import Clocks
 from prequential.mapping.model import Path, RecordMapping
 from prequential.mapping.translation import Translator
+from prequential.mapping.uses import Uses
 from prequential.replay.summary import Place
 from prequential.tables.checks import check_first
 from prequential.tables.rows import BATCH, Progress, RowFile, Rows
@@ -101,6 +102,11 @@ class TableSource:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    @property
+    def uses(self) -> list[Uses]:
+        """What of each mapping has occurred."""
+        return [translator.uses for translator in self._translators]
 
     @property
     def span(self) -> tuple[int, int] | None:

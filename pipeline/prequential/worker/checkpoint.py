@@ -1,7 +1,7 @@
 """The checkpoint: publishing what a shard has put out, the order that led to it, and snapshots of its state.
 
 The order is settled before the outputs are sent, and a snapshot is of the state exactly after an order that
-is settled. So whoever goes on from what was committed puts out the same (see `docs/understand/reliability.md`).
+is settled. So whoever goes on from what was committed puts out the same.
 """
 
 from __future__ import annotations

@@ -29,11 +29,12 @@ from prequential.topics.messages import (
     WireLabel,
     WirePrediction,
     check_probabilities,
+    clipped,
     is_sum_too_large,
 )
 from prequential.topics.times import milliseconds
 
-#: Input topics in the order in which records of the same time are processed (`docs/reference/semantics-time.md`).
+#: Input topics in the order in which records of the same time are processed.
 KINDS = ("instances", "predictions", "labels")
 INSTANCES, PREDICTIONS, LABELS = range(3)
 
@@ -243,6 +244,8 @@ def _lenient(kind: int, value: bytes | None) -> Record:
         record.instance_id = str(record.instance_id)
     if isinstance(record.ts, str):
         record.ts = milliseconds(record.ts)
+    if kind == PREDICTIONS and (y_proba := _y_proba(record)):
+        record.y_proba = {name: clipped(share) for name, share in y_proba.items()}  # type: ignore[union-attr]
     _check_name_lengths(record)
     return record
 

@@ -51,6 +51,12 @@ Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 #: A predicted probability.
 Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
+#: How far rounding may bring a probability out of 0 … 1: it is clipped then.
+ROUNDING = 1e-6
+
+#: A probability as it may be written.
+RoundedProbability = Annotated[float, msgspec.Meta(ge=-ROUNDING, le=1 + ROUNDING)]
+
 #: Largest sum of one prediction's probabilities: above 1, as models in half precision round them.
 MAX_PROBABILITY_SUM = 1.001
 
@@ -195,6 +201,7 @@ class WirePrediction(Prediction, gc=False):
     y_pred: WireTarget
     instance_id: Union[Name, int]  # type: ignore[assignment]
     ts: Union[Milliseconds, str, None] = None  # type: ignore[assignment]
+    y_proba: dict[Name, RoundedProbability] | None = None
     model_version: Union[Name, int, None] = None
 
 
@@ -228,10 +235,21 @@ def is_sum_too_large(y_proba: Mapping[str, float]) -> bool:
     return sum(values) > SUM_SURELY_WITHIN and math.fsum(values) > MAX_PROBABILITY_SUM
 
 
+def clipped(share: float) -> float:
+    """A probability brought back to 0 … 1, where it is outside by at most `ROUNDING`; others as they are.
+
+    >>> clipped(1.0000000000000002), clipped(-1e-7), clipped(0.5), clipped(1.1)
+    (1.0, 0.0, 0.5, 1.1)
+    """
+    if 0 <= share <= 1 or not -ROUNDING <= share <= 1 + ROUNDING:
+        return share
+    return 0.0 if share < 0 else 1.0
+
+
 def check_probabilities(y_proba: Mapping[str, float]) -> None:
     """Raise ValueError, in one sentence, unless these are probabilities of one prediction.
 
-    Each is from 0 to 1, and their sum is at most `MAX_PROBABILITY_SUM`.
+    Each is from 0 to 1, but for `ROUNDING`, and their sum is at most `MAX_PROBABILITY_SUM`.
 
     >>> check_probabilities({"UP": 0.8, "DOWN": -0.2})
     Traceback (most recent call last):
@@ -239,7 +257,7 @@ def check_probabilities(y_proba: Mapping[str, float]) -> None:
     ValueError: y_proba of 'DOWN' is -0.2: expected a probability from 0 to 1
     """
     for name, share in y_proba.items():
-        if not 0 <= share <= 1:
+        if not 0 <= clipped(share) <= 1:
             shown = repr(name) if len(name) <= _QUOTED else f"{name[:_QUOTED]!r}…"
             raise ValueError(f"y_proba of {shown} is {share!r}: expected a probability from 0 to 1")
     if is_sum_too_large(y_proba):

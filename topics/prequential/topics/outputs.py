@@ -300,7 +300,7 @@ class Alarm(msgspec.Struct, gc=False):
 class Incident(msgspec.Struct, gc=False):
     """Alarms of one change of one model: what changed, since when, how bad it is, and whether it is over.
 
-    One id for all messages about it. "Incidents" in `docs/reference/output-messages.md` defines the fields. Numbers of
+    One id for all messages about it. "Incidents" in `output-messages.md` defines the fields. Numbers of
     outcomes are those of the model in `stage`, from 1.
 
     Attributes

@@ -349,7 +349,7 @@ class StreamProducer(RecordProducer):
             "instance_id": values.identifier("instance_id", instance_id),
             "y_pred": values.target("y_pred", y_pred),
             "ts": values.milliseconds(ts),
-            "y_proba": values.probabilities(y_proba),
+            "y_proba": values.probabilities(y_proba, y_pred),
             "segments": values.segments(segments),
             "model_version": (
                 None if model_version is None else values.identifier("model_version", model_version)

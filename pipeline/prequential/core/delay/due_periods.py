@@ -1,4 +1,4 @@
-"""Which periods of prediction time there is something to report about (`docs/reference/semantics-periods.md`, Periods)."""
+"""Which periods of prediction time there is something to report about."""
 
 from __future__ import annotations
 

@@ -53,9 +53,9 @@ class WatchedRows(Rows):
 
     def __init__(
         self, log: Log, rows: Ints32, capacity: int, loss: int, positives: Positives, run: Run = run,
-        intervals: bool = False,
+        extended: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(log, rows, capacity, loss != WRONG, run, positives, intervals)
+        super().__init__(log, rows, capacity, loss != WRONG, run, positives, extended)
         self.loss, self.positives = loss, positives
 
     @cached_property
@@ -92,13 +92,13 @@ def payload_of_errors(loss: int) -> Payload:
 class Signal:
     """The values that a detector is fed with (see `prequential.core.estimators.naming`).
 
-    `by_value`: whether outcomes cost by what is at stake in them (`cost_per_value`); `intervals`: whether
-    predictions of numbers have intervals.
+    `by_value`: whether outcomes cost by what is at stake in them (`cost_per_value`); `extended`: whether
+    predictions of numbers have intervals, or labels have ranks among probabilities.
     """
 
     def __init__(
         self, name: str, min_outcomes: int, rows: int, capacity: int, loss: int, by_value: bool = False,
-        intervals: bool = False,
+        extended: bool = False,
     ) -> None:  # fmt: skip
         self.name = name
         self._min_outcomes = min_outcomes
@@ -116,7 +116,7 @@ class Signal:
             histogram = keeps_histogram(memory, (says.measure,), ())
             paid = by_value and MEASURES[says.measure].inputs == COSTS
             self._estimator = Estimator(
-                says.estimator, rows, capacity, loss != WRONG, False, histogram, paid, intervals
+                says.estimator, rows, capacity, loss != WRONG, False, histogram, paid, extended
             )
             if is_of_sums(says.measure):
                 self._estimator.score()
@@ -237,7 +237,7 @@ class Watch:
 
     def __init__(
         self, config: DetectorConfig, rows: int, capacity: int, loss: int, apart: float = 0.0,
-        by_value: bool = False, intervals: bool = False,
+        by_value: bool = False, extended: bool = False,
     ) -> None:  # fmt: skip
         self.config = config
         self._loss = loss
@@ -253,7 +253,7 @@ class Watch:
         self.params = detector.params(config.params)
         self._changed = detector.changed(config.params)
         min_outcomes = getattr(self._settings, "min_outcomes", MIN_OUTCOMES)
-        self.signal = Signal(config.signal, min_outcomes, rows, capacity, loss, by_value, intervals)
+        self.signal = Signal(config.signal, min_outcomes, rows, capacity, loss, by_value, extended)
         self.table: Any = detector.new_table(rows, self._settings)
 
     def begin(self, row: int, stage: str, *names: str | None) -> None:
@@ -321,7 +321,7 @@ def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> lis
     if config.alarm_budget:
         apart = sum(budgeted) / parse_budget(config.alarm_budget).rate
     return [
-        Watch(one, rows, capacity, loss, apart * is_own, config.cost_per_value, config.reads_intervals)
+        Watch(one, rows, capacity, loss, apart * is_own, config.cost_per_value, config.extends_scores)
         for one, is_own in zip(detectors, budgeted)
     ]
 

@@ -1,6 +1,6 @@
 """The join: labels that come late meet the predictions that wait for them, record by record.
 
-See `docs/reference/semantics-time.md` for what each record does in each state of its instance, and `instances`,
+See `semantics-time.md` for what each record does in each state of its instance, and `instances`,
 `predictions` and `labels` for how.
 """
 

@@ -24,13 +24,14 @@ REASONS: tuple[str, ...] = (
     "no_negatives", "zero_denominator", "no_positive_class", "no_probabilities", "no_propensity",
     "no_ranks", "not_regression", "not_classification", "no_label_known",
     "no_costs", "faded", "no_values", "no_intervals", "no_quantile", "by_partition",
+    "too_few",
 )  # fmt: skip
 
 (
     DEFINED, EMPTY, P_RAN_ONE, P_PER_ONE, P_MAJ_ONE, NO_POSITIVES, NO_PREDICTED_POSITIVES, NO_NEGATIVES,
     ZERO_DENOMINATOR, NO_POSITIVE_CLASS, NO_PROBABILITIES, NO_PROPENSITY, NO_RANKS,
     NOT_REGRESSION, NOT_CLASSIFICATION, NO_LABEL_KNOWN, NO_COSTS, FADED,
-    NO_VALUES, NO_INTERVALS, NO_QUANTILE, BY_PARTITION,
+    NO_VALUES, NO_INTERVALS, NO_QUANTILE, BY_PARTITION, TOO_FEW,
 ) = range(len(REASONS))  # fmt: skip
 
 #: Instead of the code of the positive class: no outcome has it; there is none.

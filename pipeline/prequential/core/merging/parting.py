@@ -11,7 +11,7 @@ from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.delay import coverage, latency, maturity
 from prequential.core.estimators.accumulator import Accumulator
 from prequential.core.estimators.estimator import Estimator
-from prequential.core.estimators.sums import MEAN, SPREAD, is_any
+from prequential.core.estimators.sums import MEAN, REST, SPREAD, is_any
 from prequential.core.output.waiting import all_waiting
 from prequential.core.state import State
 from prequential.core.tables.scores import SIZE
@@ -114,7 +114,7 @@ def _memory(stage: str, estimator: Estimator, sequence: int) -> Memory:
         if is_any(sums):
             memory.sums = sums[:SIZE].tolist()
             if estimator.numbers:
-                mean = float(estimator.sums.table.sums[sequence, MEAN])
+                mean, memory.rest = estimator.sums.table.sums[sequence, MEAN : REST + 1].tolist()
                 memory.labels = float(cells.sum()), mean, float(sums[SPREAD])
     if estimator.histogram is not None:
         scores = estimator.histogram.counted(at).cells[0]

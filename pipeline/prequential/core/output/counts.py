@@ -10,7 +10,7 @@ from prequential.core.tables.streams import AGE, MODEL
 
 
 def counts_of(catalog: Catalog, rows: Sequence[int]) -> list[dict[str, int]]:
-    """The `counts` of entities' messages: their models' and their streams' (see `docs/reference/semantics-time.md`).
+    """The `counts` of entities' messages: their models' and their streams'.
 
     What isn't a model's own has one object for all entities of a stream.
     """

@@ -36,7 +36,8 @@ SCORED, LOG_LOSS, BRIER = range(3)
 IN_BIN, CONFIDENCE, RIGHT = (3 + part * BINS for part in range(3))
 #: Weights 1/π of labels with propensity π, those of right predictions, and their squares.
 WEIGHT, WEIGHT_RIGHT, WEIGHT_SQUARED = (3 + 3 * BINS + part for part in range(3))
-#: Outcomes whose label's probability has a rank among those of its prediction, and those of the first few.
+#: Outcomes whose label's probability has a rank among those of its prediction, and those of the first few: of
+#: one with equal probabilities the share of their orders.
 RANKED, IN_TOP = (6 + 3 * BINS + part for part in range(2))
 
 #: Places in a vector of sums.
