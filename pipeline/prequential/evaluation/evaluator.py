@@ -77,7 +77,7 @@ class Evaluator:
     >>> evaluator.get("accuracy")
     0.75
     >>> evaluator.get()["p_maj"]
-    0.75
+    0.74
     >>> evaluator.drift_detected
     False
     """

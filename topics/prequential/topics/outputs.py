@@ -184,7 +184,7 @@ class Comparison(msgspec.Struct, gc=False):
     interval
         Confidence sequence of the mean difference over the whole history; null: the loss has no bound.
     level
-        Level at which this pair tests: `compare_level`/(k(k+1)) for the k-th pair of the stream.
+        Level of the stream, `compare_level`, which its `pairs` share.
     pairs
         Number of pairs of the stream that have begun.
     verdict

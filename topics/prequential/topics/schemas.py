@@ -51,7 +51,7 @@ def schema(topic: str) -> dict[str, Any]:
     >>> found["title"], found["properties"]["outcome"]["type"], "same" in found["required"]
     ('drift-alarms', 'integer', False)
     >>> found["properties"]["instance_id"]["description"]
-    'The instance of this outcome.'
+    'Instance of this outcome.'
     >>> schema("alarms")
     Traceback (most recent call last):
     ...
