@@ -339,19 +339,13 @@ def _common() -> dict[str, str]:
 def series(program: str) -> str:
     """Return the table of a program's series; those of measures are left out."""
     if program == "worker":
-        text = _given(Scrape, HttpConfig(measures=())).text()
+        text = Scrape(HttpConfig(measures=()), "").text()
     elif program == "ingest":
-        text = _given(ingested, ["topic"], Counts(), {}, {})
+        text = ingested("", ["topic"], Counts(), {}, {})
     else:
-        text = _given(notified, {}, None, 0, 0.0)
+        text = notified("", {}, None, 0, 0.0)
     found = re.findall(r"# HELP prequential_(\S+) (.*)", text)
     return table("series,labels,meaning", ((f"`{name}`", LABELS.get(name, ""), help) for name, help in found))
-
-
-def _given(make: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function with these arguments, and with empty texts for any others (names in labels)."""
-    others = len(inspect.signature(make).parameters) - len(arguments)
-    return make(*arguments, *[""] * others)
 
 
 #: Letters that stand for the labels of a stream, a model, a sequence and a pair, as the page defines them.
