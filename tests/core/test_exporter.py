@@ -27,10 +27,12 @@ from prequential.core.snapshot import read_snapshot
 from prequential.demo.endpoint import parse
 from prequential.http.endpoint import TEXT, Endpoint
 from prequential.settings.model import ALL_SERIES, SERIES, Config, HttpConfig
+from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics, Output
 from prequential.topics.partitioning import partition_of
 from prequential.worker.compared import FAMILIES
 from prequential.worker.exporter import Exporter
+from prequential.worker.open_transactions import OpenTransaction
 from prequential.worker.statistics import ShardStatistics
 from prometheus_client.parser import text_string_to_metric_families
 from worlds import extreme_world, random_world
@@ -56,7 +58,8 @@ def samples(text: str) -> Samples:
 
 def exporter(config: Config, shard: Shard, *, recovering: bool = False) -> Exporter:
     runner: Any = SimpleNamespace(
-        shard=shard, recovering=recovering, halted=None, partition=0, statistics=ShardStatistics()
+        shard=shard, recovering=recovering, halted=None, partition=0, statistics=ShardStatistics(),
+        open_transactions=[OpenTransaction(name) for name in KINDS],
     )
     fetcher: Any = SimpleNamespace(ends={})
     return Exporter(config, fetcher, {0: runner})
@@ -374,7 +377,8 @@ class TestSeries:
         runners = {}
         for number, shard in enumerate(shards):
             runner: Any = SimpleNamespace(
-                shard=shard, recovering=False, halted=None, partition=number, statistics=ShardStatistics()
+                shard=shard, recovering=False, halted=None, partition=number, statistics=ShardStatistics(),
+                open_transactions=[OpenTransaction(name) for name in KINDS],
             )
             runners[number] = runner
         fetcher: Any = SimpleNamespace(ends={})
@@ -395,7 +399,8 @@ class TestSeries:
         for number in range(2):
             shard, _ = lived(World(world.settings, world.topics), number)
             runner: Any = SimpleNamespace(
-                shard=shard, recovering=False, halted=None, partition=number, statistics=ShardStatistics()
+                shard=shard, recovering=False, halted=None, partition=number, statistics=ShardStatistics(),
+                open_transactions=[OpenTransaction(name) for name in KINDS],
             )
             runners[number] = runner
         fetcher: Any = SimpleNamespace(ends={})
