@@ -20,7 +20,9 @@ from prequential.core.detectors.signals import ABSOLUTE_LOSS, WRONG
 from prequential.core.detectors.watch import Watch, watches_of
 from prequential.core.shard import Shard
 from prequential.settings.model import Config, ConfigError, DetectorConfig, StreamConfig
+from prequential.topics.decoding import KINDS
 from prequential.worker.exporter import Exporter
+from prequential.worker.open_transactions import OpenTransaction
 from prequential.worker.statistics import ShardStatistics
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -199,7 +201,8 @@ def test_any_cuts_and_takeovers_give_the_same_bits(world: World) -> None:
 def test_thresholds_in_force_are_series(world: World, shard: Shard) -> None:
     """Of each sequence and detector that has one, by what is configured of it, where they are asked for."""
     runner: Any = SimpleNamespace(
-        shard=shard, recovering=False, halted=None, partition=0, statistics=ShardStatistics()
+        shard=shard, recovering=False, halted=None, partition=0, statistics=ShardStatistics(),
+        open_transactions=[OpenTransaction(name) for name in KINDS],
     )
     fetcher: Any = SimpleNamespace(ends={})
     http = world.config.http
