@@ -252,7 +252,7 @@ class _Reader:
             raise ConfigError(f"{self._at(node)}: {error}") from error
 
     def _stream(self, node: yaml.Node | None, where: str, base: StreamConfig) -> StreamConfig:
-        sections = "detectors", "emit", "objective", "incidents", "period_alarms"
+        sections = "detectors", "emit", "objective", "period_alarms"
         keys = configkeys.STREAM | dict.fromkeys(sections)
         children = self._mapping(node, where, tuple(keys))
         changes = {
@@ -270,10 +270,6 @@ class _Reader:
             for key, child in emit.items():
                 changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", configkeys.EMIT[key])
             changes |= {f"emit_{key}_given": True for key in ("every", "comparisons") if key in emit}
-        if "incidents" in children:
-            changes["incidents"] = self._section(
-                children["incidents"], f"{where}.incidents", base.incidents, configkeys.INCIDENTS
-            )
         if "period_alarms" in children:
             changes["period_alarms"] = self._section(
                 children["period_alarms"], f"{where}.period_alarms", base.period_alarms,
