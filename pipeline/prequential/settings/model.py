@@ -172,7 +172,8 @@ class StreamConfig:
     detectors: tuple[DetectorConfig, ...] = OF_TASK
     #: What varies within this time (ms) counts as one observation; None: it follows from the data (`auto`).
     cluster: int | None = None
-    #: Incidents of a model that are accepted without a lasting change, such as `1 per 30d`; None: none are opened.
+    #: Incidents of a model that are accepted without a lasting change, such as `1 per 30d`; None: none are
+    #: opened.
     incident_budget: str | None = DEFAULT_BUDGET
     #: Pairs of models that are compared: `all`, `champion` (with each other one), `off`.
     compare: str = "all"

@@ -1,4 +1,4 @@
-"""Clusters are closed once their labels have come; then it is decided whether a level has worsened lastingly."""
+"""Close clusters whose labels have come, and decide whether a level has worsened lastingly."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from prequential.core.incidents.clusters import (
 from prequential.core.incidents.history import LATENCIES, LATENCY, History
 from prequential.core.incidents.lasting import Decision, decide
 
-#: Share of the labels that have come when a cluster is closed: those that come later still count in it, but they
-#: don't hold up what is decided. (The same share is missing from each cluster.)
+#: Share of the labels that have come when a cluster is closed: those that come later still count in it, but
+#: they don't hold up what is decided. (The same share is missing from each cluster.)
 MATURE = 0.9
 
 #: Days that predictions span from which on a cluster is a day.
@@ -35,7 +35,7 @@ _MOST_HALVINGS = 10
 
 @inner
 def age_of_labels(latencies: Floats) -> float:
-    """The age (ms) by which a share `MATURE` of the labels has come, of outcomes by latency; evenly in a column."""
+    """The age (ms) by which a share `MATURE` of the labels has come; `latencies`: outcomes by column."""
     wanted, high, low = MATURE * latencies.sum(), 64.0, 0.0
     for count in latencies:
         if count > 0.0 and wanted <= count:
@@ -53,11 +53,14 @@ def end_of(pool: Pool, owner: int, key: int, fixed: int) -> float:
 
 @inner
 def closed_clusters(history: History, owner: int, age: float, untimed: bool) -> int:
-    """How many of the owner's clusters are closed, the oldest first, if labels are awaited up to this age (ms)."""
+    """How many of the owner's clusters are closed, the oldest first, if labels come up to this age (ms)."""
     pool, owners = history.outcomes, history.owners
     until = float(owners.newest[owner]) - (0.0 if untimed else age)
     stop = np.int64(pool.lines.used[owner])
-    while stop and end_of(pool, owner, pool.blocks.key[place_of(pool, owner, stop - 1)], owners.fixed[owner]) > until:
+    while stop:
+        newest = pool.blocks.key[place_of(pool, owner, stop - 1)]
+        if end_of(pool, owner, newest, owners.fixed[owner]) <= until:
+            break
         stop -= 1
     return stop
 
@@ -133,7 +136,7 @@ def _decide(history: History, owner: int, stop: int, untimed: bool) -> Decision:
 
 @kernel
 def decision(history: History, owner: int, untimed: bool) -> tuple[int, Decision]:
-    """How many of the owner's clusters are closed, and what they show; they are the scratch's first `means`."""
+    """How many of the owner's clusters are closed, and what they show; the scratch's `means` are these."""
     pool, newest, stop = history.outcomes, history.owners.closed[owner], 0
     fixed = history.owners.fixed[owner]
     used = np.int64(pool.lines.used[owner])

@@ -1,9 +1,10 @@
 """Clusters: what was measured of predictions that were made within one period of the same length.
 
 Outcomes of one cluster share what moves the level: the hour, the day, a batch. So a cluster counts as one
-observation (clustered standard errors). A cluster's number is floor(ts/length). A configured length stays. Otherwise
-the length is a day divided by 2^k: short while an *owner* is young, and doubled (two neighbours become one) whenever
-its places are used up, so that memory is bounded and a history has between 64 and 128 clusters, up to days.
+observation (clustered standard errors). A cluster's number is floor(ts/length). A configured length stays.
+Otherwise the length is a day divided by 2^k: short while an *owner* is young, and doubled (two neighbours
+become one) whenever its places are used up, so that memory is bounded and a history has between 64 and 128
+clusters, up to days.
 
 Clusters of an owner lie in consecutive rows, in no order: `order` says which is the k-th, the oldest first.
 """
@@ -28,7 +29,8 @@ from prequential.core.compiled.kernel import (
     taken,
 )
 
-#: The longest length that follows from the data alone, and of how many halvings of it an owner begins with (21 ms).
+#: The longest length that follows from the data alone, and of how many halvings of it an owner begins with
+#: (21 ms).
 DAY, HALVINGS = 86_400_000, 22
 
 #: Places of an owner at first, and at most. With fewer, a change is found later; with more, memory grows.
@@ -37,7 +39,8 @@ FEW_CLUSTERS, MOST_CLUSTERS = 32, 128
 #: Entries of a cluster, in the mean: with fewer, its mean tells little, and neighbours are put together.
 LEAST_ENTRIES = 8
 
-#: What `place_for` returns instead of a row: the owner needs more places; the time is before all that is kept.
+#: What `place_for` returns instead of a row: the owner needs more places; the time is before all that is
+#: kept.
 NO_PLACE, TOO_OLD = -1, -2
 
 #: Sums of few thousand entries, counts of which have all their digits.
@@ -141,7 +144,7 @@ def length_of(fixed: int, doubled: int) -> float:
 
 @inner
 def place_for(pool: Pool, owner: int, ts: int, number: int, fixed: int, untimed: bool) -> int:
-    """The row of the cluster that a time is in; a new one if there is none yet, whose first entry has this number.
+    """The row of the cluster that a time is in; a new one if there is none, with this first entry.
 
     Returns NO_PLACE if the owner needs more places first, and TOO_OLD if the time is before all that is kept.
     `untimed`: times are numbers of rows, and clusters may become longer than a day's number of ms.

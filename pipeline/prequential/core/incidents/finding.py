@@ -67,8 +67,8 @@ class Change(NamedTuple):
 def locate(view: View, begin: int, end: int, before: float, after: float) -> Change:
     """Where in time the level changed, which has been the new one since about the cluster at `begin`.
 
-    The losses of the cluster at `begin` and of the one before it are as many times the new level as they exceed
-    the level before.
+    The losses of the cluster at `begin` and of the one before it are as many times the new level as they
+    exceed the level before.
     """
     clusters = view.clusters
     at = int(np.searchsorted(clusters.ts, begin))
@@ -94,8 +94,8 @@ def examine(view: View, change: Change, deviation: float, marked: int) -> Findin
     `marked`: clusters before it with such a mark, or a larger one, are left out of the level before.
     """
     clusters = view.clusters
-    usual = np.flatnonzero((clusters.ts < change.begin) & (clusters.mark < marked) & (clusters.n >= LEAST_OUTCOMES))
-    usual = usual[-MEMORY:]
+    enough = clusters.n >= LEAST_OUTCOMES
+    usual = np.flatnonzero((clusters.ts < change.begin) & (clusters.mark < marked) & enough)[-MEMORY:]
     since = np.flatnonzero((clusters.ts >= change.begin) & (clusters.ts <= change.end))
     compared, split = clusters.part(np.concatenate((usual, since))), len(usual)
     phases = Phases(
@@ -103,7 +103,8 @@ def examine(view: View, change: Change, deviation: float, marked: int) -> Findin
         view.now.outcome, view.read_predictions,
     )  # fmt: skip
     before, after = phases.before, phases.after
-    levels = [_level(span, deviation, count, view.binary) for span, count in ((before, split), (after, len(since)))]
+    spans = (before, split), (after, len(since))
+    levels = [_level(span, deviation, count, view.binary) for span, count in spans]
     others = partial(fared, view, change, phases.change)
     causes = [one.message for one in attribution.causes(phases, view.classes, view.names, others)]
     baselines = {
@@ -139,9 +140,9 @@ def _level(span: Phase, deviation: float, count: int, binary: bool) -> Level:
 
 
 def fared(view: View, change: Change, amount: float) -> Others:
-    """How the other models of the stream fared in the same clusters, when this one's level changed by so much.
+    """How the other models of the stream fared in the same clusters, when this one changed by `amount`.
 
-    Those with enough clusters on both sides whose own version did not move. One got worse at the same time if
+    Those with enough clusters on both sides whose own version did not move. One got worse at that time if
     its level rose by half as much at least, and by more than its clusters vary.
     """
     worse = models = 0

@@ -140,8 +140,7 @@ def _lacks(history: History, owner: int, pool: int, classes: int, segments: int)
 def _outcome(history: History, log: Log, i: int, owner: int, untimed: bool) -> bool:
     """An outcome of an owner; False if there is no room for it."""
     owners, pool = history.owners, history.outcomes
-    blocks, sums, kind = pool.blocks, pool.sums, owners.kind[owner]
-    classes = owners.classes[owner]
+    kind, classes = owners.kind[owner], owners.classes[owner]
     wanted = min(MOST_CLASSES, 1 + max(log.label[i], log.prediction[i])) if kind == WRONG else 0
     # One wrong time, in µs for instance, would have all others behind it.
     t1, ts = min(log.t1[i], log.clock[i]), min(log.ts[i], log.clock[i])
@@ -227,7 +226,7 @@ def _add(pool: Pool, cell: int, by: float) -> None:
 
 @inlined
 def _is_example(history: History, owner: int, place: int, loss: float, kind: int) -> bool:
-    """Whether an outcome is the first bad one of its cluster: wrong, or of a loss above the cluster's mean."""
+    """Whether an outcome is the first bad one of its cluster: wrong, or of a loss above its mean."""
     blocks, sums = history.outcomes.blocks, history.outcomes.sums
     if history.owners.example[owner] == blocks.number[place]:
         return False

@@ -51,7 +51,8 @@ class OpenIncident:
     id: str  # it stays, whichever partition the stream may be in later
     opened: dict[str, int]
     former_alarms: int
-    #: Mean losses of one cluster before and after the change, and the deviation of one cluster, by which it opened.
+    #: Mean losses of one cluster before and after the change, and the deviation of one cluster, by which it
+    #: opened.
     before: float
     after: float
     deviation: float

@@ -210,7 +210,7 @@ class Incidents:
         self, logs: Logs, row: int, stop: int, event: int, records: Sequence[Any],
         messages: list[Alarm | Incident],
     ) -> tuple[int, int]:
-        """Take over outcomes up to `stop`; where clusters are closed on the way, incidents open, go on or end."""
+        """Take over outcomes up to `stop`; closed clusters open, continue or end incidents on the way."""
         entities = self._catalog.registry.entities
         why = NEEDS_ROOM
         while why != FOLLOWED:
@@ -292,10 +292,12 @@ class Incidents:
         """Open an incident, if the level since the change is worse than the usual one."""
         excess = found.excess
         start = change_place(means, excess.start, stop, excess.mean)
-        return self._begin(owner, start, stop, excess.mean, _mean(means, start, stop), excess.deviation, found.h, UNUSUAL)
+        after = _mean(means, start, stop)
+        return self._begin(owner, start, stop, excess.mean, after, excess.deviation, found.h, UNUSUAL)
 
     def _begin(
-        self, owner: int, start: int, stop: int, before: float, after: float, deviation: float, h: float, marked: int
+        self, owner: int, start: int, stop: int, before: float, after: float, deviation: float, h: float,
+        marked: int
     ) -> list[Incident]:
         """Open an incident whose new level began with the closed cluster at place `start`."""
         if not after > before:
@@ -308,8 +310,8 @@ class Incidents:
             return []
         now = now_of(self.history, owner)
         state = OpenIncident(
-            self.id_of(owner, now.outcome), now._asdict(), self.alarms.get(owner, 0), before, after, deviation, h,
-            ts[start], ts[stop - 1], details=finding.details,
+            self.id_of(owner, now.outcome), now._asdict(), self.alarms.get(owner, 0), before, after,
+            deviation, h, ts[start], ts[stop - 1], details=finding.details,
         )  # fmt: skip
         for noted in self.noted.pop(owner, []):
             if noted.outcome >= change.outcome:

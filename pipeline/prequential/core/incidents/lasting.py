@@ -1,27 +1,29 @@
 """A lasting worsening: clusters whose mean loss is above what is usual for a model, for longer than is usual.
 
-Each closed cluster is one observation, its mean loss x. It is compared with the `MEMORY` usual clusters before it,
-whose means have the mean m and the variance v. Neighbours go together: with r their lag-1 correlation (plus the
-bias that it has in short series), m differs from a new level by a standard deviation of
+Each closed cluster is one observation, its mean loss x. It is compared with the `MEMORY` usual clusters
+before it, whose means have the mean m and the variance v. Neighbours go together: with r their lag-1
+correlation (plus the bias that it has in short series), m differs from a new level by a standard deviation
+of
 
     d = √(v·(1 + r)/(1 - r)·(1 + 1/K)),  K usual clusters,
 
-and more where a cluster has fewer outcomes than they have in the mean. Losses are at least 0 and skewed, so x is
-scored as a gamma variable with mean m and deviation d (Wilson and Hilferty 1931), which gives z. A one-sided CUSUM
-adds up what z exceeds `ALLOWANCE` by (Page 1954),
+and more where a cluster has fewer outcomes than they have in the mean. Losses are at least 0 and skewed, so
+x is scored as a gamma variable with mean m and deviation d (Wilson and Hilferty 1931), which gives z. A
+one-sided CUSUM adds up what z exceeds `ALLOWANCE` by (Page 1954),
 
     S = max(0, S + min(z, cap) - ALLOWANCE),
 
-and a worsening is found where S reaches the threshold h. One cluster adds at most a part of 1/`LASTING` of h, so
-that a worsening lasts for `LASTING` clusters at least. Clusters since S was 0 are compared with the ones before
-them, not with each other. h follows from the budget of incidents: the average run length of Gaussian z (Siegmund
-1985, eq. 2.57), b = h + 1.166,
+and a worsening is found where S reaches the threshold h. One cluster adds at most a part of 1/`LASTING` of
+h, so that a worsening lasts for `LASTING` clusters at least. Clusters since S was 0 are compared with the
+ones before them, not with each other. h follows from the budget of incidents: the average run length of
+Gaussian z (Siegmund 1985, eq. 2.57), b = h + 1.166,
 
     (exp(2·ALLOWANCE·b) - 2·ALLOWANCE·b - 1)/(2·ALLOWANCE²) = MARGIN · clusters of the budget's period.
 
-Where neighbours' correlation is above `DEPENDENT`, clusters are shorter than what their outcomes have in common:
-two, four, … of them are taken as one, as long as they are shorter than a day. The constants were chosen on a year
-of flights and the electricity stream; `docs/understand/validation.md` has what they achieve there and elsewhere.
+Where neighbours' correlation is above `DEPENDENT`, clusters are shorter than what their outcomes have in
+common: two, four, … of them are taken as one, as long as they are shorter than a day. The constants were
+chosen on a year of flights and the electricity stream; `docs/understand/validation.md` has what they
+achieve there and elsewhere.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ MOST_CORRELATION = 0.8
 #: A larger correlation of neighbouring clusters makes two of them one, while they are shorter than a day.
 DEPENDENT = 0.4
 
-#: Periods of the budget in which Gaussian clusters would give one false incident: real ones have longer tails.
+#: Periods of the budget in which Gaussian clusters would give one false incident: real ones have longer
+#: tails.
 MARGIN = 2.0
 
 #: The smallest threshold, and the one for a recovery.
@@ -63,8 +66,8 @@ _MOST_BACK = 4.0
 #: Clusters before the first one with an excess in which the change may lie.
 _EARLIER = 4
 
-#: Marks of clusters: usual if nothing is found; usual, and passed over by the CUSUM; of an incident; of a level
-#: that is usual no more.
+#: Marks of clusters: usual if nothing is found; usual, and passed over by the CUSUM; of an incident; of a
+#: level that is usual no more.
 NORMAL, USUAL, UNUSUAL, FORMER = range(4)
 
 
@@ -234,7 +237,7 @@ def excess(means: Means, stop: int, binary: bool, h: float, scratch: Scratch) ->
 
 @inner
 def together(means: Means, stop: int, halvings: int, into: Means) -> int:
-    """Put 2^halvings clusters together, the newest ones only when they are whole; returns how many there are."""
+    """Put 2^halvings clusters together, the newest ones only when whole; returns how many there are."""
     count = 0
     for i in range(stop):
         key = means.key[i] >> halvings
