@@ -20,6 +20,10 @@ LOOPS = $(TEST)/bin/python -c "from prequential.program.compilation import compi
 DOCTESTS = $(TEST)/bin/python -m pytest -q --doctest-modules -o doctest_optionflags=ELLIPSIS \
   -o consider_namespace_packages=true topics pipeline
 
+# The rooms' contracts. import-linter finds both folders of the package once the package is imported.
+ROOMS = PYTHONPATH=pipeline $(TEST)/bin/python -c \
+  "import prequential; from importlinter.cli import lint_imports_command as run; run()" --no-logo --no-cache
+
 # How much tests try: see tests/nightly.py.
 LARGE := PREQUENTIAL_TESTS=large
 
@@ -49,9 +53,11 @@ nightly: lint $(BENCH)/.ready fuzz ## before a release, and each night: the same
 	$(LARGE) $(BENCH)/bin/python -m pytest -q --timeout 3600 -W default -m bench tests/bench
 	$(LARGE) $(TEST)/bin/python -m pytest --timeout 3600 -n 2 --dist loadfile -m "not bench" $(ARGS) $(MAYBE_NONE)
 
-lint: $(TEST)/.ready ## ruff, the rooms' contracts, mypy
+lint: $(TEST)/.ready ## ruff, prose, import contracts, mypy
 	$(TEST)/bin/ruff check topics pipeline tests
-	PYTHONPATH=pipeline:topics $(TEST)/bin/lint-imports --no-logo --no-cache
+	$(TEST)/bin/python tests/prose.py
+	$(TEST)/bin/ruff check --preview --select PLW1514 topics pipeline # a file that is opened as text names its encoding
+	$(ROOMS)
 	$(TEST)/bin/mypy
 
 bench: $(BENCH)/.ready ## the benchmark, side by side with its peers; ARGS="--help" lists its options
@@ -64,7 +70,7 @@ fuzz: $(TEST)/.ready ## decoder and engine, with bounds checked, under random po
 chaos: $(TEST)/.ready ## workers and broker struck at random; ARGS="--minutes N --seed S", default 10 and 1
 	$(TEST)/bin/python tests/worker/chaos.py $(ARGS)
 
-docs: $(TEST)/.ready ## the documentation as a site, in site/; fails where a link leads nowhere
+docs: $(TEST)/.ready ## the documentation as a site, in site/; fails on a broken link
 	$(TEST)/bin/mkdocs build --quiet
 
 manifests: $(TEST)/.ready ## what the Helm chart has of alert rules and topics, and what it comes to (needs helm)
@@ -100,7 +106,8 @@ clean: ## remove environments, builds and caches
 $(DEMO)/.ready: pyproject.toml $(SOURCES)
 	$(call environment,$(DEMO))
 	rm -rf build
-	$(DEMO)/bin/python -m pip install -q --disable-pip-version-check '.[demo]'
+	@echo 'installing prequential and what it needs into $(DEMO): minutes the first time'
+	$(DEMO)/bin/python -m pip install --disable-pip-version-check '.[demo]'
 	@touch $@
 
 # Tests and benchmark run on the sources themselves.
@@ -122,6 +129,6 @@ $(RELEASE)/.ready: pyproject.toml
 # An environment that git doesn't see; the one that is there is used again.
 define environment
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or later is needed, $(PYTHON) is " + sys.version.split()[0])'
-	@test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+	@test -x $(1)/bin/python || { echo 'making the environment $(1)'; $(PYTHON) -m venv $(1); }
 	@echo '*' > $(1)/.gitignore
 endef

@@ -19,17 +19,15 @@ import tempfile
 from pathlib import Path
 
 #: x86-64-v2, as processors have it since 2009, and what of it isn't in every x86-64 one. Neither v3 nor loops
-#: for the very processor are faster (docs/performance.md).
+#: for the very processor are faster (docs/understand/benchmarks.md).
 PROCESSOR = "x86-64-v2"
 FEATURES = ("cx16", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2")
 
 _COMPILE = """
 import json, sys
 from llvmlite import binding
-from prequential.core.warmup import ALL, warm_up
-from prequential.kafka import partition_queues
-warm_up(ALL)
-partition_queues.warm_up()
+from prequential.program.compilation import compile_all
+compile_all()
 json.dump({"target": [binding.get_process_triple(), sys.argv[1], ""], "features": sys.argv[2:]}, sys.stdout)
 """
 

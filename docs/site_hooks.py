@@ -1,4 +1,4 @@
-"""What mkdocs does beyond its own: README.md and CHANGELOG.md are pages, and links to and from them hold."""
+"""Hooks of mkdocs: README.md, CHANGELOG.md and CONTRIBUTING.md become pages, and their links are adapted."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from mkdocs.structure.files import File, Files
 
 _ROOT = Path(__file__).parents[1]
 
-#: Files of the repository's root that are pages, and what they are called there.
-_PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}
+#: Files in the root of the repository that become pages, with the names of the pages.
+_PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 
-#: A link's or an image's target, in Markdown and in HTML.
+#: The target of a link or an image, in Markdown and in HTML.
 _LINK = re.compile(r"(\]\(|(?:src|href|srcset)=\")([^)\s\"#]+)")
 
-#: A link to a file of the repository that is no page: its text is what is left of it.
-_ELSEWHERE = re.compile(r"(?<!!)\[([^\]]*)\]\((?!docs/|https?:|#|README\.md|CHANGELOG\.md)[^)]*\)")
+#: A link to a file that is not a page. Only its text remains.
+_ELSEWHERE = re.compile(r"(?<!!)\[([^\]]*)\]\((?!docs/|https?:|#|README\.md|CHANGELOG\.md|CONTRIBUTING\.md)[^)]*\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -30,8 +30,13 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Lead links to the root's files to their pages."""
-    return _LINK.sub(lambda match: match[1] + _PAGES.get(match[2].removeprefix("../"), match[2]), markdown)
+    """Point links to files in the root at their pages."""
+    return _LINK.sub(lambda match: match[1] + _to_page(match[2]), markdown)
+
+
+def _to_page(target: str) -> str:
+    page = _PAGES.get(target.removeprefix("../").removeprefix("../"))
+    return target if page is None else "../" * (target.count("../") - 1) + page
 
 
 def _from_root(match: re.Match[str]) -> str:

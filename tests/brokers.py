@@ -20,7 +20,6 @@ from typing import Any
 
 from prequential.demo.broker import (
     CLIENT_SETTINGS,
-    READY_SECONDS,
     EmbeddedBroker,
     GuardedProcess,
     last_words,
@@ -67,6 +66,9 @@ SINGLE_NODE: Mapping[str, str] = {
     "num.network.threads": "2",
     "num.io.threads": "4",
 }
+
+#: Seconds that a first handshake, or a tool of Apache Kafka's, may take on a busy machine.
+READY_SECONDS = 60.0
 
 #: Options of a JVM that lives for minutes: half of the processor time goes into compiling for speed that it
 #: has no time to gain, and into threads of a collector for large heaps. Not where speed is measured.
@@ -297,7 +299,7 @@ class JavaBroker(Broker):
     def await_ready(self) -> None:
         """Wait until it answers."""
         assert self._process is not None
-        if not wait_until_ready(self._process, f"127.0.0.1:{self._internal}", 3 * READY_SECONDS):
+        if not wait_until_ready(self._process, f"127.0.0.1:{self._internal}"):
             raise WorkError(f"Apache Kafka ended while it was starting: {last_words(self.log)}")
 
     def shut_down(self) -> None:

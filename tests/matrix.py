@@ -1,7 +1,7 @@
 """The versions that are promised, tried: `make matrix`, some minutes a cell; no part of `make test`.
 
 `python tests/matrix.py [--cell NAME …] [--tests PATH …]` makes an environment of each in `.venv-matrix`,
-runs tests in it, and prints a row of the table in `docs/operations.md`. A cell is a Python with the oldest or
+runs tests in it, and prints a row of the table in `docs/do/upgrade.md`. A cell is a Python with the oldest or
 the newest allowed version of each dependency, and maybe a version of Apache Kafka.
 
 A Python is looked for on the path, in pyenv's versions, and, where Go is installed, in a Go module that has

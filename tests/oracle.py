@@ -43,7 +43,8 @@ from oracle_stages import Classes, Model, Prediction, choose, groups_of_stages, 
 
 __all__ = ["Counts", "Record", "Result", "merge", "run"]
 
-CLOCK_LEAD = 3_600_000  # ms; a ts may push the event clock this far beyond the record time
+#: A ts may push the event clock this far (ms), or a tenth of the horizon, beyond the record time.
+CLOCK_LEAD = 3_600_000
 
 
 class Counts(dict[tuple[str, str | None], Counter[str]]):
@@ -145,6 +146,7 @@ class Stream:
         self.timeline = Timeline(settings.horizon)
         self.places: dict[int, Place] = {}  # by `ts`, of predictions with outcomes by this record
         self.processed = 0  # records
+        self.settled: dict[str, int] = {}  # forgotten instances with outcomes: until when that is known
         self.forgotten: list[Memory] = []  # kept, so that none has the identity of another
         self.unpredicted_instances = self.predictions_without_instance = 0
 
@@ -153,9 +155,13 @@ class Stream:
         self.processed += 1
         instance_id = identifier(obj["instance_id"])
         ts = time_of(obj, record_time)
-        seen = min(ts, record_time + CLOCK_LEAD)
+        seen = min(ts, record_time + min(CLOCK_LEAD, self.settings.horizon // 10))
         self.clock = seen if self.clock is None else max(self.clock, seen)
         self.expire()
+        known = instance_id in self.memories
+        if kind == "labels" and not known and self.settled.get(instance_id, self.clock - 1) >= self.clock:
+            self.count("after_settle")
+            return
         memory = self.memories.setdefault(instance_id, Memory())
         if kind == "instances":
             self.instance(memory, ts, obj.get("version"), obj.get("label_propensity"))
@@ -244,6 +250,8 @@ class Stream:
                 if memory.state == "waiting":
                     self.count("unmatched_label")
                     self.unpredicted_instances += bool(memory.instance_ts)
+                elif memory.state == "settled":
+                    self.settled[instance_id] = memory.until + horizon
                 self.forgotten.append(self.memories.pop(instance_id))
                 break
         self.soonest = min((m.deadline(horizon) for m in self.memories.values()), default=None)

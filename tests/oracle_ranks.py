@@ -1,6 +1,6 @@
 """How scores rank outcomes, for the test oracle: plain loops over groups of equal scores.
 
-The window ranks the scores themselves, other memories the bins of a histogram (`docs/measures.md`).
+The window ranks the scores themselves, other memories the bins of a histogram (`docs/reference/measures.md`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 RANKED = ("auc", "pr_auc")
+
+#: Outcomes of each class, or their weight, with fewer of which a histogram's ranks have no value (contract).
+LEAST = 30
 
 #: Terms of a harmonic number that are added up one by one before the rest is an integral.
 TERMS = 40
@@ -165,6 +168,9 @@ def rank_measures(
         return {}, dict.fromkeys(RANKED, "no_probabilities")
     groups = groups_of(scores, binned=not window)
     found = dict(zip(RANKED, (auc(groups), average_precision(groups))))
+    sides = math.fsum(one.positives for one in groups), math.fsum(one.negatives for one in groups)
+    if not window and min(sides) < LEAST:
+        found = {name: one if isinstance(one, str) else "too_few" for name, one in found.items()}
     values = {name: one for name, one in found.items() if not isinstance(one, str)}
     return values, {name: one for name, one in found.items() if isinstance(one, str)}
 

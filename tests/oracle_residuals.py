@@ -1,7 +1,7 @@
 """Deciles of predicted numbers for the test oracle: bins as lists, merged one by one.
 
 Where more different predictions come than there is room for, what is said depends on which bins are merged,
-so this does it in the order that docs/measures.md says.
+so this does it in the order that docs/reference/measures.md says.
 """
 
 from __future__ import annotations

@@ -71,14 +71,18 @@ def ece_bin(confidence: float) -> int:
     return next((b for b in range(ECE_BINS - 1) if confidence <= (b + 1) / ECE_BINS), ECE_BINS - 1)
 
 
-def is_in_top(one: Probable, k: int) -> bool:
-    """Whether the label is one of the k most probable classes, those named first coming first.
+def top_share(one: Probable, k: int) -> Fraction:
+    """Share of the orders of equal probabilities in which the label is one of the k most probable classes.
 
-    >>> is_in_top(Probable("b", "a", {"a": 0.5, "b": 0.5}), 1), is_in_top(Probable("c", "a", {"a": 1.0}), 9)
-    (False, False)
+    >>> top_share(Probable("b", "a", {"a": 0.5, "b": 0.5}), 1), top_share(Probable("c", "a", {"a": 1.0}), 9)
+    (Fraction(1, 2), Fraction(0, 1))
     """
-    ranked = sorted(one.proba, key=lambda name: -one.proba[name])  # sorts are stable
-    return one.y_true in ranked[:k]
+    if one.y_true not in one.proba:
+        return ZERO
+    of_label = one.proba[one.y_true]
+    before = sum(p > of_label for p in one.proba.values())
+    places = range(before, before + sum(p == of_label for p in one.proba.values()))
+    return Fraction(sum(place < k for place in places), len(places))
 
 
 def probability_measures(memory: Iterable[tuple[float, Probable]], k: int = 5) -> Measured:
@@ -105,7 +109,7 @@ def probability_measures(memory: Iterable[tuple[float, Probable]], k: int = 5) -
         "log_loss": math.fsum(weight * log_loss(one) for weight, one in weighted) / n,
         "brier": math.fsum(weight * brier(one) for weight, one in weighted) / n,
         "ece": apart / n,
-        "top_k_accuracy": math.fsum(weight * is_in_top(one, k) for weight, one in weighted) / n,
+        "top_k_accuracy": math.fsum(weight * float(top_share(one, k)) for weight, one in weighted) / n,
     }
     return values, {}
 

@@ -109,7 +109,7 @@ class TestDefaults:
         assert defaults.stages == ("initial", "final")
         assert (defaults.label_horizon, defaults.settle) == (7 * DAY, 5 * MINUTE)
         assert (defaults.emit_outcomes, defaults.emit_every) == (1000, 10_000)
-        assert defaults.emit_comparisons == MINUTE
+        assert (defaults.emit_comparisons, defaults.emit_idle) == (MINUTE, 30_000)
         assert defaults.detectors == (
             DetectorConfig("page-hinkley", "error"),
             DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 100.0}),
@@ -144,7 +144,8 @@ class TestDefaults:
                        compare_losses: [squared, error], compare_level: 0.1, mcnemar_level: 0.05,
                        compare_stages: [final/initial], versions: separate,
                        stages: [final, initial], bins: 3, alpha: 0.5,
-                       label_horizon: 90s, settle: 250ms, emit: {outcomes: null, every: 2w, comparisons: 90s},
+                       label_horizon: 90s, settle: 250ms,
+                       emit: {outcomes: null, every: 2w, comparisons: 90s, idle: 2h},
                        detectors: [{signal: "all:mae", delta: 0, lambda: 1, min_outcomes: 7}],
                        alarm_budget: 2 per 1w, alarm_change: 0.1,
                        incidents: {quiet: 2m, quiet_outcomes: 7, accept: 2d, warnings: true}}
@@ -175,7 +176,7 @@ class TestDefaults:
             detectors=(
                 DetectorConfig(signal="all:mae", params={"delta": 0.0, "lambda": 1.0, "min_outcomes": 7}),
             ),
-            emit_outcomes=None, emit_every=14 * DAY, emit_comparisons=90_000,
+            emit_outcomes=None, emit_every=14 * DAY, emit_comparisons=90_000, emit_idle=7_200_000,
             alarm_budget="2 per 7d", alarm_change=0.1,
             incidents=IncidentConfig(120_000, 7, 172_800_000, True),
         )  # fmt: skip
@@ -257,7 +258,7 @@ WRONG = [
     ("defaults:\n  bins: 3\n  lable_horizon: 7d", 3,
      ["'lable_horizon' in defaults", "did you mean label_horizon"]),
     ("streams:\n  a:\n    emit: {outcome: 5}", 3,
-     ["'outcome' in streams.a.emit", "known: outcomes, every, comparisons"]),
+     ["'outcome' in streams.a.emit", "known: outcomes, every, comparisons, idle"]),
     ("kafka: {server: x}", 1, ["'server' in kafka", "bootstrap_servers"]),
     ("http:\n  prot: 5", 2, ["'prot' in http", "did you mean port?"]),
     ("limits: {x: 1}", 1, ["'x' in limits", "models_per_stream"]),
@@ -451,8 +452,9 @@ WRONG = [
     ("http: {series: [buckets]}", 1, ["http.series", "'buckets'", "latency_buckets, maturity, selection"]),
     ("http: {measures: kappa}", 1, ["http.measures: 'kappa'", "a list"]),
     ("limits: {models_per_stream: 0}", 1, ["limits.models_per_stream: 0", "from 1"]),
-    ("limits: {classes_per_stream: 1}", 1, ["limits.classes_per_stream: 1", "from 2 to 65535"]),
-    ("limits: {classes_per_stream: 65536}", 1, ["65536", "from 2 to 65535"]),
+    ("limits: {classes_per_stream: 1}", 1, ["limits.classes_per_stream: 1", "from 2 to 4096"]),
+    ("limits: {classes_per_stream: 65536}", 1, ["65536", "from 2 to 4096"]),
+    ("limits: {classes_per_stream: 8192}", 1, ["8192: expected", "take 32 GiB for each estimator"]),
     ("worker: {group: null}", 1, ["worker.group: None", "a string"]),
     ("worker: {grace: 5}", 1, ["5 is no duration", "500ms"]),
     # Comparisons

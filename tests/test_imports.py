@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
@@ -11,7 +12,9 @@ import zipfile
 from functools import cache
 from pathlib import Path
 
+import prequential
 import pytest
+from prequential.program.version import VERSION
 
 #: Prints the environment's changes after the import of all modules that are given.
 _CHANGES = """
@@ -73,8 +76,53 @@ def test_the_program_has_no_threads_that_wait_for_matrices(given: dict[str, str]
     assert python(_PROGRAM, **given).splitlines()[0] == used
 
 
+#: Imports the public names as a user does; prints the version, loops compiled and clients of Kafka.
+_PUBLIC = """
+import sys
+from prequential import __version__
+assert "numpy" not in sys.modules, "a version needs no engine"
+import gc
+from numba.core import event
+compiled = []
+
+class Listener(event.Listener):
+    def on_start(self, one):
+        compiled.append(one)
+
+    def on_end(self, one):
+        pass
+
+event.register("numba:compile", Listener())
+from prequential import Evaluator, evaluate
+import prequential, prequential.evaluation, prequential.topics.decoding
+assert Evaluator is prequential.evaluation.Evaluator and evaluate is prequential.evaluation.evaluate
+assert {"Evaluator", "evaluate", "__version__"} <= set(dir(prequential))
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+clients = [one for one in gc.get_objects() if issubclass(type(one), (Consumer, Producer, AdminClient))]
+print(__version__, len(compiled), len(clients))
+"""
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_public_names_start_no_client_and_compile_nothing(installed: bool, tmp_path: Path) -> None:
+    """In a checkout, with nothing but its first folder on the path, and as installed from a wheel."""
+    if installed:
+        with zipfile.ZipFile(io.BytesIO(wheel())) as archive:
+            archive.extractall(tmp_path)
+    path = tmp_path if installed else Path(__file__).parents[1] / "pipeline"
+    program = f"import sys; sys.path.insert(0, {str(path)!r})\n{_PUBLIC}"
+    program += f"assert prequential.__file__.startswith({str(path)!r})"
+    assert python(program).split() == [VERSION, "0", "0"]
+
+
+def test_an_unknown_public_name_is_an_error_that_lists_the_known_ones() -> None:
+    with pytest.raises(AttributeError, match="'Evaluate': it has Evaluator, __version__, evaluate"):
+        _ = prequential.Evaluate
+
+
 def test_all_packages_are_installed() -> None:
-    """The list of packages is written by hand: the two roots of one namespace can't be searched."""
+    """The list of packages is written by hand: setuptools can't search two folders of one package."""
     root = Path(__file__).parents[1]
     written = (root / "pyproject.toml").read_text(encoding="utf-8")
     for source in ("pipeline", "topics"):
@@ -97,9 +145,15 @@ def test_the_pages_files_are_installed() -> None:
     assert expected <= set(files_of_the_wheel())
 
 
+def files_of_the_wheel() -> list[str]:
+    """What `pip install` brings."""
+    with zipfile.ZipFile(io.BytesIO(wheel())) as archive:
+        return archive.namelist()
+
+
 @cache
-def files_of_the_wheel() -> tuple[str, ...]:
-    """What `pip install` brings: built from a copy, since building leaves a folder behind."""
+def wheel() -> bytes:
+    """Built from a copy, since building leaves a folder behind."""
     root = Path(__file__).parents[1]
     with tempfile.TemporaryDirectory() as folder:
         for name in ("pipeline", "topics"):
@@ -108,6 +162,5 @@ def files_of_the_wheel() -> tuple[str, ...]:
             shutil.copy(root / name, folder)
         command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", f"{folder}/dist", folder]
         subprocess.run(command, check=True, timeout=300)
-        [wheel] = Path(folder, "dist").glob("*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            return tuple(archive.namelist())
+        [built] = Path(folder, "dist").glob("*.whl")
+        return built.read_bytes()

@@ -208,7 +208,7 @@ class TestSettled:
         records = [pred(1, 0, "a"), tick(400), lab(1, 50, "a", at=400)]
         again = [lab(1, 50, "a", at=500)]
         assert evaluate(*records, tick(500), *again).counts["s", None] == Counter(duplicate=1)
-        assert evaluate(*records, tick(501), *again).counts["s", None] == Counter()
+        assert evaluate(*records, tick(501), *again).counts["s", None] == Counter(after_settle=1)
 
     def test_a_further_prediction_of_an_evaluated_model(self) -> None:
         records = [pred(1, 10, "a"), lab(1, 50, "a"), pred(1, 5, "b", at=60), pred(1, 51, "b")]
@@ -240,7 +240,19 @@ class TestSettled:
             tick(151), lab(1, 50, "a", at=151),
         )  # fmt: skip
         assert len(result.outcomes) == 4
-        assert result.counts == {}
+        assert result.counts == {("s", None): Counter(after_settle=1)}
+
+    def test_a_label_of_a_settled_instance_is_known_for_a_horizon(self) -> None:
+        records = [pred(1, 0, "a"), lab(1, 50, "a")]  # settled until 150
+        for time, name in ((151, "after_settle"), (1150, "after_settle"), (1151, "unmatched_label")):
+            late = [tick(time), lab(1, time, "b"), lab(1, time, "a"), tick(time + 1001)]
+            found = evaluate(*records, *late).counts["s", None]
+            assert found[name] == (2 if name == "after_settle" else 1)
+            assert found["after_settle"] + found["unmatched_label"] == found[name]
+
+    def test_a_prediction_that_is_delivered_again_waits_for_a_label_again(self) -> None:
+        records = [pred(1, 0, "a"), lab(1, 50, "a"), tick(151), pred(1, 160, "b"), lab(1, 170, "b")]
+        assert len(classes(evaluate(*records))) == 2
 
     def test_settled_instances_do_not_expire_at_the_horizon(self) -> None:
         result = evaluate(
@@ -279,12 +291,16 @@ class TestDuplicates:
 
 
 class TestClock:
-    def test_a_ts_may_lead_the_record_time_by_an_hour_only(self) -> None:
-        # horizon 1 h: the clock is at 10 + 1 h, so an arrival at 10 is not yet expired, one at 9 is
-        ahead = inst("x", 9 * HOUR, at=10)
-        for ts, expired in ((10, 0), (9, 1)):
-            result = evaluate(pred(1, ts, "a"), ahead, label_horizon="1h")
-            assert result.counts["s", "m"]["expired"] == expired
+    def test_one_record_moves_it_a_tenth_of_the_horizon(self) -> None:
+        """And never more than an hour, whatever the horizon."""
+        for at, outcomes in ((900, 1), (901, 0)):
+            records = [pred(1, 0, "a"), lab(9, 10**9, "a", at=at), lab(1, 1, "a", at=at)]
+            assert len(classes(evaluate(*records))) == outcomes
+        long = {"label_horizon": f"{100 * HOUR}ms"}
+        late = [pred(1, 0, "a"), lab(9, 10**12, "a", at=99 * HOUR), lab(1, 1, "a", at=99 * HOUR)]
+        assert len(classes(evaluate(*late, **long))) == 1
+        late[1] = lab(9, 10**12, "a", at=99 * HOUR + 1)
+        assert len(classes(evaluate(*late, **long))) == 0
 
     def test_it_never_goes_back(self) -> None:
         result = evaluate(tick(1001), tick(500), pred(1, 0, "a", at=1001))

@@ -7,10 +7,13 @@ import csv
 import gzip
 import io
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -641,8 +644,30 @@ class TestExitStatus:
     def test_1_for_an_output_that_is_full(
         self, folder: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
-        assert run(folder, metrics_out="/dev/full") == 1
-        assert "No space left" in complaint(capfd)
+        for option in ("metrics_out", "summary", "report"):
+            (folder / "full.gz").unlink(missing_ok=True)
+            (folder / "full.gz").symlink_to("/dev/full")
+            for name in ("/dev/full", str(folder / "full.gz")):
+                written = {"metrics_out": folder / "m", option: name}
+                assert run(folder, **written) == 1, option
+                assert complaint(capfd) == f"prequential: can't write {name!r}: No space left on device\n"
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_130_for_one_that_is_interrupted(self, folder: Path, number: signal.Signals) -> None:
+        """It is told while it waits for the rest of standard input; what it has written stays whole."""
+        command = [sys.executable, "-m", "prequential.cli.main", "replay", "--config", "c.yaml"]
+        command += ["--predictions", "-", "--labels", "labels", "--metrics-out", "m.gz"]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "NUMBA_DISABLE_JIT": "1"}
+        with subprocess.Popen(
+            command, cwd=folder, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            while not (folder / "m.gz").exists():
+                time.sleep(0.05)
+            process.send_signal(number)
+            assert process.wait(60) == 130
+            assert process.stderr is not None
+            assert b"Traceback" not in process.stderr.read()
+        assert gzip.decompress((folder / "m.gz").read_bytes()) == b""
 
     @pytest.mark.parametrize(
         ("changed", "words"),

@@ -196,11 +196,13 @@ class Running:
 
 
 _OUTCOMES = re.compile(
-    r'^prequential_outcomes_total\{stream="([^"]*)",partition="\d+",model="([^"]*)",stage="([^"]*)"\} (\S+)$',
+    r'^prequential_outcomes_total\{group="[^"]*",stream="([^"]*)",partition="\d+",model="([^"]*)",'
+    r'stage="([^"]*)"\} (\S+)$',
     re.MULTILINE,
 )
 _LATE = re.compile(
-    r'^prequential_late_predictions_total\{stream="([^"]*)",partition="\d+",model="([^"]*)"\} (\S+)$',
+    r'^prequential_late_predictions_total\{group="[^"]*",stream="([^"]*)",partition="\d+",model="([^"]*)"\}'
+    r" (\S+)$",
     re.MULTILINE,
 )
 

@@ -1,4 +1,4 @@
-"""What a real worker needs at a pace, beside what `prequential size` says: CPU, memory, bytes, recovery.
+"""What a real worker needs at a pace: CPU, memory, bytes on Kafka, recovery; costs are fitted to it.
 
 `python -m tests.bench.sizes [--size NAME] …` runs a worker, configured by default but for segments, on a
 real Apache Kafka for a minute or two for each size. CPU is the kernel's count of the worker's user and
@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import re
-import sys
 import tempfile
 import time
 from contextlib import ExitStack
@@ -21,11 +20,7 @@ from statistics import median
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from prequential.settings.model import Config, StreamConfig
-from prequential.sizing import model as sizing
-from prequential.sizing.model import Workload
 from prequential.topics.admin import create
-from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import (
     COMPARISONS,
     DRIFT_ALARMS,
@@ -58,7 +53,7 @@ class Size(NamedTuple):
     watched: float = 45.0
 
 
-#: Those that `docs/scale.md` tells of.
+#: Those that `docs/do/size-cluster.md` names.
 SIZES: Final = {
     "small": Size(60, 1, 600.0),
     "medium": Size(250, 4, 4_500.0),
@@ -130,34 +125,6 @@ def measure(size: Size, broker: Broker, recover: bool) -> dict[str, Any]:
     return found
 
 
-def predicted(size: Size) -> dict[str, Any]:
-    """What the model says of it, under the names of what is measured."""
-    segments = ("region",) if size.regions else ()
-    config = Config(KafkaConfig(partitions=size.partitions), StreamConfig(segments=segments))
-    workload = Workload(
-        size.streams, size.models, size.rate, size.label_seconds * 1e3, segment_values=size.regions,
-        after=(size.warm + size.watched / 2) * 1e3,
-    )  # fmt: skip
-    found = sizing.size(workload, config, partitions=size.partitions, workers=1)
-    return {
-        "cores": found.cores, "messages": found.messages, "transactions": found.transactions,
-        "snapshot_mb": found.state_bytes / 1e6, "rss_mb": found.worker_bytes / 1e6, "series": found.series,
-        "scrape_mb": found.scrape_bytes / 1e6, "outputs_mb": found.output_bytes / 1e6,
-        "journal_kb": found.journal_bytes / 1e3, "ready_s": found.recovery_seconds,
-    }  # fmt: skip
-
-
-def compared(size: Size, found: dict[str, Any]) -> list[str]:
-    """Lines: predicted beside measured, and by how much the former is off."""
-    disk = found["disk"]
-    measured = {**found, "outputs_mb": disk["outputs"] / 1e6, "journal_kb": disk["journal"] / 1e3}
-    return [
-        f"  {name:12} {said:>12,.3f} {measured[name]:>12,.3f} {said / measured[name] - 1:>+7.0%}"
-        for name, said in predicted(size).items()
-        if measured.get(name)
-    ]
-
-
 def recovered(worker: WorkerProcess, config: Path) -> dict[str, Any]:
     """Seconds from `kill -9` until another worker is ready, and its CPU seconds until then.
 
@@ -206,20 +173,13 @@ def main() -> None:
     parser.add_argument(
         "--size", action="append", choices=[*SIZES, *FITTED], help="only this (repeatable)"
     )
-    parser.add_argument("--from", dest="source", type=Path, help="compare what was measured once more")
     parser.add_argument("--recover", action="store_true", help="kill the worker, and wait for another")
     args = parser.parse_args()
-    if args.source:
-        for line in args.source.read_text().splitlines():
-            found = json.loads(line)
-            print(found["name"], *compared(Size(*map(found.get, Size._fields)), found), sep="\n")
-        return
     with launch("kafka") as broker:
         for name in args.size or SIZES:
             size = (SIZES | FITTED)[name]
             found = measure(size, broker, args.recover)
             print(json.dumps({"name": name, **size._asdict(), **found}), flush=True)
-            print(name, *compared(size, found), sep="\n", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -260,15 +261,17 @@ def test_its_status_is_that_of_diff(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_the_documentation_s_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
-    block = re.search(r"```console\n\$ prequential config diff now.yaml then.yaml\n(.*?)```", page, re.DOTALL)
-    settings = re.search(r"one with `(defaults: .*?)`:\n", page, re.DOTALL)
+    page = (Path(__file__).parents[2] / "docs" / "do" / "change-configuration.md").read_text(encoding="utf-8")
+    block = re.search(
+        r"```console\n *\$ prequential config diff now.yaml then.yaml\n(.*?)```", page, re.DOTALL
+    )
+    settings = re.search(r"new file is\s+`(defaults: .*?)`:\n", page)
     assert block
     assert settings
     after = written(tmp_path, "then.yaml", settings[1].replace("\n", " ") + "\n")
     assert main(["config", "diff", written(tmp_path, "now.yaml", "{}"), after]) == 1
     digest = re.compile(r"\b[0-9a-f]{12}\b")  # it isn't the same for long
-    assert digest.sub("", capsys.readouterr().out) == digest.sub("", block[1])
+    assert digest.sub("", capsys.readouterr().out) == digest.sub("", dedent(block[1]))
 
 
 def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,7 +67,7 @@ from prequential.watching.ranking import Choice
 from prequential.watching.state import ModelKey
 from test_exporter import at_once, exporter
 
-from tests import measure_tables
+from tests import reference
 
 CONFIG = """
 defaults:
@@ -129,7 +129,7 @@ def main(folder: Path) -> None:
         "page": {key: page[key] for key in ("measures", "less_is_better", "not_quality", "references")},
         "columns": overview["measures"],
         "missed": [one["measure"] for row in overview["rows"] for one in row["missed"]],
-        "docs": measure_tables.table("Agreement") + measure_tables.table("Numbers"),
+        "docs": reference.measures("agreement") + reference.measures("numbers"),
     }, sys.stdout)  # fmt: skip
 
 

@@ -87,7 +87,7 @@ def watch_of(shard: Shard, place: int) -> tuple[Watch, int]:
 
 
 def chain_exponent(a: float, b: float, drift: float) -> tuple[float, float]:
-    """κ by the eigenvalues of the tilted matrix, and b (docs/detectors.md)."""
+    """κ by the eigenvalues of the tilted matrix, and b (docs/reference/detectors.md)."""
     e, r = a / (a + b), 1 - a - b
     moves = np.array([[1 - a, a], [b, 1 - b]])
     low, high = 1e-9, 1.0

@@ -365,7 +365,7 @@ def test_histograms_of_scores_go_on_and_begin_where_they_are_new() -> None:
     assert lives.missing == []
     message = next_scores("b", 0.2)
     assert message.scores == {"bins": [75, 135], "negatives": [1, 0], "positives": [0, 1]}
-    assert message.measures == {"pr_auc": 1.0}
+    assert message.undefined == {"pr_auc": "too_few"}
     lives.next(**usual)
     next_scores("b", 0.95)
     lives.next(details=("scores",), **usual)

@@ -120,6 +120,24 @@ def test_intervals_have_the_best_threshold_of_what_is_true() -> None:
     assert gained >= 0.9 * runs
 
 
+@pytest.mark.parametrize("sure", [0.0, 1e-16, 0.3, 1 - 1e-14, 1.0])
+@pytest.mark.parametrize("costs", [*COSTS, Costs(1_000, 1), Costs(1, 1_000)])
+def test_the_best_threshold_costs_what_is_said_of_it(costs: Costs, sure: float) -> None:
+    """Of scores at the ends, and exactly 0 and 1, too: whoever takes the threshold gets that mean cost."""
+    rng = np.random.default_rng(3)
+    p = np.concatenate([np.full(60, sure), np.full(30, 1.0), np.full(30, 0.0), rng.random(80)])
+    y = rng.random(len(p)) < 0.4
+    found = of_scores(y, p)
+    for present in (0.0, 0.5, 1.0, 1.5):
+        best = best_threshold(found, costs, present)
+        assert best.cost == pytest.approx(cost(y, p, best.threshold, costs))
+        assert best.present_cost == pytest.approx(cost(y, p, best.present, costs))
+        assert best.interval[0] <= best.threshold <= best.interval[1]
+    assert best_threshold(found, costs, 1.0).present <= 1.0 < best_threshold(found, costs, 1.5).present
+    for point in points(found):
+        assert point.recall == pytest.approx(y[p >= point.threshold].sum() / y.sum())
+
+
 def test_faded_outcomes_say_less() -> None:
     one = of_scores(*scored(2000))
     whole, faded = (best_threshold(one, Costs(1, 5), worth=worth) for worth in (None, 200.0))

@@ -43,11 +43,12 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 def samples(text: str) -> Samples:
-    """What Prometheus reads; no series may stand there twice."""
+    """What Prometheus reads, without the group, which every series has; no series may stand there twice."""
     found: Samples = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            key = sample.name, frozenset(sample.labels.items())
+            key = sample.name, frozenset(sample.labels.items() - {("group", "prequential")})
+            assert len(key[1]) == len(sample.labels) - 1, sample
             assert key not in found, key
             found[key] = sample.value
     return found
@@ -219,6 +220,8 @@ def of_incidents(outputs: list[Output], messages: list[Metrics]) -> Samples:
             about["incident"] = one.id
             opened = "prequential_incident_opened_timestamp_seconds", frozenset(about.items())
             found[opened] = one.opened["ts"] / 1000
+            began = "prequential_incident_began_timestamp_seconds", opened[1]
+            found[began] = one.change_point["ts"] / 1000
             about["cause"] = one.causes[0]["cause"]
             found["prequential_incident_severity", frozenset(about.items())] = one.severity
     return found

@@ -69,7 +69,7 @@ def test_every_detail_and_measure_is_a_number_or_has_none(
     for message in messages:
         plain = msgspec.json.decode(msgspec.json.encode(message))
         plain["segment"] = ""
-        if "dependence" in plain:  # an increment that isn't defined yet is null (see `docs/measures.md`)
+        if "dependence" in plain:  # an increment that isn't defined yet is null
             plain["dependence"].pop("increments", None)
         for value in numbers_of({key: plain[key] for key in plain if key != "coverage"}):
             assert value is not None, message

@@ -11,7 +11,7 @@ from helpers import catch_up
 from prequential.core.input.merge import Batch
 from prequential.core.shard import Shard
 from prequential.core.tables.logs import DUPLICATE, EXPIRED_PREDICTION, LATE_LABEL, LATE_PREDICTION
-from prequential.diagnosis.facts import example, read_by, since, streams_of
+from prequential.diagnosis.facts import read_by, since, streams_of, unpaired
 from prequential.replay.summary import Account
 from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS, decode
@@ -143,11 +143,10 @@ def test_a_restored_shard_knows_the_keys_that_it_has_seen() -> None:
 def test_examples_are_of_instances_that_wait_or_did() -> None:
     shard = shard_of(([inst(0, "seen")], [pred(1, "p", "X")], [lab(2, "l", "X")]))
     (stream,) = shard.catalog.streams
-    assert tuple(example(shard, stream)) == ("p", "l")
-    assert tuple(example(shard, stream, expired=True)) == (None, "l")
+    assert unpaired(shard, stream) == (("p", "l"), (["l"], ["p"]))
     shard = shard_of(([], [pred(0, "p", "X")], [lab(2 * HOUR, "l", "X")]))
     (stream,) = shard.catalog.streams
-    assert tuple(example(shard, stream)) == ("p", "l")
+    assert unpaired(shard, stream) == (("p", "l"), (["l"], ["p", "p"]))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -155,7 +154,7 @@ def test_a_summary_accounts_for_every_record(seed: int) -> None:
     """What is neither dropped nor waits is used, and that is what has met, or has revised something."""
     world = random_world(random.Random(seed), 300, 3, unusable=seed % 2 == 1)
     shard = catch_up(world).shard
-    account = Account(lambda kind, partition, offset: {})
+    account = Account(lambda kind, partition, offset: {"file": "f", "row": offset})
     account.add(shard)
     found = account.summary(None).records
     assert [found[name].read for name in KINDS] == [len(rows) for rows in world.topics]

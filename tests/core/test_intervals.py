@@ -370,7 +370,7 @@ class TestCoverage:
     def test_few_outcomes_and_shuffled_labels_hide_dependence(
         self, estimator: str, batch: int, share: float
     ) -> None:
-        """What docs/measures.md says of correlation 0.8 and errors of 20 %."""
+        """What docs/reference/measures.md says of correlation 0.8 and errors of 20 %."""
         found = coverage(estimator, 600, 0.2, 0.8, batch)
         assert found["shrunk"] == pytest.approx(share, abs=0.005)
 

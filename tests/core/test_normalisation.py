@@ -211,7 +211,7 @@ def test_an_unknown_measure_is_an_error_for_any_bound() -> None:
 @pytest.mark.parametrize("windowed", [False, True])
 def test_as_a_detail_it_goes_as_far_as_the_documentation_says(windowed: bool) -> None:
     """Outcomes in memory count, not all there were."""
-    docs = (Path(__file__).parents[2] / "docs" / "measures.md").read_text(encoding="utf-8")
+    docs = (Path(__file__).parents[2] / "docs" / "reference" / "measures.md").read_text(encoding="utf-8")
     said = re.search(r"at most ([0-9,]+)\s+outcomes in memory", docs)
     assert said is not None
     most = int(said[1].replace(",", ""))

@@ -32,6 +32,7 @@ from prequential.core.tables.scores import (
     CLIP,
     CONFIDENCE,
     IN_BIN,
+    LARGEST_LOG_LOSS,
     LEAST_LABEL,
     LOG_LOSS,
     RELATIVE,
@@ -229,7 +230,7 @@ class TestScoreOfProbabilities:
 
     def test_a_class_that_is_not_named_has_none(self) -> None:
         score = of_probabilities("c", "a", {"a": 0.75, "b": 0.25}).columns
-        assert score["log_loss"] == -math.log(CLIP)
+        assert score["log_loss"] == -math.log(CLIP) == LARGEST_LOG_LOSS
         assert score["brier"] == 0.75**2 + 0.25**2 + 1
         unsure = of_probabilities("a", "c", {"a": 0.75, "b": 0.25})
         assert bin_of(unsure) == 0

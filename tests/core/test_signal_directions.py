@@ -126,5 +126,6 @@ def test_there_is_no_area_where_propensities_alone_are_known(proba: dict[str, fl
     assert all("ipw_accuracy" in one.measures for one in last.values())
     for one in last.values():
         assert ("brier" in one.measures) == bool(proba)
-        assert one.measures.get("auc") == (0.5 if proba else None)
-        assert one.undefined.get("auc") == why
+        few = bool(proba) and one.estimator != "window:100"  # a histogram needs 30 outcomes of each class
+        assert one.measures.get("auc") == (0.5 if proba and not few else None)
+        assert one.undefined.get("auc") == ("too_few" if few else why)

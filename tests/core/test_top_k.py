@@ -41,10 +41,20 @@ def test_it_is_scikit_learns_where_no_two_probabilities_are_equal(k: int) -> Non
         assert found(*outcomes, k=k, estimator=estimator) == pytest.approx(theirs, rel=1e-12)
 
 
-def test_of_equal_probabilities_those_named_first_come_first() -> None:
+@pytest.mark.parametrize("estimator", ["all", "window:40", "fading:0.5"])
+def test_equal_probabilities_count_as_the_mean_over_all_their_orders(estimator: str) -> None:
     even = {"a": 0.25, "b": 0.25, "c": 0.25, "d": 0.25}
-    assert [found((y, even)) for y in "abcd"] == [1.0, 1.0, 0.0, 0.0]
-    assert found(("d", {"d": 0.1, "a": 0.5, "b": 0.1}), k=2) == 1.0
+    assert [found((y, even), estimator=estimator) for y in "abcd"] == [0.5] * 4
+    assert found(("d", {"d": 0.1, "a": 0.5, "b": 0.1}), k=2, estimator=estimator) == 0.5
+    assert found(("a", {"d": 0.1, "a": 0.5, "b": 0.1}), k=2, estimator=estimator) == 1.0
+    assert found(("d", dict.fromkeys("dab", 0.0) | {"c": 1.0}), k=3, estimator=estimator) == 2 / 3
+    assert found(("d", {"d": 0.25, "a": 0.75}), ("d", even), ("a", even), k=1, estimator="all") == 0.5 / 3
+
+
+def test_ties_in_periods() -> None:
+    records = [row for i in range(8) for row in outcome(i, "abcd"[i % 4], dict.fromkeys("abcd", 0.25))]
+    said = said_of(shard_of(*records, config=replace(STREAM, period=86_400_000)), stage="period")
+    assert [one.measures["top_k_accuracy"] for one in said.values()] == [0.5]
 
 
 def test_a_label_that_is_not_named_is_missed_and_outcomes_without_probabilities_do_not_count() -> None:
@@ -54,7 +64,7 @@ def test_a_label_that_is_not_named_is_missed_and_outcomes_without_probabilities_
 
 
 def test_faded() -> None:
-    two = {"a": 0.5, "b": 0.25, "c": 0.25}
+    two = {"a": 0.5, "b": 0.3, "c": 0.2}
     assert found(("c", two), ("b", two), estimator="fading:0.5") == 1 / 1.5
 
 

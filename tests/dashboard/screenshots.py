@@ -1,6 +1,8 @@
-"""Makes the pictures of the docs anew: of a report of made-up streams, and of the demo behind its drift.
+"""Make the pictures of the documentation: `python tests/dashboard/screenshots.py` (in a checkout).
 
-python tests/dashboard/screenshots.py [demo]    (from a checkout, in its test environment)
+`overview.png` shows the dashboard next to a running worker. The others show a report of the same streams.
+Before a picture is taken, the page must be free of warnings, and a live page must be fresh. The status that
+the page showed is written into the picture, and `tests/test_docs.py` checks it.
 """
 
 from __future__ import annotations
@@ -8,118 +10,209 @@ from __future__ import annotations
 import json
 import random
 import re
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
 import time
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
+from prequential.demo.broker import EmbeddedBroker, pick_port  # noqa: E402
 from prequential.evaluation import evaluate  # noqa: E402
+from prequential.topics.clients import KafkaConfig  # noqa: E402
+from prequential.topics.producer import StreamProducer  # noqa: E402
 
 from tests.browser import browser  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 
-#: Seconds of stream, and outcomes after which the picture is taken: the drift is in the middle.
-_DURATION, _OUTCOMES = 120, 15_000
+#: The keyword of the picture's text, as the PNG specification has it: what the page showed.
+KEYWORD = b"prequential"
 
-#: Seconds for an answer, and milliseconds until a chart is drawn.
-_ANSWER, _DRAWN = 10, 1500
+#: A live page's newest message may be this old, in seconds.
+FRESH_SECONDS = 10
 
-#: When the made-up streams begin (epoch ms), and their instances, one in 20 s.
-_START, _APART, _INSTANCES = 1_767_225_600_000, 20_000, 12_000
+#: Instances of each stream, milliseconds between them (30 days: verdicts then count days), and
+#: how many are left to be sent live.
+_INSTANCES, _APART, _LEFT = 12_000, 216_000, 100
 
+#: Seconds of live records before the picture, milliseconds to draw a chart, seconds for the page to fill.
+_LIVE, _DRAWN, _PATIENCE = 15, 1500, 300
 
-def ask(address: str, view: str) -> dict[str, Any]:
-    """An answer of the page's server."""
-    with urlopen(f"{address}api/{view}", timeout=_ANSWER) as answer:
-        found: dict[str, Any] = json.load(answer)
-    return found
-
-
-def outcomes(rows: list[dict[str, Any]]) -> int:
-    """Of the worst model."""
-    return rows[0]["outcomes"] or 0
+_SETTINGS: dict[str, Any] = {
+    "positive_class": "fraud", "label_horizon": "2d", "period": "1d",
+    "emit": {"outcomes": 100, "every": "2s"},
+}  # fmt: skip
 
 
-def of_demo() -> None:
-    """The picture of the demo."""
-    command = [sys.executable, "-m", "prequential.cli.main", "demo", "--duration", str(_DURATION)]
-    demo = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert demo.stdout is not None
-        address = next(match[1] for line in demo.stdout if (match := re.match(r"the page: (\S+)", line)))
-        while not (rows := ask(address, "overview?as=table")["rows"]) or outcomes(rows) < _OUTCOMES:
-            time.sleep(1)
-        take(address, {"demo": ("#/model?stream=demo&model=static-bayes", False, 720)})
-    finally:
-        demo.terminate()
-        demo.wait()
-
-
-def streams() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Predictions and labels: `card` has a champion that gets worse and a challenger, `lending` two alike."""
+def records(start: int) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Yield (time, topic, record) in order: in `card` a champion gets worse, in `lending` none does."""
     r = random.Random(7)
-    predictions, labels = [], []
+    found: list[tuple[int, str, dict[str, Any]]] = []
     for stream, models in (
         ("card", {"forest": (1.9, 0.9), "boosted": (1.8, 1.7), "linear": (1.2, 1.2)}),
         ("lending", {"forest": (1.5, 1.5), "network": (1.6, 1.6)}),
     ):
         for i in range(_INSTANCES):
-            bad, ts = r.random() < 0.3, _START + _APART * i
-            late = int(r.lognormvariate(7, 0.6) * 1000)
+            bad, ts = r.random() < 0.3, start + _APART * i
             about = {"stream": stream, "instance_id": f"{stream}-{i}"}
-            labels.append({**about, "y_true": "fraud" if bad else "ok", "ts": ts + late})
+            label = ts + int(r.lognormvariate(7, 0.6) * 1000)
+            found.append((label, "labels", {**about, "y_true": "fraud" if bad else "ok", "ts": label}))
             for model, apart in models.items():
                 z = r.gauss(apart[i > 0.7 * _INSTANCES] * (1 if bad else -1) / 2, 1)
                 p = round(1 / (1 + 2.718281828 ** -(1.8 * z - 0.4)), 4)
-                guess = {"y_pred": "fraud" if p >= 0.5 else "ok", "y_proba": {"fraud": p, "ok": 1 - p}}
-                where = {"segments": {"region": "eu" if i % 3 else "us"}}
-                predictions.append({**about, **guess, **where, "model": model, "ts": ts})
-    return predictions, labels
+                guess: dict[str, Any] = {"y_pred": "fraud" if p >= 0.5 else "ok"}
+                guess["y_proba"] = {"fraud": p, "ok": 1 - p}
+                found.append((ts, "predictions", {**about, **guess, "model": model, "ts": ts}))
+    return iter(sorted(found, key=lambda one: one[0]))
 
 
-def of_report() -> None:
-    """The pictures of a report."""
+def send(producer: StreamProducer, topic: str, record: dict[str, Any]) -> None:
+    """Send one record."""
+    rest = dict(record)
+    if topic == "labels":
+        producer.label(rest.pop("stream"), rest.pop("instance_id"), rest.pop("y_true"), **rest)
+    else:
+        names = [rest.pop(name) for name in ("stream", "model", "instance_id", "y_pred")]
+        producer.prediction(*names, **rest)
 
+
+def of_the_running_product() -> None:
+    """Take `overview.png`: broker, worker, dashboard, and a model server that goes on sending."""
+    with ExitStack() as stack:
+        broker = stack.enter_context(EmbeddedBroker())
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        kafka = {"bootstrap_servers": broker.bootstrap_servers, "partitions": 2}
+        port = pick_port()
+        (folder / "c.yaml").write_text(json.dumps({"kafka": kafka, "defaults": _SETTINGS}))
+        program = [sys.executable, "-m", "prequential.cli.main"]
+        config = ["--config", str(folder / "c.yaml")]
+        subprocess.run([*program, "topics", "create", *config], check=True)
+        page = ["dashboard", "--port", str(port), "--since", "31d"]
+        for command in (["worker", "--http", "127.0.0.1:0"], page):
+            process = subprocess.Popen([*program, *command, *config])
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+        now = int(time.time() * 1000)
+        coming = list(records(now - (_INSTANCES - _LEFT) * _APART))
+        past = [one for one in coming if one[0] < now]
+        with StreamProducer(KafkaConfig(broker.bootstrap_servers)) as producer:
+            for _, topic, record in past:
+                send(producer, topic, record)
+
+            def more(end: float) -> None:
+                for _, topic, record in coming[len(past) :]:
+                    if time.time() > end:
+                        break
+                    send(producer, topic, {**record, "ts": int(time.time() * 1000)})
+                    time.sleep(0.05)
+
+            answers(port)
+            more(time.time() + _LIVE)
+            take(f"http://127.0.0.1:{port}/", {"overview": ("#/", 640)}, lambda: more(time.time() + 3))
+
+
+def answers(port: int) -> None:
+    """Wait until a program listens at the port: on a busy machine its start takes a while."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.5)
+
+
+def of_a_report() -> None:
+    """Take the pictures of a report."""
+    tables: dict[str, list[dict[str, Any]]] = {"predictions": [], "labels": []}
+    for _, topic, record in records(1_767_225_600_000):
+        tables[topic].append(record)
     result = evaluate(
-        *streams(), positive_class="fraud", segments=["region"], period="6h", label_horizon="2h",
-        champion="forest", details=["confusion", "scores", "intervals"],
-        emit={"outcomes": 100, "every": "1h"},
+        tables["predictions"], tables["labels"], champion="forest",
+        details=["confusion", "scores", "intervals"],
+        **{**_SETTINGS, "emit": {"outcomes": 100, "every": "2h"}},
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"
         result.report(path, "card and lending")
-        [incident] = [one for one in result.summary.incidents if one.model == "forest"][:1]
+        incident = next(one for one in result.summary.incidents if one.model == "forest")
         pair = "stream=card&model=forest&against=boosted&stage=final&loss=error"
         take(path.as_uri(), {
-            "model": ("#/model?stream=card&model=forest", False, 1500),
-            "overview": ("#/", True, 640),
-            "pair": (f"#/pair?{pair}", False, 1040),
-            "incident": (f"#/incident?id={incident.id}", False, 720),
+            "pair": (f"#/pair?{pair}", 900),
+            "incident": (f"#/incident?id={incident.id}", 800),
         })  # fmt: skip
 
 
-def take(address: str, views: dict[str, tuple[str, bool, int]]) -> None:
-    """Pictures by name: the view, whether it is dark, and how high it is."""
+def take(address: str, views: dict[str, tuple[str, int]], before: Any = lambda: None) -> None:
+    """Take a picture of each view, at its height, and write what the page showed into it."""
     with browser() as launched:
-        for name, (view, dark, height) in views.items():
-            page = launched.new_page(
-                viewport={"width": 1280, "height": height}, color_scheme="dark" if dark else "light"
-            )
+        for name, (view, height) in views.items():
+            page = launched.new_page(viewport={"width": 1280, "height": height}, color_scheme="light")
             page.goto(address + view)
-            page.wait_for_selector("main[data-ready]")
+            page.wait_for_selector("main[data-ready]", timeout=1000 * _PATIENCE)
+            if address.startswith("http"):
+                for model in ("forest", "boosted", "linear", "network"):
+                    page.get_by_text(model).first.wait_for(timeout=1000 * _PATIENCE)
+            before()
             page.wait_for_timeout(_DRAWN)
-            page.screenshot(path=IMAGES / f"{name}.png")
+            alerts = page.locator("[role=alert]").all()
+            shown = {
+                "status": page.locator("header").inner_text(),
+                "alerts": [one.inner_text() for one in alerts if one.is_visible()],
+                "live": address.startswith("http"),
+            }
+            problems = wrong(shown)
+            assert not problems, problems
+            path = IMAGES / f"{name}.png"
+            page.screenshot(path=path)
+            path.write_bytes(with_text(path.read_bytes(), json.dumps(shown)))
             page.close()
 
 
+def wrong(shown: dict[str, Any]) -> list[str]:
+    """Return why a page that showed this is no picture for the documentation."""
+    problems = [f"the page shows a warning: {one}" for one in shown["alerts"]]
+    if re.search(r"lost|not live|stale|no messages|\breading\b|loading", shown["status"]):
+        problems.append(f"the page is not up to date: {shown['status']}")
+    if shown["live"]:
+        age = re.search(r"\blive\b.*?newest message (\d+) (ms|s) ago", shown["status"], re.DOTALL)
+        if age is None or (age[2] == "s" and int(age[1]) > FRESH_SECONDS):
+            problems.append(f"the page is not live, or its newest message is old: {shown['status']}")
+    return problems
+
+
+def with_text(png: bytes, text: str) -> bytes:
+    """Return the picture with a tEXt chunk behind its header."""
+    header = 8 + 4 + 4 + 13 + 4  # signature, then the chunk IHDR: length, type, data, checksum
+    data = b"tEXt" + KEYWORD + b"\0" + text.encode("ascii")
+    chunk = struct.pack(">I", len(data) - 4) + data + struct.pack(">I", zlib.crc32(data))
+    return png[:header] + chunk + png[header:]
+
+
+def text_of(png: bytes) -> dict[str, Any] | None:
+    """Return what the page showed when the picture was taken; None if the picture has no such text."""
+    place = 8
+    while place < len(png):
+        length, kind = struct.unpack(">I4s", png[place : place + 8])
+        keyword, _, text = png[place + 8 : place + 8 + length].partition(b"\0")
+        if kind == b"tEXt" and keyword == KEYWORD:
+            found: dict[str, Any] = json.loads(text)
+            return found
+        place += length + 12
+    return None
+
+
 if __name__ == "__main__":
-    of_report()
-    if sys.argv[1:] == ["demo"]:
-        of_demo()
+    of_a_report()
+    of_the_running_product()

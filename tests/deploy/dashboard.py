@@ -11,7 +11,7 @@ DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 DASHBOARD = DEPLOY / "grafana" / "dashboards" / "prequential.json"
 
 #: What Grafana itself fills in; here for a short dashboard: four scrapes, a step, an hour.
-_BUILT_IN = {"__rate_interval": "20s", "__interval": "15s", "__range": "1h"}
+_BUILT_IN = {"__rate_interval": "40s", "__interval": "15s", "__range": "1h"}
 
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::\w+)?\})")
 _LABEL_VALUES = re.compile(r"label_values\((?P<series>.+), *(?P<label>\w+)\)")
@@ -34,18 +34,20 @@ def dashboard_queries(
     stage: str = "final",
     estimator: str = "window:1000",
     segment: str = "^$",
+    group: str = ".*",
     **built_in: str,
 ) -> list[str]:
     """Every PromQL query of the dashboard, once: panels, annotations and variables.
 
-    `model` and `segment` are regular expressions, the others are names; `built_in` are variables of
+    `group`, `model` and `segment` are regular expressions, the others are names; `built_in` are variables of
     Grafana's own. Grafana's `label_values` isn't PromQL: `count by` asks for the same series and labels.
 
     >>> expand("up{job='$stream'}[$__range]", {"stream": "elec2"})
     "up{job='elec2'}[1h]"
     """
     values = {
-        "stream": stream, "model": model, "stage": stage, "estimator": estimator, "segment": segment
+        "stream": stream, "model": model, "stage": stage, "estimator": estimator, "segment": segment,
+        "group": group,
     }  # fmt: skip
     values |= built_in
     return list(dict.fromkeys(expand(query, values) for query in templates().values()))

@@ -41,7 +41,7 @@ OLDEST, NEWEST = "1.33", "1.37"
 RULES = ("alerts.yml", "recording.yml")
 
 #: What each component may do with topics, by their role: what it needs, and to see settings that it looks at
-#: (see `docs/operations.md`).
+#: (see `docs/reference/topics.md`).
 _OPERATIONS = {
     "worker": {role: [*needed, "DescribeConfigs"] for role, needed in WORKER.items()},
     "ingest": {

@@ -258,7 +258,7 @@ def test_strimzi_makes_the_topics_that_the_program_expects(documents: Documents,
     }
 
 
-#: What a worker may do with its topics, by their role, as docs/operations.md has it.
+#: What a worker may do with its topics, by their role, as docs/reference/topics.md has it.
 WORKERS_TOPICS = {
     "input": {"Read"}, "output": {"Write"}, "dead-letters": {"Write"}, "journal": {"Read", "Write"},
     "snapshots": {"Read", "Write"}, "parts": {"Read", "Write"},

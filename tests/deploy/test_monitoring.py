@@ -37,7 +37,7 @@ _MODEL = (*_STREAM, "model")
 _SEQUENCE = (*_MODEL, "segment", "stage", "estimator")
 _PAIR = (*_MODEL, "against", "segment", "stage")
 
-#: The worker's metrics that are asked for: kind and labels.
+#: The worker's metrics that are asked for: kind and labels beside `group`, which all have.
 METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "prequential_accuracy": ("gauge", _SEQUENCE),
     "prequential_kappa": ("gauge", _SEQUENCE),
@@ -81,7 +81,7 @@ METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "prequential_newest_prediction_timestamp_seconds": ("gauge", _MODEL),
     "prequential_newest_label_timestamp_seconds": ("gauge", _STREAM),
     "prequential_lost_records_total": ("counter", ("topic", "partition")),
-    "prequential_config_info": ("gauge", ("group", "config")),
+    "prequential_config_info": ("gauge", ("config",)),
     "prequential_incidents_total": ("counter", (*_MODEL, "cause")),
     "prequential_objective": ("gauge", (*_STREAM, "measure")),
     "prequential_objective_margin": ("gauge", (*_SEQUENCE, "measure")),
@@ -137,6 +137,7 @@ OWN: dict[str, tuple[str, ...]] = {
 
 #: A label of every kind, as in the dashboard's default choice.
 VALUES = {
+    "group": "blue",
     "stream": "elec2",
     "model": "nb",
     "segment": "",
@@ -228,12 +229,42 @@ def test_alert_tells_what_where_and_what_to_do(name: str) -> None:
 
 def test_an_incidents_alert_leads_to_its_page() -> None:
     """By the address that the page itself gives to an incident."""
-    [link] = re.findall(r"/(#/.*)", ALERTS["PrequentialIncident"]["annotations"]["hint"])
+    [link] = re.findall(r"/(#/.*?}})", ALERTS["PrequentialIncident"]["annotations"]["hint"])
     assert link.strip() == "#/incident?id={{ $labels.incident }}"
     pages = DEPLOY.parent / "pipeline" / "prequential" / "dashboard" / "static"
     assert "incident: incidentPage" in (pages / "main.js").read_text(encoding="utf-8")
     assert 'link("incident", { id: one.id }' in (pages / "overview.js").read_text(encoding="utf-8")
     assert '`#/${view}${query ? `?${query}` : ""}`' in (pages / "dom.js").read_text(encoding="utf-8")
+
+
+def test_alerts_about_processes_end_with_their_cause() -> None:
+    groups = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text(encoding="utf-8"))["groups"]
+    about = {f"prequential-{one}" for one in ("workers", "ingest", "notify")}
+    rules = [rule for group in groups if group["name"] in about for rule in group["rules"]]
+    assert len(rules) > 20
+    assert [rule["alert"] for rule in rules if "keep_firing_for" in rule] == []
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_one_failed_scrape_changes_nothing(name: str) -> None:
+    """Every level is one of some minutes: a selector has a range, or lies in a subquery or a record."""
+    expr = re.sub(r"\[\d+\w:\d+\w\]", "[]", ALERTS[name]["expr"])
+    for found in re.finditer(r"(?<![\w:])(prequential_\w+)(\{[^}]*\})?", expr):
+        rest = expr[found.end() :]
+        of_the_past = rest.startswith(("[", " offset "))
+        assert of_the_past or re.match(r"\)*\[\]", rest), found[0]
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_query_keeps_groups_apart(name: str) -> None:
+    """Rules by their labels, the dashboard by its variable."""
+    query = QUERIES[name]
+    if name.startswith("dashboard"):
+        chosen = [labels for metric, labels in _selectors(query) if metric != "up"]
+        assert all("group" in labels for labels in chosen) or "prequential_shards" in query
+        return
+    for kind, names in re.findall(r"\b(by|on) \(([^()]*)\)", query):
+        assert "group" in names.split(", ") or (kind, names) == ("on", "job") or "job, instance" in names
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -291,7 +322,8 @@ def test_the_metrics_asked_for_are_a_workers(monkeypatch: pytest.MonkeyPatch) ->
     found: dict[str, tuple[str, set[str]]] = {}
     for family in text_string_to_metric_families(exporter.text(lambda question: question())):
         name = f"{family.name}_total" if family.type == "counter" else family.name
-        labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+        labels = {label for sample in family.samples for label in sample.labels} - {"le", "group"}
+        assert {sample.labels["group"] for sample in family.samples} <= {config.group}
         found[name] = family.type, labels
         if family.type == "summary":  # without quantiles: a count
             found[f"{name}_count"] = "gauge", labels
@@ -300,7 +332,7 @@ def test_the_metrics_asked_for_are_a_workers(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_metrics_asked_for_are_those_of_notify() -> None:
-    text = exposition({"sent": 3}, Sending(100.0, 160.0), 4, 220.0)
+    text = exposition("blue", {"sent": 3}, Sending(100.0, 160.0), 4, 220.0)
     found = {
         f"{family.name}_total" if family.type == "counter" else family.name: family.samples
         for family in text_string_to_metric_families(text)
@@ -308,14 +340,14 @@ def test_the_metrics_asked_for_are_those_of_notify() -> None:
     asked = {name for name in OWN if name.startswith("prequential_notify_")}
     # What is passed over is nothing to worry about.
     assert asked == found.keys() - {"prequential_notify_passed_over_total"}
-    assert all(set(OWN[name]) == found[name][0].labels.keys() for name in asked)
+    assert all({*OWN[name], "group"} == found[name][0].labels.keys() for name in asked)
     values = {name.removeprefix("prequential_notify_"): one[0].value for name, one in found.items()}
     assert values == {
         "sent_total": 3, "retried_total": 0, "refused_total": 0, "unreadable_total": 0,
         "passed_over_total": 0, "oldest_unsent_seconds": 120, "trying_seconds": 60, "partitions": 4,
         "build_info": 1,
     }  # fmt: skip
-    assert "trying_seconds 0" in exposition({}, None, 0, 220.0)
+    assert 'trying_seconds{group="blue"} 0' in exposition("blue", {}, None, 0, 220.0)
 
 
 def test_every_metric_is_shown_or_watched() -> None:
@@ -358,7 +390,7 @@ def test_dashboard_queries_find_series_when_all_metrics_are_there(tmp_path: Path
 
 def test_dashboard_has_the_variables_that_it_uses() -> None:
     names = [variable["name"] for variable in load()["templating"]["list"]]
-    assert names == ["datasource", "stream", "model", "stage", "estimator", "segment"]
+    assert names == ["datasource", "group", "stream", "model", "stage", "estimator", "segment"]
     sources = {target["datasource"]["uid"] for panel in panels() for target in panel["targets"]}
     assert sources == {"${datasource}"}
     with pytest.raises(KeyError, match="modell"):
@@ -390,7 +422,9 @@ def test_a_segment_can_be_chosen_and_the_default_is_the_whole_model(tmp_path: Pa
             ('{model="nb", segment="country=DE"}', 0.5), ('{model="nb", segment="country=FR"}', 0.8),
         ],
     }  # fmt: skip
-    values = {"stream": "elec2", "model": ".+", "stage": "final", "estimator": "window:1000"}
+    values = {
+        "group": ".*", "stream": "elec2", "model": ".+", "stage": "final", "estimator": "window:1000"
+    }  # fmt: skip
     checks = [
         {
             "expr": expand(template, {**values, "segment": segment}),
@@ -453,7 +487,8 @@ def _series_labels() -> dict[str, tuple[str, ...]]:
         for name in _names(metric)
     }
     recorded = {name: tuple(name.partition(":")[0].split("_")) for name in RECORDS}
-    return ours | OWN | recorded
+    every = ours | OWN | recorded
+    return {name: labels if name == "up" else (*labels, "group") for name, labels in every.items()}
 
 
 _BY_NAME = re.compile(r'\{__name__=~"([^"]*)"([^}]*)\}')
@@ -471,7 +506,8 @@ def _selectors(query: str) -> Iterator[tuple[str, set[str]]]:
         yield from ((metric, set(re.findall(r"(\w+)\s*[=!]", matchers))) for metric in fitting)
     query = _BY_NAME.sub("", query)
     rest = re.sub(r'"(?:[^"\\]|\\.)*"', "", query)
-    rest = re.sub(r"\b(by|without|on|ignoring)\s*\([^)]*\)|\[[^\]]*\]|\boffset\s+\w+", " ", rest)
+    lists = r"\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)"
+    rest = re.sub(rf"{lists}|\[[^\]]*\]|\boffset\s+\w+", " ", rest)
     for name, labels in re.findall(r"\b([a-zA-Z_][\w:]*)\b(?!\s*\()(?:\{([^}]*)\})?", rest):
         if name not in ("and", "or", "unless", "bool"):
             yield name, set(re.findall(r"(\w+)\s*[=!]", labels))

@@ -2,7 +2,7 @@
 
 LED, Waveform, random RBF and random tree, each with another concept after some time, learned by Hoeffding
 trees with majority leaves and with adaptive ones, all of river. `python -m tests.evidence.abrupt_drift`
-prints the tables of docs/papers.md, and with `--figures FOLDER` draws the plot, in some ten minutes; with
+prints the tables of the page on papers, and with `--figures FOLDER` draws the plot, in some ten minutes; with
 `--files FOLDER` it writes what `prequential detectors --changes` reads, which says the same.
 """
 

@@ -1,6 +1,6 @@
 """How well thresholds keep a budget of false alarms, and how often default ones raise them.
 
-`python -m tests.evidence.budgets` prints the tables of docs/detectors.md, in some forty minutes; with the
+`python -m tests.evidence.budgets` prints the tables of detectors.md, in some forty minutes; with the
 names of some of them (`run_lengths kept kept_in_the_engine`) only these.
 """
 

@@ -1,6 +1,6 @@
 """How often the bounds that `prequential calibrate` states hold the rate of false alarms that comes.
 
-`python -m tests.evidence.calibration` prints the table of docs/detectors.md, in some hours; with a number of
+`python -m tests.evidence.calibration` prints the table of detectors.md, in some hours; with a number of
 histories (20), and lengths of them (`10 5000 20000`), fewer. Histories are stationary but for a drift in
 some; what comes is counted on long streams of the same process without the drift, by threshold.
 """

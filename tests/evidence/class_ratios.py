@@ -3,7 +3,7 @@
 Agrawal streams without a drift, 10,000 instances, five class ratios, learned by Hoeffding trees with the
 settings of the paper's own experiment (which is public: github.com/dabrze/measure_dynamics); Page-Hinkley
 with its defaults on eight measures of a window of 100. `python -m tests.evidence.class_ratios` prints the
-tables of docs/papers.md with streams and trees of river, with `--moa` those of MOA, as in the paper; each in
+tables of validation with streams and trees of river, with `--moa` those of MOA, as in the paper; each in
 some five minutes.
 """
 

@@ -57,7 +57,7 @@ _LONG_MINUTES: Final = 10.0
 #: Seconds that are waited for the end of everything: labels, outcomes, webhooks, alerts.
 _PATIENCE: Final = 300.0
 
-#: Principals beside the chart's, and what docs/operations.md lets them do.
+#: Principals beside the chart's, and what docs/reference/topics.md lets them do.
 _PRODUCER, _REPLAYER = "producer", "replayer"
 
 

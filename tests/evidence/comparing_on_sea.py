@@ -2,7 +2,7 @@
 
 SEA concepts, 60,000 instances, another concept after each 15,000, 10 % of the labels wrong, all of river. A
 is naive Bayes, B the same with DDM: it begins anew when a drift is detected (and learns beside from a warning
-on). `python -m tests.evidence.comparing_on_sea` prints the tables of docs/papers.md, and with `--figures
+on). `python -m tests.evidence.comparing_on_sea` prints the tables of the page on papers, and with `--figures
 FOLDER` draws the plots, in about a minute.
 
 The statistics are those of the core's formulas, fed by plain loops. With `--comparisons FILE` they are those

@@ -2,7 +2,7 @@
 
 Hoeffding trees, test-then-train, on Waveform, LED, random RBF and random tree streams, means of ten runs. The
 prequential estimates are the engine's, the holdout error is that of the tree of that moment on instances
-that it never learns. `python -m tests.evidence.convergence --moa` prints the tables of docs/papers.md with
+that it never learns. `python -m tests.evidence.convergence --moa` prints the tables of validation with
 streams and trees of MOA, as in the paper, in two minutes; without `--moa` with those of river, in ten.
 """
 

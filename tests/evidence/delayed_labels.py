@@ -3,7 +3,7 @@
 MOA's generators and classifiers, as in the paper (`MoaDelayed.java`, its algorithm 1); what each prediction
 was worth is said by the worker's own engine, by the stages initial, bins, final and intermediate: LED,
 Agrawal and Hyperplane streams, and Elec2 where the paper has a stream made of its raw data.
-`python -m tests.evidence.delayed_labels --figures docs/figures` prints the tables of docs/papers.md, in some
+`python -m tests.evidence.delayed_labels --figures docs/figures` prints the tables of validation, in some
 forty minutes, of which k nearest neighbours take the most; `--streams Elec2` those of one stream.
 `--hyperplane FILE` adds the paper's own (github.com/mgrzenda/IntermediateMeasures, hyperplane_delayed.arff).
 """

@@ -2,7 +2,7 @@
 
 Stationary streams of errors that come in runs; and Elec2 as it is and shuffled, learned by naive Bayes of
 river that begins anew at random alarms (figure 7). `python -m tests.evidence.dependent_errors` prints the
-tables of docs/papers.md, in some four minutes.
+tables of the page on papers, in some four minutes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How often incidents open though nothing has changed, and how soon where something has.
 
-`python -m tests.evidence.false_incidents` prints the tables of docs/detectors.md, in some fifteen minutes;
+`python -m tests.evidence.false_incidents` prints the tables of detectors.md, in some fifteen minutes;
 with their names (`stationary shuffled changed`) one of them, and with a number of streams of each kind (10).
 """
 

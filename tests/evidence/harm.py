@@ -1,6 +1,6 @@
 """How often the test for harm is wrong, and how many outcomes it takes where it is right.
 
-`python -m tests.evidence.harm` prints the tables of docs/detectors.md, in some ten minutes.
+`python -m tests.evidence.harm` prints the tables of docs/reference/detectors.md, in some ten minutes.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ All confusion matrices of 160 labels, by the core's own measures (table II), and
 labels are others (figure 3); and trees of river on SEA streams whose class ratio changes twice, by the engine
 (figures 4 and 5). The streams are made as the paper's program makes them, and the numbers beside them are
 those that it printed (github.com/dabrze/measure_dynamics). `python -m tests.evidence.measure_dynamics`
-prints the tables of docs/papers.md, in half a minute.
+prints the tables of the page on papers, in half a minute.
 """
 
 from __future__ import annotations

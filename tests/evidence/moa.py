@@ -1,7 +1,7 @@
 """What MOA says: alarms of its detectors beside ours, and predictions of its trees.
 
 MOA 2024.07.0 is fetched through Maven and run by Java 17 or later (`Moa.java`). `python -m
-tests.evidence.moa` prints the table of docs/detectors.md, in a minute.
+tests.evidence.moa` prints the table of docs/reference/detectors.md, in a minute.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Ten times ten-fold stratified cross-validation of scikit-learn's decision trees 
 sets, which are in its public repository (github.com/dabrze/measure_dynamics, folder `python`) with what its
 program printed. Values and their normalised ones are the core's own, by exact fractions; as in the paper a
 fold's value is held against all matrices of the whole data set. `python -m
-tests.evidence.normalised_measures FOLDER` prints the tables of docs/papers.md, in a minute.
+tests.evidence.normalised_measures FOLDER` prints the tables of the page on papers, in a minute.
 """
 
 from __future__ import annotations

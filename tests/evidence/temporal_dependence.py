@@ -3,7 +3,7 @@
 Naive Bayes, Hoeffding trees (HT, HAT), naive Bayes that begins anew by DDM, and leveraged bagging of trees,
 of river, test-then-train: as they are, with temporal correction, and temporally augmented, by the wrappers
 that this project has for model servers. `python -m tests.evidence.temporal_dependence` prints the tables of
-docs/papers.md, in some three minutes; `--rows 45312` takes all instances.
+the page on papers, in some three minutes; `--rows 45312` takes all instances.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def test_expected_values_are_far_better_than_labels_so_far(kind: str) -> None:
 
 
 def _of_naive(kind: str, measure: str) -> float:
-    """The error's share of that of the labels so far, at most: where papers.md says that it's far smaller."""
+    """The error's share of that of the labels so far, at most: where the docs say it is far smaller."""
     if measure != "accuracy":
         return 1.25
     return 1 if kind.startswith("iid") or kind == "three" else 0.5

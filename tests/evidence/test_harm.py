@@ -30,7 +30,7 @@ pytestmark = [
 @pytest.mark.parametrize("world", few(NO_HARM), ids=[world.name for world in NO_HARM])
 def test_without_harm_few_streams_ever_have_an_alarm(world: World, restart: int) -> None:
     found = alarms(world, settings(restart, world.scale), streams=20, outcomes=6_000)
-    # Ranges say more than they know of errors that go together for fifty outcomes (see docs/detectors.md).
+    # Ranges say more than they know of errors that go together for fifty outcomes (see detectors.md).
     assert (found > 0).mean() <= (8 if "0.98" in world.name else 3) * LEVEL
 
 

@@ -19,14 +19,14 @@ pytestmark = [
 def test_without_a_difference_few_streams_ever_get_a_verdict(world: World) -> None:
     of_20 = rates(world, streams=20, outcomes=6_000)
     assert of_20.ever <= 3 * LEVEL
-    # "Recently" says more than it knows of errors that go together for fifty outcomes (see docs/papers.md).
+    # "Recently" says more than it knows of errors that go together for fifty outcomes.
     assert of_20.recent <= (6 if "0.98" in world.name else 3) * LEVEL
     assert of_20.covered >= 0.9
 
 
 @pytest.mark.nightly
 def test_what_lasts_for_a_sixth_of_the_run_cant_be_told_from_a_difference() -> None:
-    """As docs/papers.md says: half-days in which either is better by 10 points are found to be that."""
+    """As the page on validation says: half-days of 10 points are found."""
     of_20 = rates(UNKEPT[-1], streams=20, outcomes=6_000)
     assert of_20.ever > 0.5
     assert of_20.effective < 600

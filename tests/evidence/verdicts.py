@@ -1,6 +1,6 @@
 """How often a verdict between two models is wrong, and how many outcomes a right one takes.
 
-`python -m tests.evidence.verdicts` prints the tables of docs/papers.md, in some ten minutes.
+`python -m tests.evidence.verdicts` prints the tables of the page on validation, in some ten minutes.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 from prequential.evaluation import Evaluator, Result, evaluate
 from prequential.replay.sources import Source, replay
+from prequential.report import Report
 from prequential.settings.model import Config, ConfigError, StreamConfig
-from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics, decoded
 
@@ -204,10 +204,24 @@ class TestEvaluate:
         for words, options in (
             ("expected one of all, window:1000", {"estimator": "window:7"}),
             ("no outcomes of stage 'bin:1': expected one of final, initial", {"stage": "bin:1"}),
-            ("no measure 'f7' has a value: expected one of error, accuracy", {"measure": "f7"}),
+            ("unknown measure 'f7': expected one of error, accuracy", {"measure": "f7"}),
+            ("measure 'cost' isn't configured .*: expected one of error, accuracy", {"measure": "cost"}),
         ):
             with pytest.raises(ValueError, match=words):
                 result.measures(**{"measure": "accuracy", **options})
+        assert result.measures("f1") == {"a": None, "b": None}, "configured, and without a positive class"
+        with pytest.raises(ValueError, match="measure 'f1' has no value"):
+            result.plot("f1")
+
+    @pytest.mark.parametrize("value", [object(), {1, 2}, print, np.array([1, 2])], ids=type)
+    def test_an_object_is_no_class(self, value: Any) -> None:
+        y = [value, "a", "a"]
+        with pytest.raises(TypeError, match="column 'y_pred' has values of several types"):
+            evaluate(pd.DataFrame({"y_pred": pd.Series(y, dtype=object)}), ["a", "b", "a"])
+        result = evaluate([{"y_pred": one} for one in y], ["a", "b", "a"], estimators=["all"])
+        assert [one["number"] for one in result.dead_letters] == [0]
+        assert result.dead_letters[0]["reason"].startswith("y_pred is ")
+        assert result.measures("accuracy") == {"model": 0.5}
 
     def test_rows_without_ids_belong_together(self) -> None:
         y = {"y_pred": [1.0, 0.0, 1.0, 1.0], "y_true": [1.0, None, 0.0, 1.0]}
@@ -271,7 +285,7 @@ class TestEvaluate:
                 "columns: ts.unit: 'sec': expected ms, s, us, ns, rfc3339, iso or",
             ),
             ({"predictions": 7}, TypeError, "predictions is 7: expected a table"),
-            ({"predictions": [[1]]}, TypeError, "predictions: row 1 is [1]: expected a dict of fields"),
+            ({"predictions": [[1]]}, TypeError, "predictions: row 0 is [1]: expected a dict of fields"),
             ({"predictions": {"y_pred": [1], "ts": []}}, TypeError, "predictions has columns of several"),
             ({"predictions": "nowhere.csv"}, UsageError, "can't read 'nowhere.csv': No such file"),
             ({"labels": [{"instance_id": 7, "y_true": 1}]}, WorkError, "nothing was evaluated: default"),
@@ -300,6 +314,29 @@ def feed(evaluator: Evaluator, predictions: list[Row], labels: list[Row], ask: b
             )  # fmt: skip
         if ask and number % 97 == 0:
             _ = evaluator.drift_detected
+
+
+#: What the engine refuses, whose predictions all are of instance 1 and model a unless they say otherwise:
+#: configuration, predictions that are taken, one that is refused, and why.
+REFUSED: list[tuple[dict[str, Any], list[Row], Row, str]] = [
+    ({"limits": {"models_per_stream": 1}}, [{}], {"model": "b"}, "'b' is one too many: .*models_per_stream"),
+    (
+        {"limits": {"classes_per_stream": 2}}, [{}, {"y_pred": "y"}], {"y_pred": "z"},
+        "'z' is one too many: .*classes_per_stream is 2",
+    ),
+    ({"limits": {"instances_per_shard": 1}}, [{}], {"instance_id": 2}, "too many instances: .* is 1"),
+    (
+        {"limits": {"predictions_per_instance": 2}}, [{"ts": 1}, {"ts": 2, "y_pred": "y"}], {"ts": 3},
+        "instance '1' has 2 predictions waiting",
+    ),
+    ({"defaults": {"baselines": ["majority"]}}, [{}], {"model": "@majority"}, "'@majority': the name is"),
+    ({"defaults": {"baselines": ["random"]}}, [{}], {"model": "a@random"}, "'a@random': the name is"),
+    ({"defaults": {"temporal_correction": True}}, [{}], {"model": "a+temporal"}, "temporal': the name is"),
+    (
+        {"defaults": {"versions": "separate"}, "limits": {"versions_per_model": 1}},
+        [{"model_version": 1}, {"model_version": 2}], {"model_version": 1}, "'a:1' is a version that gave",
+    ),
+]  # fmt: skip
 
 
 class TestEvaluator:
@@ -361,6 +398,9 @@ class TestEvaluator:
         assert evaluator.get("mae") == 0.5
         with pytest.raises(ValueError, match="y_true is 'x': expected a number"):
             evaluator.learn(1, "x")
+        with pytest.raises(ValueError, match=r"y_pred '1e\+308': expected a number up to 1e\+100"):
+            evaluator.predict(1, 1e308)
+        assert evaluator.result().dead_letters == []
 
     def test_bad_arguments_are_refused_at_once(self) -> None:
         evaluator = Evaluator()
@@ -369,20 +409,81 @@ class TestEvaluator:
             (lambda: evaluator.predict(1, "a", y_proba={"a": 1.5}), "y_proba of 'a' is 1.5"),
             (lambda: evaluator.predict(1, "a", ts=datetime(2024, 1, 1)), "a datetime with a time zone"),
             (lambda: evaluator.learn(None, "a"), "instance_id is None"),  # type: ignore[arg-type]
+            (lambda: evaluator.learn(1, 1e308), r"y_true is 1e\+308: expected a class .* of at most 64 bits"),
+            (lambda: evaluator.predict(1, object()), "y_pred is <object object"),  # type: ignore[arg-type]
+            (lambda: evaluator.predict(1, np.array(["a", "b"])), "y_pred is array"),  # type: ignore[arg-type]
+            (lambda: evaluator.predict(1, "a", y_proba=[0.5]), r"y_proba is \[0.5\]"),  # type: ignore[arg-type]
+            (lambda: evaluator.predict(1, "a", segments=["x"]), r"segments is \['x'\]"),  # type: ignore[arg-type]
         ):  # fmt: skip
             with pytest.raises(ValueError, match=words):
                 call()
         assert evaluator.get() == {}
-        evaluator.predict(1, 1.0, model="a")
-        evaluator.predict(1, True, model="b")
-        evaluator.learn(1, 1)
+        for asked in ({}, {"model": "a"}):  # before there are outcomes, and then
+            with pytest.raises(ValueError, match="unknown measure 'acc': expected one of error, accuracy, "):
+                evaluator.get("acc", **asked)
+            with pytest.raises(ValueError, match=r"measure 'cost' isn't configured .* one of error"):
+                evaluator.get("cost", **asked)
+            with pytest.raises(ValueError, match=r"estimator 'window:3' isn't configured .* one of all"):
+                evaluator.get(estimator="window:3", **asked)
+            with pytest.raises(ValueError, match=r"stage 'bin:2' isn't configured .* one of initial"):
+                evaluator.get(stage="bin:2", **asked)
+            if not asked:
+                evaluator.predict(1, 1.0, model="a")
+                evaluator.learn(1, 1)
+        evaluator.predict(2, 1.0, model="a")
+        evaluator.predict(2, True, model="b")
+        evaluator.learn(2, 1)
         with pytest.raises(ValueError, match="there are several models: expected model to be one of a, b"):
             evaluator.get()
         assert evaluator.get("accuracy", model="a") == 1.0
-        with pytest.raises(ValueError, match="no estimator 'window:3': expected one of all"):
-            evaluator.get(model="a", estimator="window:3")
-        with pytest.raises(ValueError, match="no outcomes of a in stage 'bin:2'"):
-            evaluator.get(model="a", stage="bin:2")
+        with pytest.raises(ValueError, match="no outcomes of model 'c': expected one of a, b"):
+            evaluator.get(model="c")
+
+    def test_its_estimator_is_that_of_a_result(self) -> None:
+        evaluator = Evaluator(estimators=["window:2", "all", "fading:0.9"])
+        for i in range(5):
+            evaluator.predict(i, "a")
+            evaluator.learn(i, "a" if i < 4 else "b")
+        assert evaluator.get("accuracy") == 0.8
+        assert evaluator.result().measures("accuracy") == {"model": 0.8}
+
+    def test_every_stage_is_known_to_values_tables_and_print(self) -> None:
+        stages = ["final", "after:1h", "after:1ms", "bins", "intermediate"]
+        settings = {"estimators": ["all", "window:9"], "stages": stages, "bins": 2, "baselines": ["majority"]}
+        evaluator, rows = Evaluator(**settings), ([], [])
+        for i in range(8):
+            start = 7_200_000 * i
+            for ts, y in ((start, "a"), (start + 3_000_000, "b"), (start + 4_000_000, "a")):
+                evaluator.predict(i, y, ts=ts)
+                rows[0].append({"instance_id": i, "y_pred": y, "ts": ts})
+            evaluator.learn(i, "ba"[i % 2], ts=start + 6_000_000)
+            rows[1].append({"instance_id": i, "y_true": "ba"[i % 2], "ts": start + 6_000_000})
+        assert evaluator.get("accuracy", model="model", stage="after:1h") == 0.5
+        for result in (evaluator.result(), evaluate(*rows, **settings)):
+            for stage in ("final", "after:1h", "after:1ms", "bin:1", "bin:2", "intermediate"):
+                names = "model", "@majority"
+                expected = {name: evaluator.get("accuracy", model=name, stage=stage) for name in names}
+                assert result.measures("accuracy", stage=stage) == expected, stage
+                assert f" {stage} " in str(result)
+            order = [one.model for one in result.summary.sequences]
+            assert order == ["model"] * 6 + ["@majority"] * 6
+            with pytest.raises(ValueError, match="no outcomes of stage 'after:2h': expected one of final, "):
+                result.measures("accuracy", stage="after:2h")
+
+    def test_as_many_are_pending_in_print_as_in_the_report(self) -> None:
+        evaluator = Evaluator(estimators=["all"], emit={"outcomes": 10, "every": None})
+        for i in range(25):
+            evaluator.predict(i, "a", ts=60_000 * i)
+        for i in range(15):
+            evaluator.learn(i, "a", ts=60_000 * i + 1_000_000)
+        result = evaluator.result()
+        evaluator.learn(20, "a", ts=2_000_000)
+        report = Report("", result._config)
+        for message in result._latest():
+            report.put(message)
+        assert '"waiting":10' in report.html().decode()
+        assert "10 predictions and 0 labels wait" in str(result)
+        assert [one.outcomes for one in result.messages if isinstance(one, Metrics)] == [10]
 
     def test_bins_are_there_as_other_stages_are(self) -> None:
         evaluator = Evaluator(
@@ -397,15 +498,25 @@ class TestEvaluator:
         assert (found["bin:1"], found["bin:2"], found["final"]) == (0.0, 1.0, 1.0)
         assert found == {said.stage: said.measures["accuracy"] for said in evaluator.result().messages}
 
-    def test_limits_of_the_engine_are_dead_letters(self) -> None:
-        evaluator = Evaluator(config={"limits": {"models_per_stream": 1}})
-        for model in ("a", "b"):
-            evaluator.predict(1, "x", model=model)
-        result = evaluator.result()
-        assert isinstance(result, Result)
-        assert [type(one) for one in result.messages] == [DeadLetter]
-        assert "limits.models_per_stream is 1" in result.dead_letters[0]["reason"]
-        assert result.summary.records[KINDS[1]].dropped == 1
+    @pytest.mark.parametrize("ask", [False, True])
+    @pytest.mark.parametrize(("config", "taken", "refused", "words"), REFUSED)
+    def test_what_the_engine_would_refuse_is_refused_at_once(
+        self, config: dict[str, Any], taken: list[Row], refused: Row, words: str, ask: bool
+    ) -> None:
+        evaluator, usual = Evaluator(config=config), {"instance_id": 1, "y_pred": "x", "model": "a"}
+        for number, one in enumerate(taken):
+            evaluator.predict(**{**usual, **one})
+            if ask and number:
+                evaluator.get()
+        for _ in range(2):
+            with pytest.raises(ValueError, match=words):
+                evaluator.predict(**{**usual, **refused})
+        if "y_pred" in refused:
+            with pytest.raises(ValueError, match=words):
+                evaluator.learn(1, refused["y_pred"])
+        evaluator.learn(1, "x")
+        [outcomes] = [one.outcomes for one in evaluator.result().summary.outcomes if one.outcomes]
+        assert outcomes == 1
 
 
 @pytest.mark.parametrize("form", ["columns", "pandas", "arrow"])
@@ -621,7 +732,7 @@ class TestWhatHasNoColumns:
             ({"a": [1]}, ConfigError, "fields of its first record: a; expected columns['predictions']"),
             (
                 {"y_pred": ["a"], "ts": ["2024-01-01 00:00:00"]}, ConfigError,
-                "a time without a zone: expected {path: ts, unit: iso, timezone: UTC}",
+                "a time without a zone: expected {path: ts, timezone: UTC}",
             ),
         ],
     )  # fmt: skip

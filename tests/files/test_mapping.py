@@ -238,7 +238,7 @@ def test_values_that_cannot_be_used(section: dict[str, Any], value: Any, said: s
 
 def test_probabilities_and_segments_of_objects() -> None:
     section = {**PREDICTION, "y_proba": "value.p", "segments": "value.s"}
-    found = only(section, PREDICTIONS, {"id": 1, "y": 1, "p": {"1": 0.5, "0": None}, "s": [("arm", "A")]})
+    found = only(section, PREDICTIONS, {"id": 1, "y": 1, "p": {1.0: 0.5}, "s": [("arm", "A")]})
     assert (found.y_proba, found.segments) == ({"1": 0.5}, {"arm": "A"})
     said = reason(section, PREDICTIONS, {"id": 1, "y": 1, "p": {"1": 0.8, "0": 0.8}})
     assert said == "y_proba sums to 1.6 over 2 classes: expected at most 1.001"
@@ -384,7 +384,7 @@ def test_times_as_text_without_a_zone(unit: str, zone: str | None, text: Any, ms
         ({"unit": "iso"}, "ts: unit 'iso' is of times without a zone: expected timezone beside it"),
         ({"unit": "%H:%M"}, "ts: unit '%H:%M' is of times without a zone: expected timezone beside it"),
         ({"unit": "%H%z", "timezone": "UTC"}, "ts: unit '%H%z' has an offset (%z): expected no timezone"),
-        ({"unit": "s", "timezone": "UTC"}, "ts: unit s needs no timezone: expected one with iso"),
+        ({"unit": "s", "timezone": "UTC"}, "ts: unit s needs no timezone: expected one without a unit"),
         ({"unit": "iso", "timezone": "Mars"}, "ts.timezone: 'Mars': expected the name of a time zone"),
     ],
 )

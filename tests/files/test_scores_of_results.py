@@ -111,3 +111,19 @@ def test_since_when_the_best_threshold_has_been_better() -> None:
     untimed = [{name: one[name] for name in one if name != "ts"} for one in table]
     some = evaluate(untimed, untimed, costs={1: {0: 4}, 0: {1: 1}}, **asked)
     assert some.scores(estimator="window:500").best_threshold().better_since == (since.outcome, None)
+
+
+@pytest.mark.parametrize("costs", [(1_000.0, 1.0), (1.0, 1.0), (1.0, 5.0)])
+def test_scores_of_exactly_one_reach_a_threshold_of_one(costs: tuple[float, float]) -> None:
+    """No threshold up to 1 means no positives then, and the cost that is said is the cost that one has."""
+    table = [
+        {"y_pred": 1, "y_proba": {"1": 1.0, "0": 0.0}, "y_true": int(number % 10 == 0)}
+        for number in range(100)
+    ]
+    scores = evaluate(table, table, estimators=["all"], details=["scores"]).scores()
+    false_positive, false_negative = costs
+    best = scores.best_threshold(false_positive=false_positive, false_negative=false_negative)
+    positive = best.threshold <= 1.0
+    assert best.cost == (90 * false_positive if positive else 10 * false_negative) / 100
+    assert positive == (90 * false_positive < 10 * false_negative)
+    assert scores.best_threshold(false_positive=1, false_negative=1, present=1.0).present_cost == 0.9

@@ -9,7 +9,9 @@ import io
 import json
 import os
 import random
+import re
 import sys
+import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -517,7 +519,7 @@ def test_times_that_python_cannot_have(tmp_path: Path, run: Callable[..., Replay
             "p.gz", gzip.compress(b"PAR1", mtime=0), "", 2,
             "is parquet in gzip: expected parquet, which is compressed",
         ),
-        ("p.csv", b'a,b\n"' + b"x" * (2 << 20), "", 1, "field larger than field limit"),
+        ("p.csv", b'a,b\n"' + b"xx\n" * (1 << 20), "", 1, "is a quotation mark missing?"),
     ],
 )  # fmt: skip
 def test_files_that_cannot_be_read(
@@ -545,3 +547,67 @@ def test_what_pyarrow_is_needed_for_is_said(
     assert (found.status, found.said) == (
         2, f"prequential: '{p}' is parquet, which needs pyarrow: pip install 'prequential[files]'\n",
     )  # fmt: skip
+
+
+#: Longer than any record, by far, and bytes that a replay takes at most without it; in gzip it is 60 kB.
+ENDLESS, USUAL = 64 << 20, 40 << 20
+
+#: By form: how the line without an end begins, and what the configuration says of predictions.
+FORMS = {
+    "lines": ('{"stream": "', ""),
+    "mapped lines": ("[" * 300, "stream: stream, model: model, instance_id: instance_id, y_pred: y_pred"),
+    "csv": ("s,", "format: csv"),
+    "quoted csv": ('s,"m', "format: csv"),
+    "one column": ("", "format: csv, stream: {const: s}, model: {const: m}, instance_id: instance_id, "
+                       "y_pred: {const: a}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("way", "ends"), [("plain", True), ("gz", False), ("-", False), ("- gz", True), ("fifo", True)]
+)
+def test_a_line_without_an_end_is_one_invalid_record(
+    tmp_path: Path, run: Callable[..., Replayed], monkeypatch: pytest.MonkeyPatch, way: str, form: str,
+    ends: bool,
+) -> None:  # fmt: skip
+    """The rest of it is skipped, and it takes no memory; all lines before and behind it are evaluated."""
+    count = 8 if ends else 5
+    rows: list[Row] = [
+        {"stream": "s", "model": "m", "instance_id": f"{n}", "y_pred": "a"} for n in range(count)
+    ]
+    truth = [{"stream": "s", "instance_id": f"{n}", "y_true": "a"} for n in range(count)]
+    begin, config = FORMS[form]
+    if form == "one column":
+        rows = [{"instance_id": row["instance_id"]} for row in rows]
+    texts = [json.dumps(row) for row in rows] if "lines" in form else csv_of(rows).decode().splitlines()
+    place = 5 if "lines" in form else 6  # behind the names of columns
+    content = "\n".join([*texts[:place], begin]).encode() + b"x" * ENDLESS
+    if ends:
+        content += "\n".join(['",0,1', *texts[place:], ""]).encode()
+    if "gz" in way:
+        content = gzip.compress(content, 1)
+    path = tmp_path / "p"
+    if way == "fifo":
+        os.mkfifo(path)
+    given = "-" if "-" in way else path
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+    with ThreadPoolExecutor() as pool:
+        written = pool.submit(path.write_bytes, content)  # a pipe is written while it is read
+        if way != "fifo":
+            written.result()
+        tracemalloc.start()
+        try:
+            of_labels = "labels: {stream: stream, instance_id: instance_id, y_true: y_true}"
+            section = f"files: {{predictions: {{{config}}}, {of_labels}}}" if config else ""
+            labels = write_lines(tmp_path / "l.jsonl", truth)
+            found = run(section, "--predictions", given, "--labels", labels)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert found.status == 0, found.said
+    assert f"read: {count + 1} predictions, {count} labels; used: {2 * count}, dropped: 1," in found.said
+    (letter,) = found.letters
+    assert re.match(r"value has at least \d+ bytes: at most|the row has a line of more than", letter["error"])
+    assert (letter["topic"], letter["offset"]) == ("predictions", 5)
+    assert peak < USUAL, f"{peak:,} bytes"

@@ -12,15 +12,17 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
+from textwrap import dedent
 from typing import Any, NamedTuple
 
 import pytest
 from prequential.config.reader import load_config
+from prequential.demo.broker import pick_port
 from prequential.topics.clients import KafkaConfig
 
 from tests.ingest.registry_server import RegistryServer
 
-TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
+TUTORIALS = Path(__file__).parents[2] / "docs" / "learn"
 
 _BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -75,8 +77,8 @@ def missing(shown: str, said: str) -> list[str]:
 def run(blocks: list[Block]) -> None:
     """Run blocks in the present folder.
 
-    Beside `sh` may stand `fails`, `background` (it runs until the end) or `until` (the reader tries it
-    again until it says what is shown below it). A block `text` was said by the one before.
+    After `sh` there may be `fails`, `background` (it runs until the end), `install` (done beforehand) or
+    `until` (it is repeated until it prints the text below it). The block before a block `text` prints it.
     """
     names: dict[str, Any] = {}
     said = ""
@@ -85,6 +87,8 @@ def run(blocks: list[Block]) -> None:
         for block, after in zip(blocks, [*blocks[1:], Block("", "", "")]):
             if block.language == "yaml":
                 Path(block.about).write_text(block.text)
+            elif block.about == "install":
+                continue
             elif block.about == "background":
                 log = stack.enter_context(Path("background.log").open("wb"))
                 command = ["bash", "-c", f"exec {block.text}"]
@@ -107,6 +111,28 @@ def stop(process: subprocess.Popen[bytes]) -> None:
         process.wait(30)
     finally:
         process.kill()
+
+
+@pytest.mark.slow
+def test_quickstart_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(blocks_of(TUTORIALS / "quickstart-files.md"))
+    assert (tmp_path / "report.html").stat().st_size > 50_000
+
+
+@pytest.mark.slow
+@pytest.mark.embedded
+def test_quickstart_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At another port than the reader's, so that the machine's own broker is left alone."""
+    monkeypatch.chdir(tmp_path)
+    run(blocks_of(TUTORIALS / "quickstart-kafka.md", {"9092": str(pick_port())}))
+
+
+@pytest.mark.slow
+def test_flights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(blocks_of(TUTORIALS / "flights.md"))
+    assert (tmp_path / "flights.html").stat().st_size > 50_000
 
 
 def at_home(cluster: KafkaConfig) -> dict[str, str]:
@@ -160,14 +186,23 @@ def test_every_tutorial_is_run() -> None:
             assert (TUTORIALS / read_snapshot).exists()
 
 
-def test_the_examples_of_the_page_on_mappings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They run, and its configuration is one."""
+def test_the_examples_of_the_pages_on_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They run, and the mapping is one."""
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    for block in blocks_of(TUTORIALS.parent / "mapping.md"):
+    pages, names = TUTORIALS.parent / "do", dict[str, Any]()
+    found = [
+        one for page in ("map-columns.md", "evaluate-files.md") for one in indented_blocks_of(pages / page)
+    ]
+    for block in found:
         if block.language == "yaml":
             Path("c.yaml").write_text(block.text)
             assert list(load_config("c.yaml").files) == ["predictions", "labels"]
-        else:
+        elif block.language == "python":
             said_by(block, names)
     assert names["evaluator"].get("accuracy") == 0.75
+
+
+def indented_blocks_of(page: Path) -> list[Block]:
+    """The blocks of numbered steps."""
+    found = re.findall(r"^( *)```(\w+)\n(.*?)^\1```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    return [Block(language, "", dedent(text)) for _, language, text in found]

@@ -168,13 +168,13 @@ def test_a_row_whose_label_is_null_has_none_yet(tmp_path: Path, wrapped: bool) -
 
 def test_what_ingest_counts_and_is(tmp_path: Path) -> None:
     """Every source is there from the start, and the process says which version it is."""
-    text = exposition(["source"], Counts(), {("source", 3): 5}, {("source", 3): 2})
+    text = exposition("blue", ["source"], Counts(), {("source", 3): 5}, {("source", 3): 2})
     for line in (
-        f'prequential_ingest_build_info{{version="{VERSION}"}} 1',
-        'prequential_ingest_lag{topic="source",partition="3"} 5',
-        'prequential_ingest_unlabelled_total{topic="source"} 0',
-        'prequential_ingest_dead_letters_total{topic="source"} 0',
-        'prequential_ingest_lost_total{topic="source"} 2',
+        f'prequential_ingest_build_info{{group="blue",version="{VERSION}"}} 1',
+        'prequential_ingest_lag{group="blue",topic="source",partition="3"} 5',
+        'prequential_ingest_unlabelled_total{group="blue",topic="source"} 0',
+        'prequential_ingest_dead_letters_total{group="blue",topic="source"} 0',
+        'prequential_ingest_lost_total{group="blue",topic="source"} 2',
     ):  # fmt: skip
         assert line in text.splitlines(), text
 
@@ -315,3 +315,20 @@ def test_what_is_no_event(tmp_path: Path, value: Any, headers: dict[str, bytes],
     [(topic, _, error)] = become(translator(tmp_path, REQUESTS), [record(value, None, headers)])
     assert topic == "dead-letters"
     assert error.startswith(reason)
+
+
+def test_keys_of_probabilities_become_the_classes_of_predictions(tmp_path: Path) -> None:
+    """Numbers and booleans as predictions are those in keys, which JSON has as text; none may be missing."""
+    translate = translator(tmp_path, {
+        "as": "predictions", "format": "json", "stream": {"const": "s"}, "model": {"const": "m"},
+        "instance_id": "value.id", "y_pred": "value.y", "y_proba": "value.p",
+    })  # fmt: skip
+    given = [
+        {"y": 1.0, "p": {"1.0": 0.7, "0.0": 0.3}}, {"y": True, "p": {"True": 1.0000000000000002}},
+        {"y": "1.0", "p": {"1.0": 0.7}}, {"y": 1, "p": {"1": 0.7, "0": None}},
+    ]  # fmt: skip
+    made = become(translate, [record({"id": i, **one}) for i, one in enumerate(given)])
+    assert [content.get("y_proba") for _, _, content in made[:3]] == [
+        {"1": 0.7, "0": 0.3}, {"true": 1.0}, {"1.0": 0.7},
+    ]  # fmt: skip
+    assert made[3][2].startswith("value.p.0 is missing, while value.p.1 is given")

@@ -1,4 +1,4 @@
-"""What docs/operations.md lets components and commands do."""
+"""What docs/reference/topics.md lets components and commands do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prequential.topics.specs import INPUTS
 from tests.secured import chart
 from tests.secured.acls import Acl
 
-_DOCS = Path(__file__).parents[2] / "docs" / "operations.md"
+_DOCS = Path(__file__).parents[2] / "docs" / "reference" / "topics.md"
 
 
 def _is_wide(settings: dict[str, Any]) -> bool:

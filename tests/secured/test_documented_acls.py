@@ -1,4 +1,4 @@
-"""What docs/operations.md lets each component do is what the chart's users may do."""
+"""What docs/reference/topics.md lets each component do is what the chart's users may do."""
 
 from __future__ import annotations
 

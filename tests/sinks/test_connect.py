@@ -1,9 +1,8 @@
-"""The files of `docs/sinks.md` in Kafka Connect: messages become rows of PostgreSQL, for Grafana."""
+"""The files of `deploy/sinks/` in Kafka Connect: messages become rows of PostgreSQL, for Grafana."""
 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +23,11 @@ from tests.worker.processes import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.nightly]
 
-PAGE = Path(__file__).parents[2] / "docs" / "sinks.md"
-
-
-def block(language: str, name: str = "") -> str:
-    """A block of the page."""
-    blocks = re.findall(rf"```{language}\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    [found] = [one for one in blocks if one.startswith(name)]
-    return str(found)
+SINKS = Path(__file__).parents[2] / "deploy" / "sinks"
 
 
 def properties(name: str) -> dict[str, str]:
-    lines = (line for line in block("properties", f"# {name}").splitlines() if not line.startswith("#"))
+    lines = (line for line in (SINKS / name).read_text("utf-8").splitlines() if not line.startswith("#"))
     return dict(line.split("=", 1) for line in lines)
 
 
@@ -60,7 +52,7 @@ def incident(revision: int) -> Incident:
 
 
 def sinks(cluster: KafkaConfig, database: Postgres) -> list[dict[str, str]]:
-    """The page's connector, and the one of incidents, in which it says what differs."""
+    """The connector of metrics, and that of incidents, which differs as the page shows."""
     differs = {
         "incidents": {"name": "prequential-incidents", "collection.name.format": "prequential_incidents",
                       "primary.key.fields": "id,revision"},
@@ -131,7 +123,7 @@ def test_messages_become_rows_that_the_dashboard_shows(cluster: KafkaConfig, tmp
                 "SELECT pg_typeof(ts), n, segment IS NULL FROM prequential_metrics WHERE id = 'id-nb-3'"
             )
             assert (kind.startswith("timestamp"), n, segment) == (True, "30", "t")
-            database.query(block("sql", "CREATE INDEX"))
+            database.query((SINKS / "index.sql").read_text("utf-8"))
             found = {
                 name: database.query(expanded(sql, CHOSEN, *DAY)) for name, sql in grafana.queries().items()
             }

@@ -1,4 +1,4 @@
-"""The programs of `docs/sinks.md`, as they stand there."""
+"""The programs of `deploy/sinks/`, and what `docs/do/notify-webhook.md` shows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -31,11 +32,15 @@ from tests.registries import MARKS, apicurio
 from tests.skipping import or_skip
 from tests.worker.processes import eventually, read_topic
 
-PAGE = Path(__file__).parents[2] / "docs" / "sinks.md"
+ROOT = Path(__file__).parents[2]
+SINKS = ROOT / "deploy" / "sinks"
+PAGE = ROOT / "docs" / "do" / "notify-webhook.md"
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    """The blocks of the page, without their indentation."""
+    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    return [dedent(text) for _, text in found]
 
 
 ALARM = Alarm(
@@ -59,10 +64,8 @@ def registry(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.mark.kafka
 def test_avro_has_each_message_once_although_its_program_is_killed(
-    cluster: KafkaConfig, registry: str, tmp_path: Path
+    cluster: KafkaConfig, registry: str
 ) -> None:
-    [program] = [one for one in blocks("python") if "to_avro.py" in one]
-    (tmp_path / "to_avro.py").write_text(program)
     names = "metrics", "comparisons", "drift-alarms", "incidents"
     topics = [NewTopic(cluster.topic(f"{name}-avro"), 2, 1) for name in names]
     admin = connect(cluster)
@@ -70,7 +73,7 @@ def test_avro_has_each_message_once_although_its_program_is_killed(
         created.result(60)
     client = SchemaRegistryClient({"url": registry})
     read = AvroDeserializer(client)
-    command = [sys.executable, tmp_path / "to_avro.py", cluster.bootstrap_servers, registry, cluster.prefix]
+    command = [sys.executable, SINKS / "to_avro.py", cluster.bootstrap_servers, registry, cluster.prefix]
 
     def written(name: str) -> list[dict[str, Any]]:
         topic = cluster.topic(f"{name}-avro")
@@ -121,10 +124,8 @@ def test_a_field_that_may_be_missing_is_compatible_both_ways(registry: str) -> N
 
 @pytest.mark.kafka
 def test_the_sink_has_each_value_once_although_it_is_killed(cluster: KafkaConfig, tmp_path: Path) -> None:
-    [program] = [one for one in blocks("python") if "sqlite3" in one]
-    (tmp_path / "sink.py").write_text(program)
     where = [cluster.bootstrap_servers, tmp_path / "db", cluster.prefix]
-    command = [sys.executable, tmp_path / "sink.py", *where]
+    command = [sys.executable, SINKS / "sink.py", *where]
 
     def rows() -> list[Any]:
         with sqlite3.connect(f"file:{tmp_path / 'db'}?mode=ro", uri=True) as database:

@@ -43,7 +43,7 @@ ROWS = 1200
 
 
 def cell(label: int, prediction: int, bits: int, capacity: int = CAPACITIES[1]) -> int:
-    """The place of a joint cell, as docs/semantics.md has it."""
+    """The place of a joint cell, as docs/reference/semantics-estimators.md has it."""
     return (label * capacity + prediction) * 4 + bits
 
 
@@ -68,7 +68,7 @@ def tally(of: list[dict[str, float]]) -> list[int]:
 
 
 def additions(one: dict[str, float], *, numbers: bool) -> Iterator[tuple[int, float]]:
-    """(place, value) of what an outcome adds to sums, from docs/measures.md."""
+    """(place, value) of what an outcome adds to sums, from docs/reference/measures.md."""
     if numbers:
         error = one["error"]
         yield from ((scores.SCORED, 1.0), (scores.ABSOLUTE_ERRORS, abs(error)))
@@ -307,7 +307,7 @@ def test_long_windows_are_read_by_blocks(size: int, numbers: bool) -> None:
 
 
 def place_in_histogram(one: dict[str, float]) -> int:
-    """The place of an outcome's count in a histogram, as docs/measures.md has it."""
+    """The place of an outcome's count in a histogram, as docs/reference/measures.md has it."""
     if not int(one["scored"]) & outcomes.SCORED:
         return score_bins.WITHOUT_SCORE
     if int(one["scored"]) & outcomes.NO_POSITIVE:

@@ -1,4 +1,4 @@
-"""What is expected of periods where a class is known at the horizon alone, against `docs/semantics.md`."""
+"""What is expected of periods where a class is known at the horizon alone."""
 
 from __future__ import annotations
 

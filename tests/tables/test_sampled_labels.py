@@ -1,4 +1,4 @@
-"""What is expected of periods whose labels are a sample, against the formulas of `docs/semantics.md`."""
+"""What is expected of periods whose labels are a sample, against the formulas of the reference."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import oracle_ranks
 import pytest
-from oracle_ranks import Score, groups_of
+from oracle_ranks import Score
 from outcome_logs import (
     CAPACITIES,
     FACTOR,
@@ -160,13 +160,14 @@ def test_measures_of_scores() -> None:
         return math.fsum(map(abs, gaps)) / weights if weights else None
 
     def area(rows: list[int]) -> float | None:
-        groups = groups_of(score_list(rows, FACTOR), binned=True)
-        found = oracle_ranks.auc(groups)
-        return None if isinstance(found, str) else 1.0 - found
+        return from_bins("auc", score_list(rows, FACTOR))
 
     def precision(rows: list[int]) -> float | None:
-        found = oracle_ranks.average_precision(groups_of(score_list(rows, 1.0), binned=True))
-        return None if isinstance(found, str) else 1.0 - found
+        return from_bins("pr_auc", score_list(rows, 1.0))
+
+    def from_bins(measure: str, scores: list[Score]) -> float | None:
+        values, _ = oracle_ranks.rank_measures(scores, "1", window=False)
+        return 1.0 - values[measure] if measure in values else None
 
     def score_list(rows: list[int], factor: float) -> list[Score]:
         ages = ((row, age) for age, row in enumerate(reversed(rows)) if log.scored[row] & SCORED)

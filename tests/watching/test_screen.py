@@ -171,6 +171,20 @@ class TestOverview:
         terminal.screen.reading = True
         assert terminal.look()[2] == "reading what is there: 0 messages"
 
+    def test_no_alarm_is_raised_while_what_is_there_is_being_read(self) -> None:
+        """What comes later may end an incident, merge partitions, or be what a model is silent about."""
+        values = [metrics(ts=LABELLED - 9 * 86_400_000), metrics(partition=2), alarm(), alarm(model="tree")]
+        state = state_of(*values)
+        terminal = Terminal(state)
+        alarmed = "\n".join(terminal.lines)
+        assert "1 alarm since" in alarmed
+        assert "each evaluated apart" in alarmed
+        terminal.screen.reading = True
+        calm = "\n".join([*terminal.press("x"), *terminal.press("enter")])
+        assert not re.search("alarm since|evaluated apart|no new outcomes|incident", calm)
+        terminal.screen.reading = False
+        assert "1 alarm since" in "\n".join(terminal.press("escape"))
+
     def test_names_cannot_write_to_the_terminal(self) -> None:
         name = "\x1b[31m[red]a\nb"
         value = metrics(stream=name, model=name, ts=10**17, undefined={}, measures={})

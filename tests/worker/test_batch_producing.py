@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 from collections.abc import Iterator
 from contextlib import closing
@@ -9,8 +10,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from prequential.kafka import batch_producing, librdkafka
+from prequential.kafka import batch_producing, librdkafka, partition_queues
 from prequential.kafka.batch_producing import produce_batch
+from prequential.kafka.readers import ObjectReader
 from prequential.kafka.transactions import Outgoing, Transactions
 from prequential.topics.clients import KafkaConfig
 
@@ -87,6 +89,36 @@ def test_without_the_library_nothing_is_taken(mocked: Producer, monkeypatch: pyt
         assert produce_batch(mocked, TOPIC, 0, [b"k"], [b"v"]) == 0
     finally:
         batch_producing._functions.cache_clear()
+
+
+class AnotherProducer(Producer):
+    """One whose handle librdkafka is asked about once more."""
+
+
+@pytest.mark.parametrize("place", ["no handle", "no memory", "other memory"])
+def test_a_handle_that_is_elsewhere_is_not_used(
+    place: str, mocked: Producer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Messages go one by one then, and records, too."""
+    other = AnotherProducer({"bootstrap.servers": "unused", "log_level": 0})
+    monkeypatch.setattr(librdkafka, "_verified", {})
+    assert librdkafka.handle_of(mocked)
+    address = {"no handle": 0, "no memory": 8, "other memory": id(caplog)}[place]
+    word = ctypes.c_void_p.from_address(id(other) + object.__basicsize__)
+    handle, word.value = word.value, address
+    try:
+        assert librdkafka.handle_of(other) is None
+        assert produce_batch(other, TOPIC, 0, [b"k"], [b"v"]) == 0
+    finally:
+        word.value = handle
+    assert ("isn't where" in caplog.text) == (place != "no handle")
+
+
+def test_a_reader_whose_handle_is_elsewhere_reads_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = Consumer({"bootstrap.servers": "unused", "group.id": "g", "log_level": 0})
+    monkeypatch.setattr(partition_queues, "handle_of", lambda client: None)
+    with closing(consumer):
+        assert type(partition_queues.reader_of(consumer, TOPIC)) is ObjectReader
 
 
 @pytest.mark.parametrize("at_once", [True, False])

@@ -24,7 +24,7 @@ from prequential.topics.decoding import decode
 from prequential.topics.outputs import Alarm, Encoded, encode
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
 from prequential.worker import runner as runner_module
-from prequential.worker.journal import decode_entry, standing
+from prequential.worker.journal import Idle, JournalEntry, decode_entry, standing
 from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing
 from prequential.worker.recovery import GENERATION, Known
@@ -97,6 +97,7 @@ class Log:
         self.topics: dict[str, list[Outgoing]] = {}
         self.seen: dict[str, bytes] = {}
         self.repeats = 0
+        self.silences = 0
 
     def show(self, messages: Iterable[Outgoing]) -> None:
         """What plain readers see of a transaction, whether it is committed or not."""
@@ -169,6 +170,18 @@ class FakePublisher:
     def take_over(self) -> None: ...
 
 
+class SometimesSilent:
+    """No record seems to come for a while, now and then."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+
+    def due(self) -> int | None:
+        return 30_000 if self.rng.random() < 0.9 else None
+
+    def end(self) -> None: ...
+
+
 class FakeFetcher:
     def __init__(self) -> None:
         self.position: list[int] | None = None
@@ -181,6 +194,10 @@ class FakeFetcher:
     def commit(self, *_: Any) -> None: ...
 
     def demand(self, *_: Any) -> None: ...
+
+    @property
+    def ends(self) -> dict[tuple[int, int], int]:
+        return {}
 
     def read_at(self, *_: Any) -> float:
         return inf
@@ -222,6 +239,8 @@ async def live(
             break
         if stops and not runner.recovering and runner.shard.merge.vector > [5, 5, 5] and rng.random() < 0.1:
             break
+        if rng.random() < 0.4:  # nothing comes for a while
+            await asyncio.sleep(0.005)
         if stops:  # as slowly as records come, and as the broker answers
             await asyncio.sleep(0.003)
     try:
@@ -243,12 +262,19 @@ def replayed(log: Log, topics: list[list[Message]]) -> list[bytes]:
     for kind, rows in enumerate(topics):
         times, values = [row.timestamp()[1] for row in rows], [row.value() for row in rows]
         shard.add(Batch(kind, list(map(Message.offset, rows)), times, decode(kind, values)))
-    for vector in (*found.settled, *found.open):
-        shard.follow(vector)
+    for step in (*found.settled, *found.open):
+        if isinstance(step, Idle):
+            shard.idle(step.quiet)
+        else:
+            shard.follow(step)
     return [
         output.json if isinstance(output, Encoded) else encode(output)
         for output in shard.flush()[0] if isinstance(output, Encoded | Alarm)
     ]  # fmt: skip
+
+
+def journal_of(log: Log) -> list[JournalEntry]:
+    return [decode_entry(record.value) for record in log.topics[JOURNAL]]
 
 
 def published(log: Log) -> list[bytes]:
@@ -270,6 +296,7 @@ def lives(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[bool, int]]:
         # Small rounds, each published.
         monkeypatch.setattr(runner_module, "_PAUSE_SECONDS", 0.01 if stops else 0.0)
         rng = random.Random(next(seeds))
+        monkeypatch.setattr(runner_module, "Silence", lambda config: SometimesSilent(rng))
         survived = asyncio.run(asyncio.wait_for(live(life, topics, rng, stops=stops), HANGS))
         return survived, life.used
 
@@ -282,6 +309,7 @@ def assert_whole_and_once(log: Log, topics: list[list[Message]]) -> None:
     assert max(found.values()) == 1
     ids = Counter(msgspec.json.decode(value)["id"] for value in found)
     assert max(ids.values()) == 1
+    log.silences = sum(isinstance(entry.note, Idle) for entry in journal_of(log))
     vectors = [vector for record in log.topics[JOURNAL] for vector in decode_entry(record.value).vectors]
     assert list(map(place_of, topics, vectors[-1])) == list(map(len, topics))
 
@@ -296,7 +324,7 @@ def test_cut_at_every_effect(
     assert survived
     assert awaits > 10
     outcomes = Counter()  # type: ignore[var-annotated]
-    repeats = 0
+    repeats = silences = 0
     for place in _TIMES * list(range(1, awaits + 1)):
         log = Log()
         survived, _ = lives(log, place, after)
@@ -306,7 +334,9 @@ def test_cut_at_every_effect(
         assert survived
         assert_whole_and_once(log, topics)
         repeats += log.repeats
+        silences += log.silences
     assert outcomes[False] > 10
+    assert silences > 5
     assert after or repeats > 10
 
 

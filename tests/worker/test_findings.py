@@ -125,15 +125,18 @@ def test_what_was_hours_ago_isnt_judged(shards: Shards, monkeypatch: pytest.Monk
 def test_dead_letters_and_ids_that_never_meet(shards: Shards) -> None:
     shards.feed(PREDICTIONS, predictions(200))
     shards.feed(LABELS, rows(200, first=1_000, y_true="a"))
-    ids = "s: none of 200 labels has the instance_id of a prediction; e.g. prediction `0`, label `1000`: "
-    assert shards.look() == [ids + "both must have the same ids"]
+    ids = (
+        "s: none of 200 labels has met a prediction: no instance_id is in both; e.g. label `1000`, "
+        "prediction `0`: use the same ids for both, and check that no predictions are missing"
+    )
+    assert shards.look() == [ids]
     shards.feed(PREDICTIONS, rows(100, first=200))
     first, *rest = shards.look()
     assert first == (
         "100 of 300 predictions can't be used; most often: object missing required field `model` "
         "(every record of this kind needs the field)"
     )
-    assert rest == [ids + "both must have the same ids"]
+    assert rest == [ids]
 
 
 def test_sections_of_streams_of_other_workers_arent_missed() -> None:

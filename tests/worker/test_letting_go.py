@@ -31,6 +31,10 @@ class FakeFetcher:
 
     def demand(self, *_: Any) -> None: ...
 
+    @property
+    def ends(self) -> dict[tuple[int, int], int]:
+        return {}
+
     def read_at(self, *_: Any) -> float:
         return inf
 

@@ -95,6 +95,7 @@ def test_a_shard_that_lost_records_halts_alone_until_that_is_accepted(
         lost = worker.metrics()["prequential_lost_records_total"]
         assert worker.stop() == 0, worker.log
     assert "going on without what retention has removed" in worker.log
+    assert "the instance_id of" not in worker.log
     journal = [one for one in read_topic(cluster, JOURNAL) if one.partition() == 1]
     entries = [decode_entry(one.value() or b"") for one in journal]
     [note] = [entry.note for entry in entries if isinstance(entry.note, Lost)]

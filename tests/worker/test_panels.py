@@ -38,7 +38,8 @@ DEFAULTS: dict[str, Any] = {
 #: What the dashboard's user has chosen, and what Grafana fills in: a rate's range is all of the test, so
 #: that nothing depends on when a scrape comes.
 CHOSEN = {
-    "model": ".+", "stage": "final", "estimator": "window:100", "segment": "^$", "__rate_interval": "10m"
+    "model": ".+", "stage": "final", "estimator": "window:100", "segment": "^$", "group": ".*",
+    "__rate_interval": "10m",
 }  # fmt: skip
 
 #: What is empty while all is well, and why.

@@ -112,7 +112,7 @@ class TestBeginnings:
         known = read(entries(3, [(5, 5, 5)]), rebuild=rebuild)
         assert known.lost == Lost((0, 0, 0), (0, 0, 0), 2)
         assert refusal(Config(), 0, known.lost).startswith(
-            "shard 0 can't go on: retention has removed what it hasn't taken yet: 2 entries of the journal; "
+            "shard 0 can't go on: retention has removed what it needs: 2 entries of the journal; "
             "`prequential worker --accept-loss 0`"
         )
 
@@ -130,7 +130,9 @@ class TestBeginnings:
         journal = entries(1, [], [(2, 3, 4)], [(5, 5, 5)])
         assert len(read(journal, lows=(2, 3, 4), rebuild=True).journal) == 3
         assert read(journal, lows=(2, 3, 4), rebuild=True).lost is None
-        assert read(journal, lows=(0, 4, 0), rebuild=True).lost == Lost((0, 0, 0), (0, 4, 0))
+        lost = read(journal, lows=(0, 4, 0), rebuild=True).lost
+        assert lost == Lost((0, 0, 0), (0, 4, 0), 0, (2, 3, 4))
+        assert lost.missing == [0, 1, 0, 0, 3]  # outputs of three of them are published
 
     def test_a_broker_that_says_nothing_of_beginnings_is_waited_for_by_who_can(
         self, read: Callable[..., Known], monkeypatch: pytest.MonkeyPatch
@@ -168,7 +170,8 @@ class TestBeginnings:
         assert (known.accepted, known.lost) == ((lost,), None)
         assert read([note], snapshot(1, 2), lows=(1, 11, 1)).lost == Lost((1, 9, 1), (1, 11, 1))
         journal = [*entries(1, [(2, 2, 2)], []), note]
-        assert read(journal, lows=(1, 9, 1), rebuild=True).lost == Lost((0, 0, 0), (0, 9, 0))
+        lost = Lost((0, 0, 0), (0, 9, 0), 0, (2, 2, 2))
+        assert read(journal, lows=(1, 9, 1), rebuild=True).lost == lost
 
     def test_a_rebuild_passes_over_what_was_before_the_topics(self, read: Callable[..., Known]) -> None:
         journal = [*entries(4, [(7, 7, 7)], origin=FORMER), *entries(5, [(1, 1, 1)])]

@@ -1,4 +1,4 @@
-"""Alarms against the changes that they are to find (definitions: docs/detectors.md)."""
+"""Alarms against the changes that they are to find (definitions: docs/do/backtest-detectors.md)."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.core.compiled.kernel import Floats
+from prequential.topics.reasons import printable
 
 _WIDTH, _HEIGHT = 860, 150  # of a panel, in pixels
 _LEFT, _RIGHT, _TOP, _GAP = 60, 30, 30, 34
@@ -80,7 +81,7 @@ def _panel(
 
     parts = [
         f'<rect x="{_LEFT}" y="{top}" width="{_COLUMNS}" height="{_HEIGHT}" fill="none" stroke="#999"/>',
-        f'<text x="{_LEFT}" y="{top - 6}" font-weight="bold">{escape(panel.title)}</text>',
+        f'<text x="{_LEFT}" y="{top - 6}" font-weight="bold">{escape(printable(panel.title))}</text>',
     ]
     for value in _ticks(low, high):
         parts.append(f'<text x="{_LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{value:,.4g}</text>')
@@ -115,7 +116,8 @@ def _panel(
         if name:
             parts.append(
                 f'<text x="{right - 5}" y="{top + 14 + 13 * place}" text-anchor="end" '
-                f'fill="{colour}" paint-order="stroke" stroke="white" stroke-width="3">{escape(name)}</text>'
+                f'fill="{colour}" paint-order="stroke" stroke="white" stroke-width="3">'
+                f"{escape(printable(name))}</text>"
             )
     return parts
 

@@ -38,6 +38,7 @@ from prequential.core.tables.outcomes import Log, new_log
 from prequential.past.bootstrap import Run, block_length, generator, log_of
 from prequential.past.sequences import Sequence as Outcomes
 from prequential.settings.model import DetectorConfig
+from prequential.topics.errors import existing
 
 #: Streams that are made of each past one, each of a past that is drawn anew of it: they differ as much as
 #: pasts of this length do.
@@ -238,7 +239,7 @@ class Streams:
         capacity = max(2, len(past.classes))
         signal = Signal(
             detector.signal, MIN_OUTCOMES, 1, capacity, numbers, past.config.cost_per_value,
-            past.config.reads_intervals,
+            past.config.extends_scores,
         )  # fmt: skip
         places, parts, since = self.places(length), [], 0
         for start in range(0, length, _CHUNK):
@@ -247,7 +248,7 @@ class Streams:
             rows = np.arange(len(log.number), dtype=np.int32)
             values, fed = signal.update(
                 WatchedRows(
-                    log, rows, capacity, numbers, past.positives, intervals=past.config.reads_intervals
+                    log, rows, capacity, numbers, past.positives, extended=past.config.extends_scores
                 )
             )
             parts.append(values[fed > 0])
@@ -353,9 +354,7 @@ def _counted(
 
 def threshold_of(detector: DetectorConfig) -> Parameter:
     """The parameter that says how rare alarms are; of detectors that have one."""
-    threshold = DETECTORS[detector.detector].threshold
-    assert threshold is not None
-    return threshold
+    return existing(DETECTORS[detector.detector].threshold, f"the threshold of {detector.detector}")
 
 
 def of_line(points: Sequence[Point], outcomes: int) -> Curve | None:

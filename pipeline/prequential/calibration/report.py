@@ -131,7 +131,7 @@ def lines(report: Report) -> Iterator[str]:
     """The configuration's lines with the new thresholds: YAML that the reader takes."""
     yield "streams:"
     for stream, detectors in report.streams.items():
-        yield f"  {json.dumps(stream, ensure_ascii=False)}:"
+        yield f"  {json.dumps(stream, ensure_ascii=not stream.isprintable())}:"
         yield f"    alarm_budget: {report.budgets[stream]}"
         yield f"    alarm_change: {_yaml(report.changes[stream])}"
         yield "    detectors:"

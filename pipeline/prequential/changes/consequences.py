@@ -59,6 +59,7 @@ OF_STREAM: Mapping[str, str] = {
     "emit.outcomes": _SAYS,
     "emit.every": _SAYS,
     "emit.comparisons": _SAYS,
+    "emit.idle": _SAYS,
 }
 
 _TO_COME = "kept; it is of topics that are yet to be created"

@@ -8,6 +8,7 @@ from typing import Any
 from prequential.demo.broker import EmbeddedBroker
 from prequential.program.stopping import stop_signals
 from prequential.topics.errors import WorkError
+from prequential.wording.console import say
 
 #: Kafka's own port, which is also where the other commands look unless told otherwise.
 DEFAULT_PORT = 9092
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     Raises WorkError if the broker doesn't start or ends by itself.
     """
     with stop_signals() as stop, EmbeddedBroker(args.port) as broker:
-        print(f"{broker.name}: {broker.bootstrap_servers}", flush=True)
+        say(f"{broker.name}: {broker.bootstrap_servers}")
         while not stop.wait(_LOOK_SECONDS):
             if not broker.running:
                 raise WorkError(f"the {broker.name} at {broker.bootstrap_servers} ended by itself")

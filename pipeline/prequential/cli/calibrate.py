@@ -15,7 +15,6 @@ from prequential.cli.sources import (
     add_source_options,
     as_it_is,
     given_sources,
-    notice,
     past_of,
 )
 from prequential.past.reading import watched
@@ -23,7 +22,8 @@ from prequential.program.compilation import compile_loops
 from prequential.program.progress import progress_bar
 from prequential.replay.table import print_wide
 from prequential.settings.budget import DEFAULT_BUDGET, parse_budget
-from rich.console import Console
+from prequential.topics.reasons import as_text
+from prequential.wording.console import Console, complain
 
 _HELP = "thresholds of drift detectors for a budget of false alarms"
 
@@ -32,7 +32,7 @@ Drives the worker's engine over files, or over the cluster's input topics, and m
 of the past, in which errors depend on each other as they did. On these it counts how often each detector of
 the configuration raises an alarm, by its threshold, and finds the thresholds at which all detectors of a
 stream together, on all its models, stages and segments, have as many false alarms as the budget allows.
-Prints what it found, how late a change would be noticed, and the configuration's lines."""
+Prints what it found, how late a change would be complaind, and the configuration's lines."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -55,7 +55,7 @@ def add_parser(subparsers: Any) -> None:
         help=f"outcomes that are made of each sequence: the more, the surer (default: {OUTCOMES:,})",
     )  # fmt: skip
     what.add_argument("--seed", metavar="N", type=int, default=1, help="of random numbers (default: 1)")
-    what.add_argument("--stream", help="sequences of this stream alone")
+    what.add_argument("--stream", type=as_text, help="sequences of this stream alone")
     what.add_argument("--out", metavar="F.yaml", help="write the configuration's lines there")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     parser.set_defaults(run=run)
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 def _calibrate(args: argparse.Namespace, given: list[str], file: IO[bytes] | None) -> int:
     budget = None if args.budget is None else parse_budget(args.budget)
     config = load(args)
-    compile_loops(notice, config)
+    compile_loops(complain, config)
     pasts = watched(past_of(args, config, given), {"stream": args.stream})
     with progress_bar() as progress:
         task = progress.add_task("sequences", total=len(pasts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import io
 import os
 import signal
 import sys
@@ -21,11 +22,11 @@ from prequential.topics.errors import UsageError
 def add_kafka_options(parser: argparse.ArgumentParser) -> None:
     """Add --config, --bootstrap-servers and --prefix; the latter two win over the file."""
     group = parser.add_argument_group("cluster")
-    group.add_argument("--config", metavar="FILE", help="configuration (YAML)")
+    group.add_argument("--config", metavar="FILE", help="configuration file (YAML)")
     group.add_argument(
-        "--bootstrap-servers", metavar="ADDR", help="Kafka's host:port (default: localhost:9092)"
+        "--bootstrap-servers", metavar="ADDR", help="brokers as host:port (default: localhost:9092)"
     )
-    group.add_argument("--prefix", metavar="P", help="before the names of all topics")
+    group.add_argument("--prefix", metavar="P", help="prefix of all topic names, such as `eu.`")
 
 
 def load(args: argparse.Namespace) -> Config:
@@ -98,9 +99,20 @@ def open_output(path: str | None) -> Iterator[IO[bytes] | None]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
     else:
+        with ExitStack() as stack:
+            try:
+                file: Any = stack.enter_context(io.BufferedWriter(_NamingFile(path, "wb")))
+            except OSError as error:
+                raise UsageError(f"can't write {path!r}: {error.strerror}") from error
+            yield stack.enter_context(gzip.open(file, "wb")) if path.endswith(".gz") else file
+
+
+class _NamingFile(io.FileIO):
+    """A file whose errors have its name, as when its disk is full."""
+
+    def write(self, data: Any, /) -> Any:
         try:
-            stream: Any = gzip.open(path, "wb") if path.endswith(".gz") else Path(path).open("wb")
+            return super().write(data)
         except OSError as error:
-            raise UsageError(f"can't write {path!r}: {error.strerror}") from error
-        with stream:
-            yield stream
+            error.filename = self.name
+            raise

@@ -1,10 +1,12 @@
-"""`prequential config diff|live`: what another configuration does to the state; which ones are in use."""
+"""`prequential config check|diff|live`: validate a configuration, compare two, find those in use."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from time import time
 from typing import Any
 
@@ -12,8 +14,11 @@ import msgspec
 from prequential.cli.common import add_kafka_options, load
 from prequential.config.reader import load_config
 from prequential.settings.durations import duration
+from prequential.settings.model import Config, HttpConfig
+from prequential.topics.clients import is_reference
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.specs import METRICS
+from prequential.wording.console import say
 
 #: How far back `live` looks.
 _SINCE = "1h"
@@ -22,24 +27,33 @@ _SINCE = "1h"
 def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
     parser = subparsers.add_parser(
-        "config", help="what another configuration does to the state; which ones are in use"
+        "config", help="validate a configuration, compare two, or show which ones are in use"
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
+    check = actions.add_parser(
+        "check",
+        help="validate a configuration, and print every fault",
+        description="Validates a configuration and prints one line for each fault. "
+        "Connects to nothing, starts nothing, and reads no secret that env:NAME or file:PATH refers to. "
+        "Exit status: 0 the configuration is valid, 2 it is not.",
+    )
+    check.add_argument("file", metavar="FILE", help="configuration (YAML)")
+    check.set_defaults(run=_check)
     diff = actions.add_parser(
         "diff",
-        help="what differs between two configurations, and what happens to the state",
+        help="compare two configurations, and show what happens to the state",
         description="Says by key what differs, and what a worker makes of state of A when it is started "
         "with B: kept, begins empty, ends. It is what a restore says of a few records' state; no cluster is "
         "needed, and nothing is changed. Values of kafka.security, tokens and other secrets are never "
         "shown. Exit status as of diff: 0 nothing differs, 1 something does, 2 trouble.",
     )
-    diff.add_argument("before", metavar="A", help="configuration (YAML) that the state is of")
-    diff.add_argument("after", metavar="B", help="configuration (YAML) that is to come")
+    diff.add_argument("before", metavar="A", help="current configuration (YAML)")
+    diff.add_argument("after", metavar="B", help="new configuration (YAML)")
     diff.add_argument("--json", action="store_true", help="print everything as one JSON object")
     diff.set_defaults(run=_diff)
     now = actions.add_parser(
         "live",
-        help="which configurations messages are made with",
+        help="show which configuration each stream uses",
         description="Reads the newest metrics messages and says of which streams, in which partitions, they "
         "are made with another configuration than the file's (their field config), and since when. Joins no "
         "group and changes nothing. Exit status 1 if the newest messages of a stream are.",
@@ -49,6 +63,38 @@ def add_parser(subparsers: Any) -> None:
     )
     add_kafka_options(now)
     now.set_defaults(run=_live)
+
+
+def _check(args: argparse.Namespace) -> int:
+    config = load_config(args.file)
+    if faults := list(_starting_faults(config)):
+        raise UsageError("\n".join(f"{args.file}: {fault}" for fault in faults))
+    say(f"{args.file}: valid")
+    return 0
+
+
+def _starting_faults(config: Config) -> Iterator[str]:
+    """Faults that each program reports when it starts, as far as they show without secrets and files."""
+    from prequential.http.access import Access  # only here, as other actions need none of these
+    from prequential.ingest.checking import refuse_own_topics
+    from prequential.ingest.registry import refuse_without_registry
+    from prequential.notifying.posting import checked_url
+
+    http = config.http
+    if (http.tls_certificate is None) != (http.tls_key is None):
+        yield "http.tls_certificate and http.tls_key: only one is set, expected both PEM files or none"
+    checks: list[Callable[[], object]] = [lambda: refuse_own_topics(config)]
+    if http.token is not None and not is_reference(http.token):
+        checks.append(lambda: Access(HttpConfig(token=http.token)))
+    url = config.notify.url
+    if url is not None and not is_reference(url):
+        checks.append(lambda: checked_url(url))
+    checks += [partial(refuse_without_registry, config.kafka, source.format) for source in config.ingest]
+    for check in checks:
+        try:
+            check()
+        except UsageError as error:
+            yield str(error)
 
 
 def _diff(args: argparse.Namespace) -> int:
@@ -63,7 +109,7 @@ def _diff(args: argparse.Namespace) -> int:
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(difference), indent=1) + b"\n")
     else:
         for line in lines(difference):
-            print(line)
+            say(line)
     return 0 if difference.same else 1
 
 
@@ -79,5 +125,5 @@ def _live(args: argparse.Namespace) -> int:
     with closing(Tail(config.kafka, [METRICS], since=since)) as tail:
         found = live(uses(tail.to_end()), config)
     for line in found.lines:
-        print(line)
+        say(line)
     return 0 if found.everywhere else 1

@@ -19,6 +19,9 @@ from prequential.replay.sources import lines_of
 from prequential.settings.durations import duration
 from prequential.settings.model import Config
 from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.reasons import as_text
+from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES
+from prequential.wording.console import say
 
 #: Where the page is: the port behind that of a worker's metrics.
 HOST, PORT = "127.0.0.1", 9465
@@ -83,12 +86,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _serve_files(args: argparse.Namespace, config: Config) -> None:
-    board = Board(History(config), ", ".join(args.from_files))
+    board = Board(History(config), ", ".join(map(as_text, args.from_files)))
     board.catching_up = True
     with closing_server(Server(board, args.host, args.port, Access(config.http))):
         for path in args.from_files:
             with open_input(path) as (stream, _):
-                records = records_of(path, lines_of(stream))
+                records = records_of(path, lines_of(stream, DEAD_LETTER_MESSAGE_BYTES))
                 try:
                     while batch := [record for _, record in zip(range(_LINES), records)]:
                         board.take(batch)
@@ -113,7 +116,7 @@ class closing_server:  # noqa: N801 - a context manager, as contextlib.closing
         self._server = server
 
     def __enter__(self) -> Server:
-        print(f"the page is at {self._server.address} (Ctrl-C ends it)", flush=True)
+        say(f"the page is at {self._server.address} (Ctrl-C ends it)")
         return self._server
 
     def __exit__(self, *_: object) -> None:

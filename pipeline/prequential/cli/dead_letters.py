@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 import zlib
 from collections import Counter, deque
@@ -14,6 +13,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from prequential.cli.common import add_kafka_options, kafka_from, open_input, open_output
+from prequential.program.progress import progress_bar
 from prequential.replay.sources import read_lines
 from prequential.settings.durations import duration
 from prequential.topics.admin import partition_counts
@@ -26,14 +26,13 @@ from prequential.topics.dead_letters import (
     to_line,
 )
 from prequential.topics.decoding import decode
-from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.errors import UsageError, WorkError, existing
 from prequential.topics.permissions import WRITE, require
 from prequential.topics.producer import RecordProducer
 from prequential.topics.reading import TopicReader
-from prequential.topics.reasons import kind_of, printable
-from prequential.topics.specs import DEAD_LETTERS, INPUTS
-from rich.console import Console
-from rich.progress import Progress
+from prequential.topics.reasons import as_text, kind_of, printable
+from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES, DEAD_LETTERS, INPUTS
+from prequential.wording.console import complain, say
 
 #: Dead letters that are shown: what fits a screen, three lines each, with room for the counts.
 _SHOWN = 20
@@ -49,7 +48,7 @@ def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
     parser = subparsers.add_parser(
         "dead-letters",
-        help="records that can't be used, and why; put repaired ones back",
+        help="show invalid records with their reasons, and put repaired ones back",
         description="Show the newest dead letters, and how many there are for each reason. Reads "
         "committed records only, joins no consumer group. With --out they can be repaired in a file, "
         "and sent to their topics again with --put-back.",
@@ -60,7 +59,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--since", type=_duration, metavar="D", help="only those of the last e.g. 30m, 2h or 1d"
     )
-    parser.add_argument("--reason", metavar="TEXT", help="only those whose reason contains TEXT")
+    parser.add_argument(
+        "--reason", type=as_text, metavar="TEXT", help="only those whose reason contains TEXT"
+    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--json", dest="out", action="store_const", const="-", help="write JSON lines to standard output"
@@ -94,13 +95,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _write(letters: Iterable[Letter], path: str) -> None:
     written = 0
-    with open_output(path) as stream:
-        assert stream is not None
+    with open_output(path) as output:
+        stream = existing(output, "the output")
         for letter in letters:
             stream.write(to_line(letter) + b"\n")
             written += 1
     if path != "-":
-        print(f"{written} dead letters written to {path}")
+        say(f"{written} dead letters written to {path}")
 
 
 # ---- reading
@@ -109,12 +110,8 @@ def _write(letters: Iterable[Letter], path: str) -> None:
 def _letters(kafka: KafkaConfig, since: int | None, reason: str | None) -> Iterator[Letter]:
     """Those that are there now, each partition in order; a bar on standard error, if that is a terminal."""
     start = None if since is None else max(0, time.time_ns() // 1_000_000 - since)
-    console = Console(stderr=True)
     reader = TopicReader(kafka, kafka.topic(DEAD_LETTERS), "prequential-dead-letters", start)
-    with (
-        closing(reader),
-        Progress(console=console, transient=True, disable=not console.is_terminal) as progress,
-    ):
+    with closing(reader), progress_bar(unit=None) as progress:
         task = progress.add_task(DEAD_LETTERS, total=reader.size)
         for message in reader.messages(lambda offsets: progress.advance(task, offsets)):
             letter = from_message(message)
@@ -169,18 +166,17 @@ def _show(letters: Iterable[Letter], last: int) -> None:
         newest.add(letter)
         counts[_Reason(letter.topic, kind_of(letter.reason))] += 1
     for letter in newest.in_order():
-        print(
-            printable(
-                f"{clock(letter.written)} {letter.topic or '?'}/{letter.partition} offset {letter.offset}: "
-                f"{letter.reason or _NO_REASON}"
-            )
+        say(
+            f"{clock(letter.written)} {letter.topic or '?'}/{letter.partition} offset {letter.offset}: "
+            f"{letter.reason or _NO_REASON}"
         )
-        print(f"  key   {_shortened(letter.key, _KEY)}\n  value {_shortened(letter.value, _VALUE)}")
+        say(f"  key   {_shortened(letter.key, _KEY)}")
+        say(f"  value {_shortened(letter.value, _VALUE)}")
     total = sum(counts.values())
-    print(f"{total:,} dead letters" + (", by reason:" if total else ""))
+    say(f"{total:,} dead letters" + (", by reason:" if total else ""))
     width = len(f"{max(counts.values(), default=0):,}")
     for reason, count in counts.most_common():
-        print(printable(f"  {count:>{width},}  {reason.topic or '?'}: {reason.kind or _NO_REASON}"))
+        say(f"  {count:>{width},}  {reason.topic or '?'}: {reason.kind or _NO_REASON}")
 
 
 def _shortened(content: bytes | None, characters: int) -> str:
@@ -214,7 +210,7 @@ def _put_back(kafka: KafkaConfig, path: str) -> None:
     repaired, refused = [], []
     with open_input(path) as (stream, _):
         try:
-            lines = read_lines(stream)
+            lines = read_lines(stream, DEAD_LETTER_MESSAGE_BYTES)
         except (OSError, EOFError, zlib.error) as error:
             raise WorkError(f"can't read {path!r}: {error}") from error
     for number, line in enumerate(lines, start=1):
@@ -239,14 +235,11 @@ def _put_back(kafka: KafkaConfig, path: str) -> None:
             producer.send(record.topic, record.key, record.value)
     for topic in INPUTS:
         if counts[topic]:
-            print(f"{counts[topic]} records put back to {kafka.topic(topic)}")
+            say(f"{counts[topic]} records put back to {kafka.topic(topic)}")
     if not repaired:
-        print("0 records put back")
+        say("0 records put back")
     if untimed := sum(not record.timed for record in repaired):
-        print(
-            f"prequential: {untimed} of them have no ts: the time of putting them back counts as theirs",
-            file=sys.stderr,
-        )
+        complain(f"{untimed} of them have no ts: the time of putting them back counts as theirs")
 
 
 def _repaired(kafka: KafkaConfig, line: bytes) -> _Repaired:

@@ -34,7 +34,7 @@ from prequential.demo.screen import (
 from prequential.demo.server import ModelServer
 from prequential.demo.stream import Plan
 from prequential.demo.summary import NEXT, compared, detected, totals, worth
-from prequential.demo.worker import EMIT_OUTCOMES, DemoWorker
+from prequential.demo.worker import EMIT_OUTCOMES, DemoWorker, evaluated
 from prequential.program.compilation import compile_loops
 from prequential.settings.model import Config, HttpConfig, WorkerConfig
 from prequential.topics.admin import create
@@ -43,7 +43,7 @@ from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Incident
 from prequential.topics.specs import topic_specs
 from prequential.watching.tail import Tail
-from rich.console import Console
+from prequential.wording.console import Console, say
 from rich.live import Live
 
 #: Seconds of stream: half a minute on either side of the drift, and done within two minutes.
@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             session = _start(args, http if http.port else replace(http, port=pick_port()), stack)
         except KeyboardInterrupt:
-            print("ended before the stream began")
+            say("ended before the stream began")
             return 0
         session.show()
         session.tell()
@@ -130,20 +130,20 @@ def run(args: argparse.Namespace) -> int:
 def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Session:
     """Start everything but the stream; `stack` ends it."""
     plan = Plan(duration=args.duration, seed=args.seed)
-    compile_loops(_say)
+    compile_loops(say, evaluated())  # before any clock starts
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prequential-demo-")))
     broker = None if args.bootstrap_servers else stack.enter_context(EmbeddedBroker())
     kafka = _cluster(args.bootstrap_servers, broker)
     create(kafka, topic_specs(kafka))
     page = stack.enter_context(Page(Config(kafka), _WINDOW, HOST, PORT))
-    _say(f"the page: {page.address} (open it in a browser, it moves by itself)")
-    _say(f"{broker.name if broker else 'Kafka'}: {kafka.bootstrap_servers}")
-    _say("training the models on the stream's history")
+    say(f"the page: {page.address} (open it in a browser, it moves by itself)")
+    say(f"{broker.name if broker else 'Kafka'}: {kafka.bootstrap_servers}")
+    say("training the models on the stream's history")
     server = ModelServer(plan, build_models(plan))
     group = kafka.prefix.rstrip(".") or WorkerConfig.group
-    worker = stack.enter_context(DemoWorker(kafka, group, http, folder))
-    _say(f"the worker's metrics: {worker.base}/metrics")
-    _say(f"look on from another terminal: {_watch(kafka)}")
+    worker = stack.enter_context(DemoWorker(kafka, group, http, folder, say))
+    say(f"the worker's metrics: {worker.base}/metrics")
+    say(f"look on from another terminal: {_watch(kafka)}")
     tail = stack.enter_context(closing(Tail(kafka, TOPICS, from_beginning=True)))
     feed = Feed(server, kafka)
     stack.callback(feed.stop)
@@ -177,7 +177,7 @@ class _Session:
     def tell(self) -> None:
         """Say what was found."""
         kafka = self._feed.kafka
-        print()
+        say("")
         print_table(self._board, self._server, self._console)
         for lines in (totals, detected, worth, compared):
             print_lines(lines(self._board, self._server), self._console)
@@ -197,13 +197,13 @@ class _Session:
         for incidents in self._moments(_LAST_SECONDS):
             if (now_drift := drift(self._server)) != said:
                 said = now_drift
-                _say(said)
+                say(said)
             for incident in incidents:
-                _say(incident_line(incident, self._server))
+                say(incident_line(incident, self._server))
             if self._feed.at >= next_line:
                 next_line += _LINE_SECONDS
-                _say(progress(self._board, self._feed))
-                _say(f"  {recent_line(self._board)}")
+                say(progress(self._board, self._feed))
+                say(f"  {recent_line(self._board)}")
 
     def _moments(self, last: float) -> Iterator[list[Incident]]:
         """Moment after moment, with the messages about incidents that came in it.
@@ -250,6 +250,3 @@ def _watch(kafka: KafkaConfig) -> str:
     prefix = f" --prefix {kafka.prefix}" if kafka.prefix else ""
     return f"prequential watch --bootstrap-servers {kafka.bootstrap_servers}{prefix}"
 
-
-def _say(line: str) -> None:
-    print(line, flush=True)

@@ -19,7 +19,6 @@ from prequential.cli.sources import (
     add_source_options,
     as_it_is,
     given_sources,
-    notice,
     past_of,
 )
 from prequential.past.reading import CHOICES, watched
@@ -28,9 +27,10 @@ from prequential.replay.sources import lines_of
 from prequential.replay.table import print_wide
 from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Alarm, Output
-from rich.console import Console
+from prequential.topics.reasons import as_text
+from prequential.wording.console import Console, complain
 
-_HELP = "what drift detectors would have said on the past, and how right they would be"
+_HELP = "backtest drift detectors: their alarms on the past, and how many changes they find"
 
 _DESCRIPTION = """\
 Drives the worker's engine over files, or over the cluster's input topics, as `replay` does, and prints the
@@ -58,8 +58,8 @@ def add_parser(subparsers: Any) -> None:
     )  # fmt: skip
     what.add_argument(
         "--inject", metavar="abrupt:RISE@OUTCOME|gradual:RISE@OUTCOME+WIDTH", action="append", default=[],
-        help="make streams like each past sequence (blocks of its outcomes drawn at random) in which the "
-        "error rises by RISE after an outcome, such as abrupt:0.05@5000; may come again",
+        help="raise the error by RISE after an outcome, in streams of random blocks of each past sequence, "
+        "such as abrupt:0.05@5000; repeatable",
     )  # fmt: skip
     what.add_argument(
         "--tolerance", metavar="N", type=_whole(1, MOST_OUTCOMES), default=TOLERANCE,
@@ -74,7 +74,7 @@ def add_parser(subparsers: Any) -> None:
         help="outcomes in a block (default: by the dependence of neighbouring losses)",
     )  # fmt: skip
     for name in CHOICES:
-        what.add_argument(f"--{name}", help=f"sequences of this {name} alone")
+        what.add_argument(f"--{name}", type=as_text, help=f"sequences of this {name} alone")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     parser.add_argument("--plot", metavar="F.svg", help="draw it as SVG")
     parser.set_defaults(run=run)
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     if detectors:
         config = with_detectors(config, detectors)
     asked = asked._replace(changes=_changes(args.changes))
-    compile_loops(notice, config)
+    compile_loops(complain, config)
     alarms: list[Alarm] = []
 
     def put(output: Output) -> None:
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
             alarms.append(output)
 
     past = watched(past_of(args, config, given, put), {name: getattr(args, name) for name in CHOICES})
-    report = backtest(past, alarms, asked, notice)
+    report = backtest(past, alarms, asked, complain)
     if args.plot is not None:
         try:
             Path(args.plot).write_text(plot(report, past), encoding="utf-8")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import zlib
 from collections.abc import Sequence
 from contextlib import closing
@@ -13,8 +12,10 @@ from prequential.cli.common import add_kafka_options, kafka_from, open_input
 from prequential.replay.sources import lines_of
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.specs import DRIFT_ALARMS, INCIDENTS, METRICS
+from prequential.topics.reasons import as_text
+from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.topics.times import milliseconds
+from prequential.wording.console import complain, say
 from prequential.wording.explaining import Known, explain
 
 _DESCRIPTION = """\
@@ -26,10 +27,12 @@ files that `prequential replay` has written. Ends with status 1 if there is no s
 
 def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
-    parser = subparsers.add_parser("explain", help="what is known of an incident", description=_DESCRIPTION)
+    parser = subparsers.add_parser(
+        "explain", help="explain an incident: since when, how bad, why", description=_DESCRIPTION
+    )
     parser.add_argument("incident", nargs="?", metavar="INCIDENT", help="(the beginning of) its id")
-    parser.add_argument("--stream", metavar="NAME", help="its stream …")
-    parser.add_argument("--model", metavar="NAME", help="… and model …")
+    parser.add_argument("--stream", type=as_text, metavar="NAME", help="its stream …")
+    parser.add_argument("--model", type=as_text, metavar="NAME", help="… and model …")
     parser.add_argument(
         "--at", metavar="TIME", help="… and a label time within it (RFC 3339, or ms since the epoch)"
     )
@@ -53,10 +56,10 @@ def run(args: argparse.Namespace) -> int:
     else:
         _read_topics(known, kafka_from(args))
     if known.unreadable:
-        print(f"prequential: {known.unreadable:,} messages can't be read", file=sys.stderr)
+        complain(f"{known.unreadable:,} messages can't be read")
     incidents = known.by_id(args.incident) if ts is None else known.at(args.stream, args.model, ts)
     for line in explain(known, incidents):
-        print(line)
+        say(line)
     return 0
 
 
@@ -74,7 +77,7 @@ def _read_files(known: Known, paths: Sequence[str]) -> None:
     for path in paths:
         with open_input(path) as (lines, _):
             try:
-                for line in lines_of(lines):
+                for line in lines_of(lines, DEAD_LETTER_MESSAGE_BYTES):
                     if line.strip():
                         known.add(line)
             except (OSError, EOFError, zlib.error) as error:

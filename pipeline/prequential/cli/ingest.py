@@ -17,7 +17,7 @@ def add_parser(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "ingest",
-        help="make instances, predictions and labels of the records of any topics",
+        help="translate records of other topics into instances, predictions and labels",
         description="Reads the topics of the configuration's section ingest and writes the three input "
         "topics, in transactions: each record once, whenever a process is killed. Runs until SIGTERM or "
         "Ctrl-C. More processes of the same configuration share the partitions.",

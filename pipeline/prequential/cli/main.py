@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 import zlib
@@ -11,10 +12,11 @@ from typing import Any, NoReturn
 
 from prequential.program.version import VERSION
 from prequential.topics.errors import UsageError, WorkError
+from prequential.wording.console import complain, printable_lines
 
 _COMMANDS = (
     "demo", "worker", "ingest", "notify", "topics", "config", "broker", "produce", "dead-letters", "replay",
-    "detectors", "calibrate", "watch", "explain", "dashboard", "report", "size", "schema",
+    "detectors", "calibrate", "watch", "explain", "dashboard", "report", "schema",
 )  # fmt: skip
 
 #: Exit status of a program that Ctrl-C ended: 128 + SIGINT, as shells have it.
@@ -25,7 +27,7 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong with a command line as everything else that is wrong: in one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"prequential: {message}; `{self.prog} --help` says what there is\n")
+        self.exit(2, f"prequential: {printable_lines(message)}; `{self.prog} --help` says what there is\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As it is; but what a command doesn't know is said by itself, with its own help."""
@@ -42,6 +44,8 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if sys.stdout is None:  # it was closed (`>&-`): nobody wants what we say there
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
+    if isinstance(sys.stdout, io.TextIOWrapper):  # as that of errors: some locales lack characters
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return _run(argv)
     except UsageError as error:
@@ -76,7 +80,7 @@ def _run(argv: list[str] | None) -> int:
 
 
 def _complain(error: Exception, status: int) -> int:
-    print(f"prequential: {error}", file=sys.stderr)
+    complain(error)
     return status
 
 

@@ -6,9 +6,12 @@ import argparse
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from prequential.settings.model import Config, HttpConfig
 from prequential.topics.errors import UsageError
+from prequential.topics.reasons import printable
+from prequential.wording.console import printable_lines
 
 _LEVELS = {
     "crit": logging.CRITICAL,
@@ -17,6 +20,17 @@ _LEVELS = {
     "info": logging.INFO,
     "debug": logging.DEBUG,
 }
+
+
+class _Formatter(logging.Formatter):
+    """Shows characters of a message that aren't printable as U+FFFD: a name can't begin another line."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
+        record.message = printable(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the library's name
+        return printable_lines(super().formatException(ei))
 
 
 def add_address(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +56,9 @@ def with_address(config: Config, args: argparse.Namespace) -> Config:
 def start_log(args: argparse.Namespace, quiet: Iterable[str]) -> None:
     """Log at the level that --log-level says; of these loggers errors alone."""
     level = _LEVELS[args.log_level]
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler])
     for name in quiet:
         logging.getLogger(name).setLevel(max(logging.ERROR, level))
 

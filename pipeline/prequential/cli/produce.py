@@ -14,12 +14,12 @@ from prequential.replay.sources import lines_of
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
-from prequential.topics.messages import MAX_VALUE_BYTES
+from prequential.topics.messages import INPUT_MESSAGE_BYTES, MAX_VALUE_BYTES
 from prequential.topics.partitioning import key_of
 from prequential.topics.permissions import WRITE, require
 from prequential.topics.producer import RecordProducer
 from prequential.topics.specs import INPUTS
-from rich.console import Console
+from prequential.wording.console import Console, say
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 #: Lines between two updates of the progress bar: some hundred a second at full speed.
@@ -66,11 +66,13 @@ def run(args: argparse.Namespace) -> int:
     """Send the file; print how many records went where."""
     config = load(args)
     kafka = config.kafka
-    with open_input(args.file) as (lines, below):
+    longest = _RAW_MESSAGE_BYTES if args.raw else INPUT_MESSAGE_BYTES
+    with open_input(args.file) as (stream, below):
+        lines = _shown(args.file, lines_of(stream, longest), below)
         require(kafka, {kafka.topic(args.topic): WRITE})
         partition_counts(kafka, [kafka.topic(args.topic)])  # or a broker might make the topic up
-        sent = _send(kafka, args, frozenset(config.wide), _shown(args.file, lines_of(lines), below))
-    print(f"{sent} records sent to {kafka.topic(args.topic)}")
+        sent = _send(kafka, args, frozenset(config.wide), lines)
+    say(f"{sent} records sent to {kafka.topic(args.topic)}")
     return 0
 
 
@@ -105,6 +107,9 @@ def _key(value: bytes, raw: bool, wide: frozenset[str]) -> bytes | None:
 
     Raises ValueError for a line that can't be used.
     """
+    if len(value) > MAX_VALUE_BYTES and not raw:
+        least = "at least " * (len(value) >= INPUT_MESSAGE_BYTES)  # `lines_of` reads no more of it
+        raise ValueError(f"it has {least}{len(value)} bytes: at most {MAX_VALUE_BYTES} are allowed")
     try:
         found = _decode(value)
         key = key_of(found.stream, str(found.instance_id), wide)
@@ -116,8 +121,6 @@ def _key(value: bytes, raw: bool, wide: frozenset[str]) -> bytes | None:
         raise ValueError(
             f"expected a JSON object with a string `stream`, found {excerpt!r}{more}"
         ) from error
-    if len(value) > MAX_VALUE_BYTES and not raw:
-        raise ValueError(f"it has {len(value)} bytes: at most {MAX_VALUE_BYTES} are allowed")
     return key
 
 

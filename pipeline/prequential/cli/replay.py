@@ -8,11 +8,10 @@ from contextlib import ExitStack
 from typing import IO, Any
 
 import msgspec
-from prequential.cli.common import add_kafka_options, load, open_output
+from prequential.cli.common import add_kafka_options, load, open_output, sigterm_as_ctrl_c
 from prequential.cli.sources import (
     add_source_options,
     given_sources,
-    notice,
     read_sources,
 )
 from prequential.core.past.course import Courses
@@ -27,9 +26,9 @@ from prequential.settings.model import Config
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output, encode
-from prequential.topics.reasons import printable
+from prequential.topics.reasons import as_text, printable
 from prequential.topics.specs import METRICS
-from rich.console import Console
+from prequential.wording.console import Console, complain
 from rich.progress import Progress
 
 _HELP = "evaluate files (or a cluster's input topics) with the worker's engine"
@@ -53,10 +52,10 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--metrics-out", metavar="F", help="metrics messages (JSON lines)")
     parser.add_argument("--comparisons-out", metavar="F", help="comparisons of models (JSON lines)")
     parser.add_argument("--alarms-out", metavar="F", help="drift alarms (JSON lines)")
-    parser.add_argument("--incidents-out", metavar="F", help="incidents: alarms of one change (JSON lines)")
-    parser.add_argument("--dead-letters-out", metavar="F", help="unusable records (JSON lines)")
-    parser.add_argument("--report", metavar="FILE.html", help="a report to look at: see `prequential report`")
-    parser.add_argument("--summary", metavar="F", help="the summary that is printed at the end, as JSON")
+    parser.add_argument("--incidents-out", metavar="F", help="incidents (JSON lines)")
+    parser.add_argument("--dead-letters-out", metavar="F", help="invalid records (JSON lines)")
+    parser.add_argument("--report", metavar="FILE.html", help="report in one HTML file")
+    parser.add_argument("--summary", metavar="F", help="the summary as JSON")
     parser.add_argument(
         "--reused-ids", action="store_true",
         help="evaluate files although ids come again while labels are awaited",
@@ -72,14 +71,16 @@ def run(args: argparse.Namespace) -> int:
     )  # fmt: skip
     given = given_sources(args, outputs)
     config = load(args)
-    compile_loops(notice, config)
+    compile_loops(complain, config)
     gc.freeze()  # what is there by now stays: rows of files are many small objects, collections are frequent
     try:
-        return _replay(args, config, given)
+        with sigterm_as_ctrl_c():
+            return _replay(args, config, given)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
-        raise WorkError(f"can't write: {error.strerror}") from error
+        name = "standard output" if error.filename is None else repr(error.filename)
+        raise WorkError(f"can't write {name}: {error.strerror}") from error
 
 
 def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
@@ -122,12 +123,14 @@ def _from_files(
     """Replay files; returns when there were metrics messages."""
     sources = read_sources(args, given, progress, config)
     out.sources = {source.kind: source for source in sources}
+    out.account.clocks = {KINDS[source.kind]: source.clocks for source in sources}
     task = progress.add_task("replay", total=sum(map(len, sources)))
     metrics = _asks_for_metrics(args)
     shard = replay(
         config, sources, out.put, lambda processed: progress.advance(task, processed), metrics=metrics,
         courses=Courses(),
     )  # fmt: skip
+    out.account.uses = [uses for source in sources for uses in source.uses]
     out.account.add(shard)
     return emission_of(shard.config, config, untimed=shard.catalog.untimed) if metrics else None
 
@@ -149,7 +152,7 @@ class _Writer:
         self._kafka = config.kafka
         self.sources: dict[int, Located] = {}
         paths = [getattr(args, kind) for kind in KINDS]
-        names = ["standard input" if path == "-" else path for path in paths if path is not None]
+        names = ["standard input" if path == "-" else as_text(path) for path in paths if path is not None]
         title = ", ".join(dict.fromkeys(names)) or config.kafka.bootstrap_servers
         self.report = Report(title, config) if args.report is not None else None
         self.account = Account(self._place, self._find)

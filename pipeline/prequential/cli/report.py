@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import zlib
 from typing import Any
 
@@ -13,14 +12,16 @@ from prequential.dashboard.sources import records_of
 from prequential.replay.sources import lines_of
 from prequential.report import Challenge, Condition, Promotion, Report, markdown, parse_condition
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.reasons import printable
+from prequential.topics.reasons import as_text, printable
+from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES
+from prequential.wording.console import Console, complain
 
 
 def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
     parser = subparsers.add_parser(
         "report",
-        help="what a finished replay found: one HTML file, Markdown for CI, exit status by conditions",
+        help="report on a finished replay: one HTML file, Markdown for CI, exit status by conditions",
         description="Write the dashboard's pages over the messages of a replay as one HTML file below 2 MB, "
         "which needs no server and no network; and tables as Markdown. With --fail-if the exit status is 1 "
         "if a condition holds, or can't be told: MEASURE [SELECTORS] SIGN NUMBER. Without selectors it is "
@@ -36,6 +37,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--markdown", metavar="F", help="tables as Markdown (- is standard output)")
     parser.add_argument(
         "--fail-if",
+        type=as_text,
         action="append",
         default=[],
         metavar="CONDITION",
@@ -44,15 +46,19 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--promote",
+        type=as_text,
         metavar="MODEL",
         help="say whether this model may replace the champion, and why: exit status 1 if it may not",
     )
     parser.add_argument(
         "--champion",
+        type=as_text,
         metavar="MODEL",
         help="what it would replace (default: the stream's champion, or each other model without one)",
     )
-    parser.add_argument("--title", default="", help="what it is about (default: the names of the files)")
+    parser.add_argument(
+        "--title", type=as_text, default="", help="what it is about (default: the names of the files)"
+    )
     parser.set_defaults(run=run)
 
 
@@ -85,20 +91,21 @@ def run(args: argparse.Namespace) -> int:
     if paths.count("-") > 1:
         raise UsageError("standard input (-) can be only one of the files")
     refuse_one_file_twice((args.out, args.markdown), [args.config, *paths])
-    report = Report(args.title or ", ".join(path for path in args.metrics if path != "-"), load(args))
+    names = ", ".join(as_text(path) for path in args.metrics if path != "-")
+    report = Report(args.title or names, load(args))
     for path in paths:
         with open_input(path) as (stream, _):
             try:
-                for record in records_of(path, lines_of(stream)):
+                for record in records_of(path, lines_of(stream, DEAD_LETTER_MESSAGE_BYTES)):
                     report.history.update(*record)
             except (OSError, EOFError, zlib.error) as error:
                 raise WorkError(f"can't read {path!r}: {error}") from error
     history = report.history
     if not any(model.sequences for model in history.models.values()):
-        raise WorkError(f"no metrics message in {', '.join(args.metrics)}")
+        raise WorkError(f"no metrics message in {names or 'standard input'}")
     _check_counted(conditions, args, history)
     if history.unreadable:
-        print(f"prequential: {history.unreadable:,} messages can't be read", file=sys.stderr)
+        complain(f"{history.unreadable:,} messages can't be read")
     with open_output(args.out) as out:
         if out is not None:
             out.write(report.html())
@@ -110,17 +117,18 @@ def run(args: argparse.Namespace) -> int:
         for answer in condition.check(history):
             if answer.failed:
                 failed = True
-                print(f"prequential: {printable(answer.sentence)}: fails {condition.text}", file=sys.stderr)
+                complain(printable(f"{answer.sentence}: fails {condition.text}"))
     if args.promote is not None:
         failed |= _promotion(Promotion(args.promote, args.champion), history)
     return int(failed)
 
 
 def _promotion(promotion: Promotion, history: History) -> bool:
-    """Print what is said of it; returns whether it fails."""
+    """Print the answers on standard error; returns whether the promotion fails."""
     answers = promotion.check(history)
     failed = any(answer.failed for answer in answers)
-    print(f"promote {printable(promotion.model)}: {'no' if failed else 'yes'}", file=sys.stderr)
+    console = Console(stderr=True, soft_wrap=True)
+    console.print(printable(f"promote {promotion.model}: {'no' if failed else 'yes'}"))
     for answer in sorted(answers, key=lambda answer: not answer.failed):
-        print(f"  {'no: ' if answer.failed else ''}{printable(answer.sentence)}", file=sys.stderr)
+        console.print(printable(f"  {'no: ' if answer.failed else ''}{answer.sentence}"))
     return failed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from typing import Any
 
 from prequential.core.comparisons.measuring import NAMES as OF_PAIRS
@@ -43,13 +44,16 @@ def run(args: argparse.Namespace) -> int:
         if args.topic is None:
             raise UsageError("--connect is of one topic: expected e.g. schema metrics --connect")
         measures = OF_PAIRS if args.topic == COMPARISONS else MEASURES
-        print(json.dumps(connect_schema(args.topic, measures), separators=(",", ":")))
-        return 0
+        return _write(json.dumps(connect_schema(args.topic, measures), separators=(",", ":")))
     if args.avro:
         if args.topic is None:
             raise UsageError("--avro is of one topic: expected e.g. schema metrics --avro")
-        print(json.dumps(avro_schema(args.topic), indent=2, ensure_ascii=False))
-        return 0
+        return _write(json.dumps(avro_schema(args.topic), indent=2, ensure_ascii=False))
     found = {topic: schema(topic) for topic in STRUCTS} if args.topic is None else schema(args.topic)
-    print(json.dumps(found, indent=2, ensure_ascii=False))
+    return _write(json.dumps(found, indent=2, ensure_ascii=False))
+
+
+def _write(text: str) -> int:
+    """Write JSON, which is UTF-8 in every locale, to standard output; returns the exit status."""
+    sys.stdout.buffer.write(text.encode() + b"\n")
     return 0

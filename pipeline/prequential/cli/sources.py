@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -17,7 +16,7 @@ from prequential.tables.opening import open_sources
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Output
-from rich.console import Console
+from prequential.wording.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
@@ -74,8 +73,3 @@ def past_of(
 def as_it_is(table: Table, console: Console) -> Table:
     """A table for `print_wide` that doesn't depend on where it goes."""
     return table
-
-
-def notice(sentence: str) -> None:
-    """Say something on standard error."""
-    print(f"prequential: {sentence}", file=sys.stderr)

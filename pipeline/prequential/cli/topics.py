@@ -11,6 +11,7 @@ from prequential.settings.model import Config
 from prequential.topics.admin import check, create
 from prequential.topics.errors import UsageError
 from prequential.topics.specs import topic_specs
+from prequential.wording.console import say
 
 log = logging.getLogger(__name__)
 
@@ -50,15 +51,15 @@ def run(args: argparse.Namespace) -> int:
         misfits = report.misfits
         for verb, names in (("created", report.created), ("left as it is:", report.existing)):
             for name in names:
-                print(verb, name)
+                say(f"{verb} {name}")
     else:
         misfits = check(kafka, specs, horizon=horizon)
     for kind, sentences in (("error", misfits.errors), ("remark", misfits.remarks)):
         for sentence in sentences:
-            print(f"{kind}: {sentence}")
+            say(f"{kind}: {sentence}")
     if misfits.errors:
         return 1
-    print(f"all {len(specs)} topics fit{', but for what is remarked' if misfits.remarks else ''}")
+    say(f"all {len(specs)} topics fit{', but for what is remarked' if misfits.remarks else ''}")
     return 0
 
 
@@ -68,11 +69,11 @@ def _grow(config: Config, partitions: int | None) -> int:
 
     wanted = config.kafka.partitions if partitions is None else partitions
     compile_loops(log.info, config)
-    before = grow(config, wanted, lambda line: print(line, flush=True))
+    before = grow(config, wanted, say)
     if before == wanted:
-        print(f"all topics have {wanted} partitions already")
+        say(f"all topics have {wanted} partitions already")
     else:
-        print(f"all topics have {wanted} partitions, {before} before: workers and producers may start")
+        say(f"all topics have {wanted} partitions, {before} before: workers and producers may start")
     if config.kafka.partitions != wanted:
-        print(f"kafka.partitions is {config.kafka.partitions} in the configuration: change it to {wanted}")
+        say(f"kafka.partitions is {config.kafka.partitions} in the configuration: change it to {wanted}")
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from contextlib import closing
 from time import monotonic, time
 from typing import Any
@@ -11,7 +10,9 @@ from typing import Any
 import msgspec
 from prequential.cli.common import add_kafka_options, kafka_from, sigterm_as_ctrl_c
 from prequential.core.measures.registry import NAMES
+from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
+from prequential.topics.reasons import as_text
 from prequential.topics.specs import INCIDENTS, METRICS
 from prequential.watching.keyboard import Keyboard
 from prequential.watching.lines import line, newest_lines
@@ -20,7 +21,8 @@ from prequential.watching.screen import Screen
 from prequential.watching.state import TOPICS, State
 from prequential.watching.table import split_warning, warnings, whole_table
 from prequential.watching.tail import TAIL_RECORDS, Tail
-from rich.console import Console, Group
+from prequential.wording.console import Console, complain, say
+from rich.console import Group
 from rich.live import Live
 
 _HELP = """\
@@ -68,14 +70,14 @@ def add_parser(subparsers: Any) -> None:
         epilog=_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--once", action="store_true", help="show what is there and end")
+    parser.add_argument("--once", action="store_true", help="print the present state and exit")
     parser.add_argument(
         "--from-beginning",
         action="store_true",
         help=f"read the topics whole (default: the last {TAIL_RECORDS:,} records per partition)",
     )
-    parser.add_argument("--stream", metavar="NAME", help="only this stream")
-    parser.add_argument("--model", metavar="NAME", help="only this model")
+    parser.add_argument("--stream", type=as_text, metavar="NAME", help="only this stream")
+    parser.add_argument("--model", type=as_text, metavar="NAME", help="only this model")
     parser.add_argument(
         "--sort", metavar="BY",
         help=f"a measure, the worst first (default: accuracy), or {', '.join(OTHER_WAYS)}",
@@ -110,6 +112,8 @@ def run(args: argparse.Namespace) -> int:
                     state.update(topic, value, when)
                 state.since = tail.since.get(METRICS)
                 _show(state, choice, console, live)
+                if (nothing := _nothing(state, args, kafka)) is not None:
+                    complain(nothing)
             if not args.once:
                 if live:
                     _follow_live(tail, Screen(state, kafka.bootstrap_servers, choice), state, console)
@@ -120,6 +124,20 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _nothing(state: State, args: argparse.Namespace, kafka: KafkaConfig) -> str | None:
+    """Why nothing is shown, in a sentence; None if something is."""
+    if not state.messages:
+        topics = ", ".join(map(kafka.topic, TOPICS))
+        return (
+            f"there are no messages yet in {topics}: a worker publishes after emit.outcomes outcomes, when "
+            "record time passes a multiple of emit.every, and when no record has come for emit.idle"
+        )
+    if not state.models and not state.unreadable:
+        asked = [f"{name} {value!r}" for name in ("stream", "model") if (value := getattr(args, name))]
+        return f"there are no messages about {' and '.join(asked)} among {state.messages:,}"
+    return None
+
+
 def _show(state: State, choice: Choice, console: Console, live: bool) -> None:
     if live:
         ranking = Ranking(state)
@@ -127,9 +145,9 @@ def _show(state: State, choice: Choice, console: Console, live: bool) -> None:
         console.print(Group(*whole_table(state, _now(), console.width, ranking)))
         return
     for shown in newest_lines(state):
-        print(shown, flush=True)
+        say(shown)
     for warning in warnings(state, None, _now()):
-        print(f"prequential: {warning.plain}", file=sys.stderr, flush=True)
+        complain(warning.plain)
 
 
 def _follow_plainly(tail: Tail, state: State) -> None:
@@ -139,12 +157,12 @@ def _follow_plainly(tail: Tail, state: State) -> None:
             if not state.update(topic, value, when) or value is None:
                 continue
             try:
-                print(line(topic, value, state.split), flush=True)
+                say(line(topic, value, state.split))
             except msgspec.MsgspecError:
                 state.unreadable += 1
         if len(misplaced := state.misplaced) > warned:
             warned = len(misplaced)
-            print(f"prequential: {split_warning(misplaced)}", file=sys.stderr, flush=True)
+            complain(split_warning(misplaced))
 
 
 def _follow_live(tail: Tail, screen: Screen, state: State, console: Console) -> None:
@@ -156,6 +174,8 @@ def _follow_live(tail: Tail, screen: Screen, state: State, console: Console) -> 
         next_picture = 0.0
         while not screen.over:
             _take(tail, state)
+            if screen.reading and not tail.catching_up:
+                next_picture = 0.0  # alarms are shown from now on
             screen.trouble, screen.reading = tail.trouble, tail.catching_up
             keys = keyboard.wait(_SHORT_SECONDS if tail.catching_up else _LOOK_SECONDS)
             for key in keys:

@@ -7,8 +7,6 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +14,6 @@ from prequential.cli.common import add_kafka_options, load
 from prequential.cli.process import add_address, add_log_level, start_log, with_address
 from prequential.http.endpoint import TEXT, Endpoint
 from prequential.program.compilation import compile_loops
-from prequential.settings.model import HttpConfig
 from prequential.worker.heap import share_arenas
 
 log = logging.getLogger(__name__)
@@ -39,12 +36,12 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--rebuild",
         action="store_true",
-        help="pass over snapshots: make the state anew from the input topics and the journal",
+        help="ignore snapshots: rebuild the state from the input topics and the journal",
     )
     parser.add_argument(
         "--accept-loss", metavar="PARTITION", type=int, action="append", default=[],
-        help="where retention has removed records that this partition's shard needs, go on from what is "
-        "there; may be repeated (as worker.accept_loss, which all workers of a group know)",
+        help="continue the shard of this partition although retention deleted records that it needs; "
+        "repeatable (worker.accept_loss does the same for all workers of a group)",
     )  # fmt: skip
     add_log_level(parser)
     parser.set_defaults(run=run)
@@ -61,23 +58,21 @@ def run(args: argparse.Namespace) -> int:
         config = replace(config, worker=replace(config.worker, accept_loss=accepted))
     # Faust tells of its services at a level of detail that is of no use here.
     start_log(args, ("faust", "mode", "prequential.kafka.transport"))
+    # It answers from the beginning: a worker that compiles isn't ready, and nobody shall kill it for that.
+    endpoint = Endpoint(config.http, {})
+
+    def report(progress: str) -> None:
+        said = f"{progress}\n".encode()
+        endpoint.serve({"/live": lambda: (200, TEXT, said), "/ready": lambda: (503, TEXT, said)})
+
+    report("starting")
     # Before the worker joins its group: compiling in the middle of a stream would look like death.
-    compile_loops(log.info, config, lambda: _alive(config.http))
+    compile_loops(log.info, config, report)
+    report("starting: the engine's loops are loaded")
     from prequential.worker.app import run_worker  # Faust is slow to import: only where it is needed
 
     quiet_collector()
-    return run_worker(config, rebuild=args.rebuild)
-
-
-@contextmanager
-def _alive(http: HttpConfig) -> Iterator[None]:
-    """Answer `/live` while loops are compiled: it isn't ready, and isn't to be killed for it."""
-    said = b"compiling the engine's loops\n"
-    endpoint = Endpoint(http, {"/live": lambda: (200, TEXT, said), "/ready": lambda: (503, TEXT, said)})
-    try:
-        yield
-    finally:
-        endpoint.stop()
+    return run_worker(config, rebuild=args.rebuild, endpoint=endpoint)
 
 
 def quiet_collector() -> None:

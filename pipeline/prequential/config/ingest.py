@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import yaml
@@ -24,10 +25,12 @@ Tree = Callable[[yaml.Node, str, tuple[Any, ...], Lines], Any]
 Plain = Callable[[yaml.Node, str], Any]
 #: Raises with the line of a node.
 Fail = Callable[[yaml.Node, str], Any]
+#: Notes the fault that its block raises, so that reading goes on behind it.
+Collect = Callable[[], AbstractContextManager[None]]
 
 
 def read_sources(
-    node: yaml.Node | None, tree: Tree, plain: Plain, fail: Fail
+    node: yaml.Node | None, tree: Tree, plain: Plain, fail: Fail, collect: Collect
 ) -> tuple[SourceConfig, ...]:
     """The sources of a file's section, read by the configuration's reader.
 
@@ -39,25 +42,33 @@ def read_sources(
         fail(node, f"ingest is {plain(node, 'ingest')!r}: expected topics and what their records become")
     sources: list[SourceConfig] = []
     for key, section in node.value:
-        topics = _topics(key, fail)
-        for topic in topics:
-            if any(topic in source.topics for source in sources) or topics.count(topic) > 1:
-                fail(key, f"ingest has the topic {topic!r} twice: expected a list of mappings below one")
-        where = f"ingest.{','.join(topics)}"
-        sections = section.value if isinstance(section, yaml.SequenceNode) else [section]
-        if not sections:
-            fail(section, f"{where} is empty: expected e.g. as: predictions")
-        mappings: list[RecordMapping] = []
-        for place, one in enumerate(sections):
-            section_key = where if len(sections) == 1 else f"{where}[{place}]"
-            lines: Lines = {}
-            mappings += _mappings(tree(one, section_key, (), lines), Origin(section_key, lines))
-        formats = {mapping.format or FORMATS[0] for mapping in mappings}
-        if len(formats) > 1:
-            several = ", ".join(sorted(formats))
-            fail(section, f"{where} has the formats {several}: expected the same in all mappings")
-        sources.append(SourceConfig(topics, formats.pop(), tuple(mappings)))
+        with collect():
+            topics = _topics(key, fail)
+            for topic in topics:
+                if any(topic in source.topics for source in sources) or topics.count(topic) > 1:
+                    fail(
+                        key, f"ingest has the topic {topic!r} twice: expected a list of mappings below one"
+                    )
+            sources.append(_source(topics, section, tree, fail))
     return tuple(sources)
+
+
+def _source(topics: tuple[str, ...], section: yaml.Node, tree: Tree, fail: Fail) -> SourceConfig:
+    """The source of these topics, with the mappings of its section."""
+    where = f"ingest.{','.join(topics)}"
+    sections = section.value if isinstance(section, yaml.SequenceNode) else [section]
+    if not sections:
+        fail(section, f"{where} is empty: expected e.g. as: predictions")
+    mappings: list[RecordMapping] = []
+    for place, one in enumerate(sections):
+        section_key = where if len(sections) == 1 else f"{where}[{place}]"
+        lines: Lines = {}
+        mappings += _mappings(tree(one, section_key, (), lines), Origin(section_key, lines))
+    formats = {mapping.format or FORMATS[0] for mapping in mappings}
+    if len(formats) > 1:
+        several = ", ".join(sorted(formats))
+        fail(section, f"{where} has the formats {several}: expected the same in all mappings")
+    return SourceConfig(topics, formats.pop(), tuple(mappings))
 
 
 def _topics(key: yaml.Node, fail: Fail) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ Its parser makes the setting of YAML's value, or raises ValueError with what was
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
@@ -32,11 +33,16 @@ from prequential.settings.model import (
 from prequential.settings.notifying import FORMS, NOTIFIED, STATUSES
 from prequential.settings.stages import parse as stage_key
 from prequential.settings.stages import parse_configured, parse_pair
+from prequential.topics import values
 from prequential.topics.errors import UsageError
 from prequential.topics.messages import MAX_AMOUNT
 
 #: Levels of tests: beyond them nothing would be sure, or ever be found.
 _LEAST_LEVEL, _MOST_LEVEL = 1e-9, 0.5
+
+#: Most classes that a stream's limit may be: tables begin with 16 sequences, each of which has 4 counts of 8
+#: bytes for each label and prediction, 8 GiB of 4,096 classes.
+_MOST_CLASSES, _BYTES_OF_CELL = 4_096, 16 * 4 * 8
 
 #: Largest cost of an outcome, of either sign: sums of as many as there may be are finite.
 _MOST_COST = 1e100
@@ -224,10 +230,8 @@ def _loss(value: Any) -> str:
 
 
 def _class(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (str, int)):
-        return str(value)
+    with suppress(ValueError):
+        return values.class_name("a class", value)
     raise _expected(value, "a class: a string, an integer or a boolean")
 
 
@@ -348,8 +352,19 @@ KAFKA: dict[str, Parser] = {
     "replication": _integer(1, 1000),
 }  # fmt: skip
 
+def _classes_limit(value: Any) -> int:
+    if isinstance(value, int) and _MOST_CLASSES < value <= MAX_CLASSES:
+        capacity = 1 << (value - 1).bit_length()
+        needed = capacity**2 * _BYTES_OF_CELL >> 30
+        raise ValueError(
+            f"{value}: expected an integer from 2 to {_MOST_CLASSES}, since counts of so many classes take "
+            f"{needed} GiB for each estimator; `task: regression` if these are numbers"
+        )
+    return int(_integer(2, _MOST_CLASSES)(value))
+
+
 LIMITS: dict[str, Parser] = {
-    **{field.name: _integer(1) for field in fields(Limits)}, "classes_per_stream": _integer(2, MAX_CLASSES)
+    **{field.name: _integer(1) for field in fields(Limits)}, "classes_per_stream": _classes_limit
 }  # fmt: skip
 
 WORKER: dict[str, Parser] = {
@@ -393,6 +408,7 @@ OF_NAMES = ("positive_class", "label_at_horizon", "champion", "costs")
 
 EMIT: dict[str, Parser] = {
     "outcomes": _optional(_integer(1)), "every": _optional(_duration), "comparisons": _optional(_duration),
+    "idle": _optional(_duration),
 }  # fmt: skip
 
 OBJECTIVE: dict[str, Parser] = {

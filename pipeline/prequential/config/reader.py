@@ -1,10 +1,11 @@
-"""Reads the configuration from YAML: what is wrong is said with file, line and what was expected."""
+"""Reads the configuration from YAML; errors list every fault with file, line and what was expected."""
 
 from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,18 @@ from prequential.settings.model import (
     HttpConfig,
     Limits,
     Objective,
+    SourceConfig,
     StreamConfig,
     WorkerConfig,
 )
 from prequential.settings.notifying import NotifyConfig
+from prequential.topics import values
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError
+
+#: Sections of a configuration.
+SECTIONS = ("kafka", "defaults", "streams", "limits", "http", "worker", "files", "ingest", "notify")
 
 #: Keys within keys of a mapping of fields, at most; a node may be a part of itself.
 _DEEPEST = 5
@@ -65,7 +71,7 @@ class _Constructor(yaml.constructor.SafeConstructor):  # type: ignore[misc]
 def load_config(path: str | None, overrides: Mapping[str, object] | None = None) -> Config:
     """Read a YAML file (None: all defaults); `overrides` maps dotted keys such as `http.port` to values.
 
-    Raises ConfigError for an unknown key, a bad value or an unreadable file.
+    Raises ConfigError for unknown keys, bad values (one line for each fault) or an unreadable file.
     """
     config = _Reader(path or "defaults").config(_document(path))
     for key, value in (overrides or {}).items():
@@ -105,10 +111,19 @@ def combined(given: str | os.PathLike[str] | Mapping[str, Any] | None, settings:
     return _Reader(name or "settings").config(node)
 
 
+def _plain(data: Any) -> Any:
+    """Data with numpy's scalars as Python's values."""
+    if isinstance(data, dict):
+        return {_plain(key): _plain(one) for key, one in data.items()}
+    if isinstance(data, (list, tuple)):
+        return type(data)(map(_plain, data)) if type(data) in (list, tuple) else data
+    return values.plain(data)
+
+
 def _represented(data: Any) -> Any:
     """The node of plain data."""
     try:
-        return yaml.representer.SafeRepresenter().represent_data(data)
+        return yaml.representer.SafeRepresenter().represent_data(_plain(data))
     except yaml.representer.RepresenterError as error:
         said = f"settings: {error.args[-1]!r} is no setting: expected text, numbers, lists and dicts"
         raise ConfigError(said) from error
@@ -137,46 +152,80 @@ def _document(path: str | None) -> yaml.Node | None:
 
 
 class _Reader:
-    """Walks the nodes of one file, so that every complaint can name its line."""
+    """Walks the nodes of one file, so that every error can name its line."""
 
     def __init__(self, path: str) -> None:
         self._path = path
+        #: Faults found so far; reading goes on after each of them.
+        self._faults: list[str] = []
 
     def config(self, node: yaml.Node | None) -> Config:
-        sections = self._mapping(
-            node, "the configuration",
-            ("kafka", "defaults", "streams", "limits", "http", "worker", "files", "ingest", "notify"),
-        )  # fmt: skip
-        kafka = self._kafka(sections.get("kafka"))
-        defaults = self._stream(sections.get("defaults"), "defaults", StreamConfig())
-        streams = {
-            name: self._stream(child, f"streams.{name}", defaults)
-            for name, child in self._mapping(sections.get("streams"), "streams", None).items()
-        }
+        """The configuration; raises ConfigError with one line for each fault of the file."""
+        config = Config()
+        with self._collect():
+            config = self._config(node)
+        if self._faults:
+            raise ConfigError("\n".join(dict.fromkeys(self._faults)))
+        return config
+
+    def _config(self, node: yaml.Node | None) -> Config:
+        sections = self._mapping(node, "the configuration", SECTIONS)
+        kafka = KafkaConfig()
+        with self._collect():
+            kafka = self._kafka(sections.get("kafka"))
+        defaults, streams = StreamConfig(), {}
+        before = len(self._faults)
+        with self._collect():
+            defaults = self._stream(sections.get("defaults"), "defaults", defaults)
+        usable = len(self._faults) == before
+        for name, child in self._mapping(sections.get("streams"), "streams", None).items():
+            with self._collect():
+                streams[name] = self._stream(child, f"streams.{name}", defaults, judge=usable)
+        limits = self._section(sections.get("limits"), "limits", Limits(), configkeys.LIMITS)
+        judged = (defaults, *streams.values()) if len(self._faults) == before else None
+        http = self._http(sections.get("http"), judged)
+        files: dict[str, tuple[RecordMapping, ...]] = {}
+        sources: tuple[SourceConfig, ...] = ()
+        for name, child in self._mapping(sections.get("files"), "files", KINDS).items():
+            with self._collect():
+                kind = KINDS.index(name)
+                files[name] = self.mappings(child, f"files.{name}", kind, bare=True, formats=FORMATS)
+        with self._collect():
+            sources = read_sources(
+                sections.get("ingest"), self._tree, self._plain, self._fail, self._collect
+            )
         return Config(
             kafka=kafka,
             defaults=defaults,
             streams=streams,
-            limits=self._section(sections.get("limits"), "limits", Limits(), configkeys.LIMITS),
-            http=self._http(sections.get("http"), (defaults, *streams.values())),
+            limits=limits,
+            http=http,
             worker=self._section(sections.get("worker"), "worker", WorkerConfig(), configkeys.WORKER),
-            files={
-                name: self.mappings(child, f"files.{name}", KINDS.index(name), bare=True, formats=FORMATS)
-                for name, child in self._mapping(sections.get("files"), "files", KINDS).items()
-            },
-            ingest=read_sources(sections.get("ingest"), self._tree, self._plain, self._fail),
+            files=files,
+            ingest=sources,
             notify=self._section(sections.get("notify"), "notify", NotifyConfig(), configkeys.NOTIFY),
         )
 
-    def _http(self, node: yaml.Node | None, streams: Sequence[StreamConfig]) -> HttpConfig:
+    @contextmanager
+    def _collect(self) -> Iterator[None]:
+        """Notes a fault, and lets reading go on behind the block."""
+        try:
+            yield
+        except ConfigError as error:
+            self._faults.append(str(error))
+
+    def _http(self, node: yaml.Node | None, streams: Sequence[StreamConfig] | None) -> HttpConfig:
+        """The section `http`; without `streams`, whether they have its stages and estimators isn't judged."""
         config: HttpConfig = self._section(node, "http", HttpConfig(), configkeys.HTTP)
-        for key in ("stages", "estimators"):
-            known = list(dict.fromkeys(name for stream in streams for name in getattr(stream, key)))
+        for key in ("stages", "estimators") if streams is not None else ():
+            known = list(dict.fromkeys(name for stream in streams or () for name in getattr(stream, key)))
             asked = getattr(config, key)
             for name in asked if isinstance(asked, tuple) else ():
                 if name not in known:
                     child = self._mapping(node, "http", None)[key]
-                    self._fail(child, f"http.{key}: no stream has {name!r}; configured: {', '.join(known)}")
+                    with self._collect():
+                        said = f"http.{key}: no stream has {name!r}; configured: {', '.join(known)}"
+                        self._fail(child, said)
         return config
 
     def mappings(
@@ -184,18 +233,19 @@ class _Reader:
     ) -> tuple[RecordMapping, ...]:
         """The mapping of a source, or several of a list (see `prequential.mapping.model.parse`)."""
         several = isinstance(node, yaml.SequenceNode)
+        if several and not node.value:
+            self._fail(node, f"{where} is an empty list: expected a mapping")
         mappings = []
         for place, one in enumerate(node.value if several else [node]):
             key = f"{where}[{place}]" if several else where
             lines: dict[tuple[Any, ...], str] = {}
-            section = self._tree(one, key, (), lines)
-            origin = mapping.Origin(key, lines)
-            try:
-                mappings.append(mapping.parse(section, kind, bare=bare, formats=formats, origin=origin))
-            except mapping.MappingError as error:
-                raise ConfigError(f"{origin.line(error.keys)}{key}: {error}") from error
-        if not mappings:
-            self._fail(node, f"{where} is an empty list: expected a mapping")
+            with self._collect():
+                section = self._tree(one, key, (), lines)
+                origin = mapping.Origin(key, lines)
+                try:
+                    mappings.append(mapping.parse(section, kind, bare=bare, formats=formats, origin=origin))
+                except mapping.MappingError as error:
+                    raise ConfigError(f"{origin.line(error.keys)}{key}: {error}") from error
         return tuple(mappings)
 
     def _tree(
@@ -208,7 +258,7 @@ class _Reader:
         if len(keys) > _DEEPEST:
             self._fail(node, f"{where} is nested too deeply")
         entries: dict[Any, Any] = {}
-        for name, (key_node, child) in zip(self._mapping(node, where, None), node.value):
+        for name, (key_node, child) in zip(self._faultless(node, where, None), node.value):
             plain = self._as_meant(key_node, where)
             key = name if plain is None else plain
             if key in entries:
@@ -229,37 +279,30 @@ class _Reader:
 
     def _kafka(self, node: yaml.Node | None) -> KafkaConfig:
         children = self._mapping(node, "kafka", (*configkeys.KAFKA, "security", "schema_registry"))
-        values = {
-            key: self._value(child, f"kafka.{key}", configkeys.KAFKA[key])
-            for key, child in children.items()
-            if key in configkeys.KAFKA
-        }
-        if "security" in children:
-            settings = self._mapping(children["security"], "kafka.security", None)
-            values["security"] = {
-                key: self._value(child, f"kafka.security.{key}", configkeys.setting)
-                for key, child in settings.items()
-            }
-        if "schema_registry" in children:
-            settings = self._mapping(children["schema_registry"], "kafka.schema_registry", None)
-            values["schema_registry"] = {
-                key: self._value(child, f"kafka.schema_registry.{key}", configkeys.registry_setting)
-                for key, child in settings.items()
-            }
+        values = self._values(children, "kafka", configkeys.KAFKA)
+        for name, parser in (
+            ("security", configkeys.setting), ("schema_registry", configkeys.registry_setting),
+        ):  # fmt: skip
+            if name in children:
+                settings = self._mapping(children[name], f"kafka.{name}", None)
+                values[name] = self._values(settings, f"kafka.{name}", dict.fromkeys(settings, parser))
         try:
             return KafkaConfig(**values)
         except UsageError as error:
             raise ConfigError(f"{self._at(node)}: {error}") from error
 
-    def _stream(self, node: yaml.Node | None, where: str, base: StreamConfig) -> StreamConfig:
+    def _stream(
+        self, node: yaml.Node | None, where: str, base: StreamConfig, *, judge: bool = True
+    ) -> StreamConfig:
+        """A stream's settings over those of `base`.
+
+        Whether they fit each other is left open after a fault among them, or without `judge`.
+        """
+        before = len(self._faults)
         sections = "detectors", "emit", "objective", "period_alarms"
         keys = configkeys.STREAM | dict.fromkeys(sections)
         children = self._mapping(node, where, tuple(keys))
-        changes = {
-            key: self._value(child, f"{where}.{key}", parser, named=key in configkeys.OF_NAMES)
-            for key, child in children.items()
-            if (parser := keys[key]) is not None
-        }
+        changes = self._values(children, where, keys, named=configkeys.OF_NAMES)
         given = base.detectors is not DEFAULT_DETECTORS[base.task]
         if "detectors" in children:
             changes["detectors"] = self._detectors(children["detectors"], f"{where}.detectors")
@@ -267,8 +310,8 @@ class _Reader:
             changes["detectors"] = OF_TASK
         if "emit" in children:
             emit = self._mapping(children["emit"], f"{where}.emit", tuple(configkeys.EMIT))
-            for key, child in emit.items():
-                changes[f"emit_{key}"] = self._value(child, f"{where}.emit.{key}", configkeys.EMIT[key])
+            values = self._values(emit, f"{where}.emit", configkeys.EMIT)
+            changes |= {f"emit_{key}": value for key, value in values.items()}
             changes |= {f"emit_{key}_given": True for key in ("every", "comparisons") if key in emit}
         if "period_alarms" in children:
             changes["period_alarms"] = self._section(
@@ -277,6 +320,8 @@ class _Reader:
             )  # fmt: skip
         if "objective" in children:
             changes["objective"] = self._objective(children["objective"], f"{where}.objective")
+        if len(self._faults) > before or not judge:
+            return base
         if changes.get("task", base.task) == "regression" and "label_at_horizon" not in children:
             changes["label_at_horizon"] = None  # a class isn't taken over where labels are numbers
         try:
@@ -293,7 +338,8 @@ class _Reader:
             kept = tuple(loss for loss in config.compare_losses if loss in of_task)
             config = replace(config, compare_losses=kept or of_task[:1])
         for place, flaw in flaws(node, children, config, where):
-            self._fail(place, flaw)
+            with self._collect():
+                self._fail(place, flaw)
         return config
 
     def _detectors(self, node: yaml.Node, where: str) -> tuple[DetectorConfig, ...]:
@@ -301,30 +347,28 @@ class _Reader:
             self._fail(node, f"{where} is {self._plain(node, where)!r}: expected a list of detectors")
         detectors: list[DetectorConfig] = []
         for place, child in enumerate(node.value):
-            detector = self._detector(child, f"{where}[{place}]")
-            same = replace(detector, signal=canonical(detector.signal))
-            if any(same == replace(other, signal=canonical(other.signal)) for other in detectors):
-                self._fail(child, f"{where} has the detector on {detector.signal} twice")
-            detectors.append(detector)
+            with self._collect():
+                detector = self._detector(child, f"{where}[{place}]")
+                same = replace(detector, signal=canonical(detector.signal))
+                if any(same == replace(other, signal=canonical(other.signal)) for other in detectors):
+                    self._fail(child, f"{where} has the detector on {detector.signal} twice")
+                detectors.append(detector)
         return tuple(detectors)
 
     def _objective(self, node: yaml.Node, where: str) -> Objective | None:
         children = self._mapping(node, where, (*configkeys.OBJECTIVE_MEASURES, *configkeys.OBJECTIVE))
         if not children:
             return None
-        parsers = configkeys.OBJECTIVE
-        values = {
-            key: self._value(child, f"{where}.{key}", parsers.get(key) or configkeys.bound_of(key))
-            for key, child in children.items()
-        }
+        bounds = {key: configkeys.bound_of(key) for key in children if key not in configkeys.OBJECTIVE}
+        values = self._values(children, where, configkeys.OBJECTIVE | bounds)
         settings = {key: values.pop(key) for key in configkeys.OBJECTIVE if key in values}
-        if not values and "reference" not in settings:
+        if not bounds and "reference" not in children:
             self._fail(node, f"{where} names no measure: expected e.g. accuracy: 0.9")
         return Objective(values, **settings)
 
     def _detector(self, node: yaml.Node, where: str) -> DetectorConfig:
         """A detector with the parameters that it declares itself."""
-        children = self._mapping(node, where, None)
+        children = self._faultless(node, where, None)
         names = {
             key: self._value(children[key], f"{where}.{key}", parser)
             for key, parser in (("detector", configkeys.detector), ("signal", parse_signal))
@@ -333,7 +377,7 @@ class _Reader:
         config = DetectorConfig(**names)
         declared = DETECTORS[config.detector]
         parameters = {one.name: one for one in declared.parameters}
-        self._mapping(node, where, ("detector", "signal", *parameters))
+        self._faultless(node, where, ("detector", "signal", *parameters))
         given = {
             key: self._value(child, f"{where}.{key}", parameters[key].parse)
             for key, child in children.items()
@@ -347,12 +391,22 @@ class _Reader:
     def _section(
         self, node: yaml.Node | None, where: str, base: Any, parsers: Mapping[str, Parser]
     ) -> Any:
-        children = self._mapping(node, where, tuple(parsers))
-        values = {
-            key: self._value(child, f"{where}.{key}", parsers[key])
-            for key, child in children.items()
-        }
-        return replace(base, **values)
+        with self._collect():
+            children = self._mapping(node, where, tuple(parsers))
+            return replace(base, **self._values(children, where, parsers))
+        return base
+
+    def _values(
+        self, children: Mapping[str, yaml.Node], where: str, parsers: Mapping[str, Parser | None],
+        *, named: Sequence[str] = (),
+    ) -> dict[str, Any]:  # fmt: skip
+        """The values of those keys that have a parser and no fault; keys of `named` hold names."""
+        values = {}
+        for key, child in children.items():
+            if (parser := parsers.get(key)) is not None:
+                with self._collect():
+                    values[key] = self._value(child, f"{where}.{key}", parser, named=key in named)
+        return values
 
     def _mapping(
         self, node: yaml.Node | None, where: str, known: tuple[str, ...] | None
@@ -363,16 +417,28 @@ class _Reader:
             self._fail(node, f"{where} is {self._plain(node, where)!r}: expected keys and values")
         entries: dict[str, yaml.Node] = {}
         for key_node, child in node.value:
-            if not isinstance(key_node, yaml.ScalarNode):
-                self._fail(key_node, f"{where} has a key that is no name")
-            key = key_node.value  # as it is written: 007 and no are names, too
-            if known is not None and key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                hint = f"; did you mean {near[0]}?" if near else ";"
-                self._fail(key_node, f"unknown key {key!r} in {where}{hint} known: {', '.join(known)}")
-            if key in entries:
-                self._fail(key_node, f"{where} has the key {key!r} twice")
-            entries[key] = child
+            with self._collect():
+                if not isinstance(key_node, yaml.ScalarNode):
+                    self._fail(key_node, f"{where} has a key that is no name")
+                key = key_node.value  # as it is written: 007 and no are names, too
+                if known is not None and key not in known:
+                    near = difflib.get_close_matches(key, known, n=1)
+                    hint = f"; did you mean {near[0]}?" if near else ";"
+                    self._fail(key_node, f"unknown key {key!r} in {where}{hint} known: {', '.join(known)}")
+                if key in entries:
+                    self._fail(key_node, f"{where} has the key {key!r} twice")
+                entries[key] = child
+        return entries
+
+    def _faultless(
+        self, node: yaml.Node, where: str, known: tuple[str, ...] | None
+    ) -> dict[str, yaml.Node]:
+        """As `_mapping`, but raises the first fault of its keys: without them the rest can't be judged."""
+        before = len(self._faults)
+        entries = self._mapping(node, where, known)
+        if len(self._faults) > before:
+            first, self._faults[before:] = self._faults[before], []
+            raise ConfigError(first)
         return entries
 
     def _value(self, node: yaml.Node, where: str, parser: Parser, *, named: bool = False) -> Any:

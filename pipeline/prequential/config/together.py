@@ -14,6 +14,7 @@ from prequential.config.names import (
 )
 from prequential.settings.model import BY_INSTANCE, COMPARE_LOSSES, StreamConfig
 from prequential.settings.stages import sides
+from prequential.topics.errors import existing
 
 #: A flaw: the node that it is about, and the sentence.
 Flaw: TypeAlias = tuple[yaml.Node, str]
@@ -82,20 +83,20 @@ def _entry(node: yaml.Node | None, name: str) -> yaml.Node | None:
 
 
 def _of_period(node: yaml.Node, config: StreamConfig, where: str) -> Iterator[Flaw]:
-    assert config.period is not None
+    period = existing(config.period, "the period")
     if config.emit_every is None:
         yield node, f"{where}.period needs {where}.emit.every: time makes its messages due"
-    if config.label_horizon > _MOST_PERIODS * config.period:
+    if config.label_horizon > _MOST_PERIODS * period:
         yield (
             node,
-            f"{where}.period {config.period} ms: expected at least 1/{_MOST_PERIODS} of the label "
+            f"{where}.period {period} ms: expected at least 1/{_MOST_PERIODS} of the label "
             f"horizon of {config.label_horizon} ms",
         )
-    remembered = (2 * config.label_horizon + config.settle) // config.period
+    remembered = (2 * config.label_horizon + config.settle) // period
     if config.key == BY_INSTANCE and remembered > _MOST_IN_PARTS:
         yield (
             node,
-            f"{where}.period {config.period} ms: {remembered:,} periods would be remembered (twice the "
+            f"{where}.period {period} ms: {remembered:,} periods would be remembered (twice the "
             f"label horizon, and settle): expected at most {_MOST_IN_PARTS:,} where key is instance, as "
             "each part has all",
         )

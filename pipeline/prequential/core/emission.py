@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 
@@ -16,6 +17,8 @@ from prequential.core.output.messages import Reporter
 from prequential.core.output.period_messages import OfPeriods
 from prequential.core.state import State
 from prequential.core.tables.logs import Logs
+from prequential.settings.model import StreamConfig
+from prequential.topics.errors import Fault
 from prequential.topics.outputs import Encoded, Output
 from prequential.topics.parts import Part
 from prequential.topics.parts import encode as encode_part
@@ -71,9 +74,48 @@ class Emission:
                     passed.add(every)
                 state.ticks[every] = (time // every + 1) * every
         state.next_tick = min(due for due in state.ticks.values() if due is not None)
-        messages = self._changed(passed, replaying=replaying)
+        messages = self._changed(lambda config: config.emit_every in passed, replaying=replaying)
         compared = self.comparisons.passed(passed, replaying=replaying)
         return [*self._encoded(parts), *messages, *compared]
+
+    def idle(self, quiet: int, *, replaying: bool) -> list[Output]:
+        """Messages about all that is unpublished after `quiet` ms without a record.
+
+        They are of streams whose `emit.idle` isn't longer. Parts of streams in all partitions are about
+        multiples of `emit.every` alone: for these the silence counts as record time.
+        """
+        is_idle = partial(_is_idle, quiet)
+        parts: list[Part] = []
+        state, time = self._state, self._state.merge.newest + quiet
+        for every, due in self._silent_ticks(quiet):
+            parts += [] if replaying else self._parts(every, due, time // every * every)
+            state.ticks[every] = (time // every + 1) * every
+            state.next_tick = min(due for due in state.ticks.values() if due is not None)
+        messages = self._changed(is_idle, replaying=replaying)
+        return [*self._encoded(parts), *messages, *self.comparisons.news(is_idle, replaying=replaying)]
+
+    def has_unpublished(self, quiet: int) -> bool:
+        """Whether `idle` has anything to publish."""
+        catalog, is_idle = self._state.catalog, partial(_is_idle, quiet)
+        entities = catalog.columns.entities
+        codes = entities.stream[np.flatnonzero(entities.changed[: len(catalog.entities)])]
+        idle = [stream for stream in catalog.streams if is_idle(stream.config)]
+        changed = {stream.code for stream in idle}.intersection(codes.tolist())
+        periodic = any(self._touched[one.code] for one in idle if one.config.period is not None)
+        return bool(changed or periodic or self._silent_ticks(quiet)) or self.comparisons.has_news(is_idle)
+
+    def _silent_ticks(self, quiet: int) -> list[tuple[int, int]]:
+        """Values of `emit.every` of streams in all partitions of which a multiple has come in silence.
+
+        With the first such multiple.
+        """
+        config, time = self._state.config, self._state.merge.newest + quiet
+        streams = map(config.streams.__getitem__, self._state.catalog.wide)
+        wide = {one.emit_every for one in streams if _is_idle(quiet, one)}
+        return [
+            (every, due) for every, due in self._state.ticks.items()
+            if every in wide and due is not None and time >= due
+        ]  # fmt: skip
 
     def _parts(self, every: int, since: int, until: int) -> list[Part]:
         """What is known here of streams in all partitions, from one multiple of `every` to another."""
@@ -107,8 +149,8 @@ class Emission:
             outputs += self.comparisons.of_all(stream, replaying=replaying)
         return [*self._encoded(parts), *outputs]
 
-    def _changed(self, passed: set[int], *, replaying: bool) -> Sequence[Output]:
-        """Messages about what has changed since the last ones, of streams whose time it is."""
+    def _changed(self, is_due: Callable[[StreamConfig], bool], *, replaying: bool) -> Sequence[Output]:
+        """Messages about what has changed since the last ones, of streams that are due."""
         catalog = self._state.catalog
         entities = catalog.columns.entities
         changed = np.flatnonzero(entities.changed[: len(catalog.entities)])
@@ -118,17 +160,17 @@ class Emission:
         rows = [
             row
             for row in changed[order].tolist()
-            if catalog.streams[entities.stream[row]].config.emit_every in passed
+            if is_due(catalog.streams[entities.stream[row]].config)
         ]
         new = self.reporter.new_among(rows)
         messages = self.reporter.metrics(new, covered=True, replaying=replaying)
         entities.changed[rows] = 0
         if self._periodic:
-            return self._with_due_periods(messages, passed, replaying=replaying)
+            return self._with_due_periods(messages, is_due, replaying=replaying)
         return messages
 
     def _with_due_periods(
-        self, metrics: list[Encoded], passed: set[int], *, replaying: bool
+        self, metrics: list[Encoded], is_due: Callable[[StreamConfig], bool], *, replaying: bool
     ) -> list[Output]:
         """These messages, which are in order of streams, and behind each stream's those about its periods.
 
@@ -139,7 +181,7 @@ class Emission:
         name, messages = next(by_stream, (None, iter(())))
         touched = [
             stream for stream in map(catalog.streams.__getitem__, np.flatnonzero(self._touched).tolist())
-            if stream.config.emit_every in passed
+            if is_due(stream.config)
         ]  # fmt: skip
         self._touched[[stream.code for stream in touched]] = False
         periodic = [stream for stream in touched if stream.config.period is not None]
@@ -150,7 +192,8 @@ class Emission:
                 name, messages = next(by_stream, (None, iter(())))
             if stream.code in found:
                 merged += self._of_periods(found[stream.code], replaying=replaying)
-        assert name is None, "what has changed was touched"
+        if name is not None:
+            raise Fault(f"stream {name!r} has changed though no record of it has come")
         return merged
 
     def _of_periods(self, found: OfPeriods, *, replaying: bool) -> Sequence[Output]:
@@ -159,3 +202,8 @@ class Emission:
         incidents = self._state.incidents.raise_alarms(raised)
         self._spoken_of |= found.rows
         return [] if replaying else [*found.messages, *(alarm for _, alarm in found.alarms), *incidents]
+
+
+def _is_idle(quiet: int, config: StreamConfig) -> bool:
+    """Whether a stream's unpublished messages are due after so many ms without a record."""
+    return config.emit_idle is not None and config.emit_idle <= quiet

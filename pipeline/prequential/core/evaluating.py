@@ -104,8 +104,7 @@ class Evaluation:
             row = int(rows[place])
             entity = int(plan.entity[log.sequence[row]])
             stage = plan.stages[int(log.sequence[row] - first[entity])]
-            about = catalog.entities[entity]
-            assert about is not None
+            about = catalog.entity(entity)
             if not catalog.streams[about.stream].reports(stage):
                 continue
             record, outcome = int(log.record[row]), int(log.number[row])

@@ -20,7 +20,7 @@ from prequential.core.compiled.kernel import Ints, capacity_for
 from prequential.core.compiled.space import Space
 from prequential.core.emission import Emission
 from prequential.core.evaluating import Evaluation
-from prequential.core.input import recurrence, seen
+from prequential.core.input import odd_times, recurrence, seen
 from prequential.core.input.admission import Admission, reason_of
 from prequential.core.input.encoder import Encoder
 from prequential.core.input.merge import Batch, OffsetVector
@@ -50,6 +50,7 @@ from prequential.core.tables.logs import (
 )
 from prequential.core.tables.records import LABEL, PREDICTION, Rows
 from prequential.settings.model import Config
+from prequential.topics.errors import Fault, existing
 from prequential.topics.outputs import DeadLetter, Output
 from prequential.topics.partitioning import partition_of
 
@@ -94,6 +95,9 @@ class Shard:
         self.seen = seen.new_seen()
         self.recurrence = recurrence.new_recurrence()
         self.dropped: dict[int, tuple[int, int]] = {}
+        self.odd_times = odd_times.new_odd_times()
+        #: Offset of the first odd record by stream (code), kind and oddity.
+        self.first_odd: dict[tuple[int, int, int], int] = {}
         #: Record times (ms) of the newest label by stream, and of the newest prediction by model's row; 0:
         #: none has come in this life of the process.
         self.newest_labels: Ints = np.zeros(0, dtype=np.int64)
@@ -114,7 +118,8 @@ class Shard:
     def skip(self, begins: Sequence[int], missing: Sequence[int]) -> None:
         """Go on from where the inputs begin now: what is below these offsets is lost.
 
-        `missing`: how many offsets that are, by kind, and how many entries of the journal.
+        `missing`: how many records that are, by kind; how many entries of the journal; and how many records
+        that a former state had. Ids of messages depend on all of them.
         """
         self.merge.skip(begins)
         self.catalog.lost = [before + more for before, more in zip(self.catalog.lost, missing)]
@@ -149,6 +154,17 @@ class Shard:
         self.dead_letters, self.outputs = [], []
         vectors, self.vectors = self.vectors, []
         return outputs, vectors
+
+    def has_unpublished(self, quiet: int) -> bool:
+        """Whether `idle` has anything to publish after `quiet` ms without a record."""
+        return self.emission.has_unpublished(quiet)
+
+    def idle(self, quiet: int) -> None:
+        """Put out what is unpublished, as no record has come for `quiet` ms.
+
+        The clock decides when: whoever calls it writes that down, so that others can do it at the same place.
+        """
+        self.outputs += self.emission.idle(quiet, replaying=self.replaying)
 
     def last_set(self) -> None:
         """Put out metrics messages for every sequence, at the end of a replay."""
@@ -224,10 +240,16 @@ class Shard:
         `records` are the rows', `place_of` gives a row's kind and offset.
         """
         self._note_newest(rows, stop)
-        self.seen = seen.update(self.seen, rows, stop, len(self.catalog.streams))
+        self.seen = seen.update(self.seen, rows, stop, len(self.catalog.streams), self.catalog.registry)
         self.recurrence = recurrence.update(
             self.recurrence, rows, stop, self.catalog.columns.streams, len(self.catalog.streams)
         )
+        self.odd_times, is_new = odd_times.update(
+            self.odd_times, rows, stop, self.catalog.registry, len(self.catalog.streams)
+        )
+        if is_new:
+            for stream, kind, oddity, row in odd_times.news(self.odd_times):
+                self.first_odd[stream, kind, oddity] = place_of(row)[1]
         dropped = self.state.logs.dropped
         if dropped.max() > 0:
             for reason in np.flatnonzero(dropped > 0).tolist():
@@ -287,10 +309,10 @@ class Shard:
 
     def _count_misplaced(self, rows: Rows, stop: int) -> None:
         """Count records of streams that belong to another partition, up to this row; not those refused."""
-        assert self._partitions is not None
+        partitions = existing(self._partitions, "the number of partitions")
         streams = self.catalog.streams
         for stream in streams[len(self._misplaced) :]:
-            home = partition_of(stream.name, self._partitions)
+            home = partition_of(stream.name, partitions)
             away = stream.name not in self.catalog.wide and home != self.partition
             self._misplaced = np.append(self._misplaced, away)
         if not self._misplaced.any():
@@ -308,7 +330,7 @@ class Shard:
     def _widen_logs(self, rows: int) -> None:
         logs = self.state.logs
         wider = new_logs(capacity_for(rows, 2 * len(logs.due)))
-        self.state.logs = wider._replace(used=logs.used, dropped=logs.dropped)
+        self.state.logs = wider._replace(used=logs.used, dropped=logs.dropped, ends=logs.ends)
 
     def add_rows(self) -> None:
         """Have rows for streams and entities that are new, in the state and where messages are made."""
@@ -359,8 +381,8 @@ class Shard:
 
         All outputs must have been flushed: they are no part of it.
         """
-        assert not self.outputs, "flush before taking a snapshot"
-        assert not self.dead_letters, "flush before taking a snapshot"
+        if self.outputs or self.dead_letters:
+            raise Fault("a snapshot has no outputs: expected `flush` before `snapshot`")
         return snapshot.take(self.state, space or Space())
 
     def restore(self, parts: Iterator[Any]) -> Restored:

@@ -20,6 +20,7 @@ from prequential.core.join.join import join
 from prequential.core.shard import Shard
 from prequential.core.tables.errors import Unusable
 from prequential.core.tables.logs import DONE, EMIT, OVERDUE
+from prequential.topics.errors import existing
 
 
 class Stepper:
@@ -110,9 +111,9 @@ class Stepper:
 
     def _join(self, stop: int) -> tuple[int, int]:
         """The next row, and why the join stopped there."""
-        assert self._open is not None
         state, limits = self._state, self._shard.config.limits
-        tables = self._open.rows, state.catalog.registry, state.store, state.logs
+        rows = existing(self._open, "the record that is joined").rows
+        tables = rows, state.catalog.registry, state.store, state.logs
         rows, registry, store, logs = tables
         args = (
             rows, self._row, stop, registry, store, logs, limits.instances_per_shard,

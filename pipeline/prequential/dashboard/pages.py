@@ -27,7 +27,7 @@ from prequential.wording.stages import stage_in_words
 #: Stages whose courses are drawn into one another, and segments in a table: more can't be told apart.
 _STAGES, _SEGMENTS = 6, 200
 
-#: Intervals that hold for one look, with this probability (see `docs/measures.md`).
+#: Intervals that hold for one look, with this probability (see `docs/reference/measures.md`).
 _LEVEL = 0.95
 
 
@@ -188,8 +188,8 @@ def _segment_rows(history: History, model: Model, shown: Sequence | None) -> lis
 
 
 def _in_order(measures: Mapping[str, float]) -> dict[str, float]:
-    known = [name for name in NAMES if name in measures]
-    return {name: measures[name] for name in [*known, *(measures.keys() - set(known))]}
+    names = [*(name for name in NAMES if name in measures), *measures]
+    return {name: measures[name] for name in dict.fromkeys(names)}
 
 
 def _mistakes(

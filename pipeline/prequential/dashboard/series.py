@@ -151,8 +151,8 @@ class Series:
                 columns.setdefault(name, len(columns))
             self._widen(len(self._axes), len(columns))
         self._axes[place] = time, outcomes
-        row = [values.get(name, np.nan) for name in columns]
-        self._values[place] = row
+        with np.errstate(over="ignore"):  # beyond single precision there is nothing to draw
+            self._values[place] = [values.get(name, np.nan) for name in columns]
 
     def _widen(self, points: int, columns: int) -> None:
         axes: Any = np.empty((points, AXES), np.int64)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import NamedTuple
+from http.client import HTTPException
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -23,13 +25,30 @@ class Readings(NamedTuple):
     latency: float | None
 
 
-def is_ready(base: str) -> bool:
-    """Whether the worker at an address such as `http://127.0.0.1:9464` holds its shards."""
+class Readiness(NamedTuple):
+    """Whether a worker holds its shards, and what it says of that."""
+
+    ready: bool
+    text: str
+
+
+def readiness(base: str) -> Readiness:
+    """The readiness of the worker at an address such as `http://127.0.0.1:9464`."""
     try:
         with urlopen(f"{base}/ready", timeout=_ANSWER_SECONDS) as answer:
-            return bool(answer.status == 200)
-    except OSError:  # not listening yet, or 503: not ready
-        return False
+            return Readiness(ready=True, text=_text(answer))
+    except HTTPError as refusal:
+        with refusal:
+            return Readiness(ready=False, text=_text(refusal))
+    except (OSError, HTTPException):  # it doesn't listen yet, or has no time to answer
+        return Readiness(ready=False, text="no answer yet")
+
+
+def _text(answer: Any) -> str:
+    try:
+        return str(answer.read().decode("utf-8", "replace").strip())
+    except (OSError, HTTPException):
+        return "no answer yet"
 
 
 def scrape(base: str) -> Readings | None:
@@ -37,7 +56,7 @@ def scrape(base: str) -> Readings | None:
     try:
         with urlopen(f"{base}/metrics", timeout=_ANSWER_SECONDS) as answer:
             return parse(answer.read().decode())
-    except OSError:
+    except (OSError, HTTPException):
         return None
 
 

@@ -22,6 +22,7 @@ from prequential.demo.stream import Plan
 from prequential.program.stopping import Stop, stop_signals
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
+from prequential.wording.console import complain
 
 #: Instances a second by default: a window of 1,000 outcomes is a minute, and the processor hardly notices.
 _RATE = 20.0
@@ -88,7 +89,7 @@ def main(argv: list[str] | None = None) -> int:
         with stop_signals() as stop:
             feed(kafka, args.rate, 60 * args.minutes, stop)
     except (UsageError, WorkError) as error:
-        print(f"prequential: {error}", file=sys.stderr)
+        complain(error)
         return 2 if isinstance(error, UsageError) else 1
     return 0
 

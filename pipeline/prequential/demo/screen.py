@@ -12,9 +12,10 @@ from prequential.demo.worker import RATIO
 from prequential.replay.table import Row, models_table, number, print_wide, with_courses
 from prequential.topics.outputs import Alarm, Incident
 from prequential.wording.comparing import WHOLE
+from prequential.wording.console import Console
 from prequential.wording.incidents import cause_in_words, levels_in_words
 from prequential.wording.stages import caption_of_stages, marked
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
+from prequential.config.reader import combined
 from prequential.demo.broker import GuardedProcess
-from prequential.demo.endpoint import is_ready
+from prequential.demo.endpoint import readiness
 from prequential.demo.stream import CLASSES, HORIZON
-from prequential.settings.model import HttpConfig
+from prequential.settings.model import Config, HttpConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 
@@ -36,17 +38,29 @@ _DETECTORS = [
     },
 ]
 
-#: Seconds in which the worker must be ready: 3 are usual, the rest is for a busy machine.
-_READY_SECONDS = 60.0
-
-#: Seconds between two looks whether it is ready.
-_LOOK_SECONDS = 0.1
+#: Seconds between two questions whether it is ready, and between two lines that say what it waits for.
+_LOOK_SECONDS, _TELL_SECONDS = 0.1, 10.0
 
 #: Seconds for a clean end: more than the worker gives itself (10).
 _STOP_SECONDS = 12.0
 
 #: Lines of its log that are shown when it has ended by itself.
 _LAST_LINES = 15
+
+
+#: What the worker evaluates, as the section `defaults` of its configuration.
+_DEFAULTS: dict[str, Any] = {
+    "label_horizon": f"{HORIZON}ms",
+    "positive_class": CLASSES[1],
+    "details": ["confusion", "scores"],
+    "detectors": _DETECTORS,
+    "emit": {"outcomes": EMIT_OUTCOMES, "every": "1s"},
+}
+
+
+def evaluated() -> Config:
+    """The worker's configuration, as far as it decides which loops the worker needs."""
+    return combined({"defaults": _DEFAULTS}, {})
 
 
 def configuration(kafka: KafkaConfig, group: str) -> dict[str, Any]:
@@ -59,25 +73,22 @@ def configuration(kafka: KafkaConfig, group: str) -> dict[str, Any]:
             "security": dict(kafka.security),
         },
         "worker": {"group": group},
-        "defaults": {
-            "label_horizon": f"{HORIZON}ms",
-            "positive_class": CLASSES[1],
-            "details": ["confusion", "scores"],
-            "detectors": _DETECTORS,
-            "emit": {"outcomes": EMIT_OUTCOMES, "every": "1s"},
-        },
+        "defaults": _DEFAULTS,
     }
 
 
 class DemoWorker:
     """A worker as a context manager: ready when the block begins, gone when it has ended.
 
-    Its files are in `folder`. Raises WorkError, with the last lines of its log, if it ends by
-    itself.
+    Its files are in `folder`. The block begins however long that takes; `tell` is called every 10 s with what
+    the worker is doing. Raises WorkError, with the last lines of its log, if it ends by itself.
     """
 
-    def __init__(self, kafka: KafkaConfig, group: str, http: HttpConfig, folder: Path) -> None:
+    def __init__(
+        self, kafka: KafkaConfig, group: str, http: HttpConfig, folder: Path, tell: Callable[[str], None]
+    ) -> None:
         self.base = f"http://{http.host}:{http.port}"
+        self._tell = tell
         self._log = folder / "worker.log"
         self._log.touch()
         config = folder / "prequential.yaml"
@@ -93,13 +104,14 @@ class DemoWorker:
     def __enter__(self) -> DemoWorker:
         self._process = GuardedProcess(self._command, self._log, signal.SIGTERM)
         try:
-            deadline = time.monotonic() + _READY_SECONDS
-            while not is_ready(self.base):
+            began = told_at = time.monotonic()
+            while not (state := readiness(self.base)).ready:
                 self.check()
-                if time.monotonic() > deadline:
-                    raise WorkError(
-                        f"the worker was not ready within {_READY_SECONDS:g} s{self._last_lines()}"
-                    )
+                now = time.monotonic()
+                if now - told_at >= _TELL_SECONDS:
+                    text = "; ".join(state.text.splitlines())
+                    self._tell(f"waiting for the worker for {now - began:.0f} s: {text}")
+                    told_at = now
                 time.sleep(_LOOK_SECONDS)
         except BaseException:
             self._process.stop(_STOP_SECONDS)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 from prequential.core.catalog.streams import Stream
 from prequential.core.compiled import ids
 from prequential.core.delay import latency
-from prequential.core.input import recurrence
+from prequential.core.input import odd_times, recurrence
+from prequential.core.input.odd_times import AHEAD, MICROSECONDS, SECONDS, STEP
 from prequential.core.input.seen import OTHERS
 from prequential.core.shard import Shard
+from prequential.core.tables.logs import AFTER_SETTLE, NO_LABEL, NO_PREDICTION, first_end
 from prequential.core.tables.store import EXPIRED, LABELLED, WAITING
-from prequential.diagnosis.findings import Example, StreamFacts, never_meet
-from prequential.topics.decoding import LABELS, PREDICTIONS
+from prequential.diagnosis.findings import Example, StreamFacts
+from prequential.diagnosis.identifiers import Unpaired, likely_cause
+from prequential.diagnosis.times import OddRecords, Step
+from prequential.diagnosis.unmatched import may_lack_predictions, never_meet
+from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
 
 
 def triple(values: Iterable[int]) -> tuple[int, int, int]:
@@ -23,22 +28,39 @@ def triple(values: Iterable[int]) -> tuple[int, int, int]:
     return instances, predictions, labels
 
 
-def streams_of(shard: Shard, start: int = 0, stop: int | None = None) -> list[StreamFacts]:
-    """The facts of a shard's streams number `start` to `stop`, without examples.
+#: Where the record of a kind with an offset is, in words.
+PlaceOf = Callable[[int, int], str]
+
+#: Ids that are compared at most, of labels and of predictions: the latest ones, as far as slots tell.
+_MOST_LABELS, _MOST_PREDICTIONS = 2_000, 50_000
+
+
+def streams_of(
+    shard: Shard, start: int = 0, stop: int | None = None, place_of: PlaceOf | None = None
+) -> list[StreamFacts]:
+    """The facts of a shard's streams number `start` to `stop`, without examples of ids.
 
     They are numbered from 0 as they came.
     """
-    return [_stream(shard, stream) for stream in shard.catalog.streams[start:stop]]
+
+    def in_topic(kind: int, offset: int) -> str:
+        return f"{shard.config.kafka.topic(KINDS[kind])}/{shard.partition} offset {offset}"
+
+    return [_stream(shard, stream, place_of or in_topic) for stream in shard.catalog.streams[start:stop]]
+
+
+def lacks_example(facts: StreamFacts) -> bool:
+    """Whether ids as an example are worth a search, which takes time in proportion to all instances known."""
+    return never_meet(facts) or may_lack_predictions(facts)
 
 
 def with_example(shard: Shard, facts: StreamFacts) -> StreamFacts:
-    """The facts of a stream, with ids as an example where predictions and labels never meet.
-
-    Looking for one takes time in proportion to all instances that are known.
-    """
-    if not never_meet(facts):
+    """The facts of a stream at the end of its records, with ids of labels that lack predictions."""
+    facts = replace(facts, ended=True)
+    if not lacks_example(facts):
         return facts
-    return replace(facts, example=example(shard, shard.catalog.by_name[facts.name]))
+    found, ids = unpaired(shard, shard.catalog.by_name[facts.name])
+    return replace(facts, example=found, cause=likely_cause(ids))
 
 
 def read_by(shard: Shard) -> tuple[int, int, int]:
@@ -57,10 +79,19 @@ def since(now: StreamFacts, before: StreamFacts | None) -> StreamFacts:
         matched=now.matched - before.matched,
         late_predictions=now.late_predictions - before.late_predictions,
         late_labels=now.late_labels - before.late_labels,
+        unmatched=now.unmatched - before.unmatched,
+        after_settle=now.after_settle - before.after_settle,
+        odd=_odd_since(now, before),
     )
 
 
-def _stream(shard: Shard, stream: Stream) -> StreamFacts:
+def _odd_since(now: StreamFacts, before: StreamFacts) -> tuple[OddRecords, ...]:
+    counted = {(one.oddity, one.kind): one.number for one in before.odd}
+    odd = (one._replace(number=one.number - counted.get((one.oddity, one.kind), 0)) for one in now.odd)
+    return tuple(one for one in odd if one.number)
+
+
+def _stream(shard: Shard, stream: Stream, place_of: PlaceOf) -> StreamFacts:
     catalog, code, config = shard.catalog, stream.code, stream.config
     streams, entities = catalog.columns.streams, catalog.columns.entities
     seen = shard.seen
@@ -71,6 +102,9 @@ def _stream(shard: Shard, stream: Stream) -> StreamFacts:
         )
     models = list(stream.models.values())
     predicted, labelled = _named(shard, stream)
+    meetings = recurrence.meetings_of(shard.recurrence, code)
+    after_settle = shard.dropped.get(AFTER_SETTLE)
+    scored, foreign = _foreign(shard, stream)
     return StreamFacts(
         name=stream.name,
         partition=shard.partition,
@@ -84,10 +118,23 @@ def _stream(shard: Shard, stream: Stream) -> StreamFacts:
         late_labels=int(streams.late_label[code]),
         lateness=latency.quantiles(shard.state.accounts.late_latencies, np.array([code]))[0].get("p50"),
         reused=recurrence.reused_of(shard.recurrence, code),
-        latency=recurrence.latency_of(shard.recurrence, code),
+        latency=meetings.latency,
+        sampled=(meetings.labelled, meetings.both),
+        settle=config.settle,
+        unmatched=int(streams.unmatched_label[code]),
+        waiting_labels=int(streams.waiting_labels[code]),
+        after_settle=int(streams.after_settle[code]),
+        first_after_settle=None if after_settle is None else place_of(*after_settle),
+        odd=tuple(_odd(shard, code, place_of)),
+        step=_step(shard, code, place_of),
         predicted=predicted,
         labelled=labelled,
         positive_class=config.positive_class,
+        named=tuple(stream.class_names),
+        costs=_cost_classes(config.costs),
+        at_horizon=config.label_at_horizon,
+        scored=scored,
+        foreign=foreign,
         classes=_classes(shard, stream),
         unseen_keys=tuple(key for key in config.segments if key in stream.unseen_keys),
         other_keys=tuple(stream.other_keys),
@@ -95,7 +142,24 @@ def _stream(shard: Shard, stream: Stream) -> StreamFacts:
         champion=config.champion if config.compare == "champion" else None,
         pairs_left_out=shard.state.pairing.left_out.get(code, 0),
         most_pairs=catalog.config.limits.pairs_per_stream,
+        lost=any(catalog.lost),
     )
+
+
+def _odd(shard: Shard, code: int, place_of: PlaceOf) -> Iterator[OddRecords]:
+    for oddity in (SECONDS, MICROSECONDS, AHEAD):
+        for kind, count in enumerate(odd_times.counts_of(shard.odd_times, code, oddity)):
+            if count:
+                offset = shard.first_odd.get((code, kind, oddity))
+                yield OddRecords(oddity, kind, count, None if offset is None else place_of(kind, offset))
+
+
+def _step(shard: Shard, code: int, place_of: PlaceOf) -> Step | None:
+    if code >= len(shard.odd_times.step) or not shard.odd_times.step[code, odd_times.ROW]:
+        return None
+    before, at, kind, _, earlier, later = shard.odd_times.step[code].tolist()
+    offset = shard.first_odd.get((code, kind, STEP))
+    return Step(before, at, kind, earlier, later, None if offset is None else place_of(kind, offset))
 
 
 def _named(shard: Shard, stream: Stream) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -113,6 +177,21 @@ def _named(shard: Shard, stream: Stream) -> tuple[tuple[str, ...], tuple[str, ..
     )
 
 
+def _cost_classes(costs: Mapping[str, Mapping[str, float]] | None) -> tuple[str, ...]:
+    """Classes that costs name, as labels or as predictions."""
+    return tuple(dict.fromkeys(name for label, row in (costs or {}).items() for name in (label, *row)))
+
+
+def _foreign(shard: Shard, stream: Stream) -> tuple[tuple[int, int], tuple[str, ...]]:
+    """Predictions with probabilities, and those whose own class has none of them; names in the latter."""
+    seen, code = shard.seen, stream.code
+    if code >= len(seen.scored):
+        return (0, 0), ()
+    given, without = seen.scored[code].tolist()
+    hashes = set(seen.foreign[code].tolist()) - {0}
+    return (given, without), tuple(shard.encoder.names_of(hashes)) if hashes else ()
+
+
 def _classes(shard: Shard, stream: Stream) -> tuple[str, ...]:
     """Classes of labels, the most frequent first; ties as they came."""
     columns = shard.catalog.columns
@@ -122,22 +201,24 @@ def _classes(shard: Shard, stream: Stream) -> tuple[str, ...]:
     return tuple(stream.class_names[code] for code in order.tolist() if seen[code])
 
 
-def example(shard: Shard, stream: Stream, *, expired: bool = False) -> Example:
-    """Ids of instances of a stream that have predictions or a label alone, as far as any are known now.
+def unpaired(shard: Shard, stream: Stream) -> tuple[Example, Unpaired]:
+    """Ids of labels that have no prediction and of predictions without a label, and one of each.
 
-    With `expired`, the prediction's is one whose label's time is over.
+    As far as they are known now: those that wait, predictions that have expired, and the first ones of all.
     """
-    waiting = None if expired else _waiting(shard, stream, WAITING)
-    return Example(waiting or _waiting(shard, stream, EXPIRED), _waiting(shard, stream, LABELLED))
-
-
-def _waiting(shard: Shard, stream: Stream, state: int) -> str | None:
-    """The id of an instance of a stream in this state; of those that wait, of one with predictions."""
-    known, instances = shard.state.store.ids, shard.state.store.instances
-    count = min(len(known.stream), len(instances.state))
-    waiting = (known.stream[:count] == stream.code) & (known.size[:count] > 0)
-    waiting &= instances.state[:count] == state
-    if state == WAITING:
-        waiting &= instances.first[:count] > 0
-    slot = int(waiting.argmax())
-    return ids.text_of(known, slot).decode() if waiting[slot] else None
+    known, store = shard.state.store.ids, shard.state.store
+    count = min(len(known.stream), len(store.instances.state))
+    states, first = store.instances.state[:count], store.instances.first[:count] > 0
+    ours = (known.stream[:count] == stream.code) & (known.size[:count] > 0)
+    predicted = ours & ((states == WAITING) & first | (states == EXPIRED))
+    logs, some, one_of_each = shard.state.logs, [], []
+    for which, most, way in (
+        (predicted, _MOST_PREDICTIONS, NO_LABEL), (ours & (states == LABELLED), _MOST_LABELS, NO_PREDICTION)
+    ):  # fmt: skip
+        slots = np.flatnonzero(which)
+        texts = [text.decode() for text in ids.texts_of(known, slots[-most:])]
+        ended = first_end(logs, way, stream.code)
+        one_of_each.append(ids.text_of(known, int(slots[0])).decode() if len(slots) else ended)
+        some.append(texts if ended is None else [*texts, ended])
+    predictions, labels = some
+    return Example(*one_of_each), Unpaired(labels, predictions)

@@ -7,30 +7,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 from prequential.core.input.refusals import Refusal
 from prequential.core.tables.streams import OTHER_FORM
+from prequential.diagnosis.classes import LEAST_RECORDS, class_findings, meaning
+from prequential.diagnosis.found import Finding
+from prequential.diagnosis.identifiers import Cause
+from prequential.diagnosis.mappings import mapping_findings
+from prequential.diagnosis.times import OddRecords, Step, has_wrong_times, rounded, shown, time_findings
+from prequential.diagnosis.unmatched import unmatched_findings
+from prequential.diagnosis.zones import zone_findings
+from prequential.mapping.clocks import Clocks
+from prequential.mapping.uses import Uses
 from prequential.settings.durations import shown_duration
-from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
+from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 
 #: Of a stream's labels the share that may be late before it is said, as in the alert PrequentialLateLabels;
 #: of predictions, the share that may be made after their labels; and of records, that may be unusable.
 _LATE_LABELS, _LATE_PREDICTIONS, _UNUSABLE = 0.05, 0.5, 0.1
 
-#: Seconds since 1970 that are read as milliseconds: from March 1973 on, so that small numbers of whoever
-#: counts from 0 aren't taken for them; up to what is still January (it is November 2054 in seconds).
-_LEAST_SECONDS, _JANUARY = 100_000_000, 31 * 86_400_000
-
-#: No stream of today has times after the year 2200. Microseconds since 1970 of March 1973 are beyond 1e14.
-_YEAR_2200, _LEAST_MICROSECONDS = 7_258_118_400_000, 100_000_000_000_000
-
-_YEAR = 31_556_952_000
-
 #: A label that takes so long (ms) has another unit than its prediction: ten years.
-_ABSURD = 10 * _YEAR
+_ABSURD = 10 * 31_556_952_000
 
 #: Classes that are all whole numbers, from which on they look like numbers.
 _MANY_CLASSES = 20
@@ -38,35 +39,11 @@ _MANY_CLASSES = 20
 #: Of predictions, the share with an id of another instance that waits, and how many there must be.
 _REUSED, _LEAST_REUSED = 0.05, 3
 
-#: Fewer predictions or labels say nothing of which classes there are.
-_LEAST_RECORDS = 10
-
-#: Ways to write two classes.
-_MEANINGS = {
-    "1": "true", "yes": "true", "y": "true", "t": "true",
-    "0": "false", "no": "false", "n": "false", "f": "false",
-}  # fmt: skip
-
 #: The finding because of which files aren't evaluated unless it is asked for.
 REUSED_IDS = "reused_ids"
 
 #: Names that are shown of many.
 _SHOWN = 5
-
-
-class Finding(NamedTuple):
-    """Something that looks wrong. `code` is its kind; `stream` is None where it is about no stream alone.
-
-    What is `about` the same is the same finding, whatever the numbers in its sentence are by now.
-    """
-
-    code: str
-    stream: str | None
-    sentence: str
-    about: str = ""
-
-    def __str__(self) -> str:
-        return self.sentence if self.stream is None else f"{self.stream}: {self.sentence}"
 
 
 class Example(NamedTuple):
@@ -97,10 +74,25 @@ class StreamFacts:
     lateness: int | None = None  # median of what late labels are beyond the horizon, as far as it is known
     reused: tuple[int, int] = (0, 0)  # of predictions that were followed: all, and with an id of others
     latency: int | None = None  # median from predictions to labels with the same id, met or not
+    sampled: tuple[int, int] = (0, 0)  # of sampled ids: those with a label; of these, with a prediction
+    settle: int = 0
+    unmatched: int = 0  # labels that had met no prediction when their horizon ended
+    waiting_labels: int = 0
+    after_settle: int = 0  # labels of instances that were settled and forgotten
+    first_after_settle: str | None = None  # where the first one is
+    odd: tuple[OddRecords, ...] = ()  # records whose times are odd
+    step: Step | None = None  # the longest step of time
+    cause: Cause | None = None  # why ids differ
+    ended: bool = False  # whether no more records come
     predicted: tuple[str, ...] = ()  # classes that predictions have named, and labels, if these are few
     labelled: tuple[str, ...] = ()
     positive_class: str | None = None
     classes: tuple[str, ...] = ()  # of labels, the most frequent first
+    named: tuple[str, ...] = ()  # all classes of the stream
+    costs: tuple[str, ...] = ()  # classes that `costs` name
+    at_horizon: str | None = None  # `label_at_horizon`
+    scored: tuple[int, int] = (0, 0)  # predictions with probabilities; without one of their own class
+    foreign: tuple[str, ...] = ()  # names in the latter, if none of them is the class of a label
     unseen_keys: tuple[str, ...] = ()  # of segments: configured, in no record
     other_keys: tuple[str, ...] = ()  # … in records, not configured
     example: Example = NO_EXAMPLE
@@ -108,6 +100,7 @@ class StreamFacts:
     champion: str | None = None  # where others are compared with it alone
     pairs_left_out: int = 0  # pairs of models beyond `most_pairs`, which aren't compared
     most_pairs: int = 0
+    lost: bool = False  # whether records are missing, so that labels may have lost their predictions
 
 
 @dataclass(frozen=True)
@@ -119,6 +112,9 @@ class Facts:
     reasons: tuple[Refusal, ...] = ()  # why some can't be used
     configured: tuple[str, ...] = ()  # streams with a section of their own that should be here
     misplaced: tuple[tuple[str, int], ...] = ()  # streams in a partition that isn't theirs, and records
+    elsewhere: frozenset[str] = frozenset()  # streams of which other processes may have a part
+    clocks: Mapping[str, Clocks] = field(default_factory=dict)  # zones of times, by input
+    uses: tuple[Uses, ...] = ()  # what of mappings has occurred
 
 
 def findings(facts: Facts, least: int = 1) -> list[Finding]:
@@ -126,23 +122,74 @@ def findings(facts: Facts, least: int = 1) -> list[Finding]:
 
     With `least` nothing is said of shares and matches among fewer labels or records than these.
     """
-    all_findings = [*_unusable(facts, least), *_misplaced(facts)]
-    checks = (
-        _units, _reused, _late_labels, _late_predictions, _ids, _class_sets, _task, _positive_class,
-        _segments, _compared,
+    all_findings = [*_unusable(facts, least), *_misplaced(facts), *zone_findings(facts.clocks)]
+    unmatched = partial(unmatched_findings, refused=_refused(facts))
+    checks: tuple[Callable[[StreamFacts, int], Iterator[Finding]], ...] = (
+        time_findings, _reused, _late_labels, _late_predictions, unmatched, _class_sets, _task,
     )  # fmt: skip
     for check in checks:
         for stream in facts.streams:
+            # Where records are lost, labels miss their predictions for that reason, and not by their IDs.
+            if not (stream.lost and check in (_reused, unmatched)):
+                all_findings += check(stream, least)
+    for check in (_positive_class, _segments, _compared):
+        for stream in together(facts):
             all_findings += check(stream, least)
+    all_findings += class_findings(facts.streams, facts.reasons, least)
+    all_findings += mapping_findings(facts.uses, least)
     all_findings += [*_names(facts, least), *_sections(facts, least)]
     return list(dict.fromkeys(all_findings))  # a stream in several partitions says some things several times
+
+
+def _refused(facts: Facts) -> Refusal | None:
+    """Predictions that can't be used: how many, and the most frequent reason."""
+    reasons = [one for one in facts.reasons if one.kind == PREDICTIONS]
+    if not reasons:
+        return None
+    most = max(reasons, key=lambda one: one.records)
+    return most._replace(records=sum(one.records for one in reasons))
+
+
+def together(facts: Facts) -> Iterator[StreamFacts]:
+    """The streams that are known as a whole, with what all of their partitions have.
+
+    What one partition has never seen may have come in another one.
+    """
+    by_name: dict[str, list[StreamFacts]] = {}
+    for one in facts.streams:
+        by_name.setdefault(one.name, []).append(one)
+    for name, parts in by_name.items():
+        if name in facts.elsewhere:
+            continue
+        first, *others = parts
+
+        def of(kind: int, parts: list[StreamFacts] = parts) -> int:
+            return sum(one.records[kind] for one in parts)
+
+        yield first if not others else replace(
+            first,
+            records=(of(INSTANCES), of(PREDICTIONS), of(LABELS)),
+            matched=sum(one.matched for one in parts),
+            classes=_union(one.classes for one in parts),
+            unseen_keys=tuple(
+                key for key in first.unseen_keys if all(key in one.unseen_keys for one in others)
+            ),
+            other_keys=_union(one.other_keys for one in parts),
+            models=_union(one.models for one in parts),
+            pairs_left_out=max(one.pairs_left_out for one in parts),
+        )  # fmt: skip
+
+
+def _union(names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for some in names for name in some))
 
 
 def why_nothing(facts: Facts, known: list[Finding]) -> str:
     """Why nothing was evaluated, in one sentence: what is missing, or the first of the findings."""
     for kind in (PREDICTIONS, LABELS):
         if not facts.records[kind]:
-            return f"nothing was evaluated: there are no {KINDS[kind]}"
+            why = "".join(f": {one}" for one in known if one.code == "mapping")
+            return f"nothing was evaluated: there are no {KINDS[kind]}{why}"
     if known:
         return f"nothing was evaluated: {known[0]}"
     return "nothing was evaluated: no prediction has met a label"
@@ -198,59 +245,20 @@ def _unusable(facts: Facts, least: int) -> Iterator[Finding]:
 # ---- one stream
 
 
-def _units(stream: StreamFacts, least: int) -> Iterator[Finding]:
-    """Times in seconds or microseconds."""
-    given = [kind for kind, count in enumerate(stream.records) if count]
-    seconds = [kind for kind in given if _LEAST_SECONDS <= stream.latest[kind] < _JANUARY]
-    future = [kind for kind in given if stream.latest[kind] >= _YEAR_2200]
-    for code, kinds, text in (
-        ("seconds", seconds, "lie in January 1970: seconds instead of ms?"),
-        ("future", future, ""),
-    ):
-        if not kinds:
-            continue
-        which = "" if kinds == given else f" of {' and '.join(KINDS[kind] for kind in kinds)}"
-        if not text:
-            latest = max(stream.latest[kind] for kind in kinds)
-            all_of_them = all(stream.earliest[kind] >= _YEAR_2200 for kind in kinds)
-            unit = "microseconds instead of ms?" if latest >= _LEAST_MICROSECONDS else "is a clock wrong?"
-            text = f"reach the year {1970 + latest // _YEAR}: {unit}"
-            yield Finding(code, stream.name, f"{'all' if all_of_them else 'some'} ts{which} {text}")
-        else:
-            yield Finding(code, stream.name, f"all ts{which} {text}")
-
-
 def _late_labels(stream: StreamFacts, least: int) -> Iterator[Finding]:
     late = stream.late_labels
     if not late or late + stream.matched < least or late <= _LATE_LABELS * (late + stream.matched):
         return
     said = f"{late:,} labels came after the horizon of {shown_duration(stream.horizon)}"
     if stream.lateness is None:
-        said += " by the stream's clock, though not by their own ts: raise label_horizon"
+        said += " by the stream's clock, though not by their own ts: "
+        wrong = has_wrong_times(stream)
+        said += "a record far ahead has moved the clock" if wrong else "raise label_horizon"
     else:
-        said += f"; their median latency is {shown_duration(stream.horizon + _rounded(stream.lateness))}: "
-        absurd = stream.lateness > _ABSURD
-        said += "have predictions and labels the same unit of ts?" if absurd else "raise label_horizon"
+        absurd, latency = stream.lateness > _ABSURD, stream.horizon + rounded(stream.lateness)
+        said += f"; their median latency is {shown(latency) if absurd else shown_duration(latency)}: "
+        said += "use the same unit of ts for predictions and labels" if absurd else "raise label_horizon"
     yield Finding("late_labels", stream.name, said)
-
-
-def _latency(latency: int) -> str:
-    """A latency beyond the horizon, and what to do about it."""
-    if latency > _ABSURD:
-        return f"{shown_duration(latency)}: have predictions and labels the same unit of ts?"
-    return f"{shown_duration(latency)}: raise label_horizon"
-
-
-def _rounded(lateness: int) -> int:
-    """A quantile, which is right to 1 %, in whole units.
-
-    >>> _rounded(86_100_000), _rounded(1_790_000), _rounded(250)
-    (86400000, 1800000, 250)
-    """
-    for unit in (3_600_000, 60_000, 1_000):
-        if lateness >= 10 * unit:
-            return (lateness + unit // 2) // unit * unit
-    return lateness
 
 
 def _late_predictions(stream: StreamFacts, least: int) -> Iterator[Finding]:
@@ -262,31 +270,6 @@ def _late_predictions(stream: StreamFacts, least: int) -> Iterator[Finding]:
             f"{which} {predictions:,} predictions were made after their labels, by ts: those don't count; "
             "ts of a prediction is when it was made, of a label when the truth was known",
         )  # fmt: skip
-
-
-def never_meet(stream: StreamFacts) -> bool:
-    """Whether there are predictions and labels, and no label has met a prediction, though nothing is late."""
-    some = stream.records[PREDICTIONS] and stream.records[LABELS]
-    return bool(some and not (stream.matched or stream.late_labels or stream.late_predictions))
-
-
-def _ids(stream: StreamFacts, least: int) -> Iterator[Finding]:
-    """Labels and predictions that never meet."""
-    labels = stream.records[LABELS]
-    if labels < least or not never_meet(stream):
-        return
-    if stream.latency is not None and stream.latency > stream.horizon:
-        yield Finding(
-            "late_labels", stream.name,
-            f"none of {labels:,} labels came within the horizon of {shown_duration(stream.horizon)}; the "
-            f"median latency of those with the instance_id of a prediction is {_latency(stream.latency)}",
-        )  # fmt: skip
-        return
-    said = f"none of {labels:,} labels has the instance_id of a prediction"
-    of_prediction, of_label = stream.example
-    if of_prediction is not None and of_label is not None:
-        said += f"; e.g. prediction `{of_prediction}`, label `{of_label}`"
-    yield Finding("ids", stream.name, f"{said}: both must have the same ids")
 
 
 def _reused(stream: StreamFacts, least: int) -> Iterator[Finding]:
@@ -307,10 +290,10 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
     """Classes of predictions that labels don't have, though they have others that may mean the same."""
     predicted, labelled = set(stream.predicted), set(stream.labelled)
     records = min(stream.records[PREDICTIONS], stream.records[LABELS])
-    if not predicted or not labelled or records < max(least, _LEAST_RECORDS):
+    if not predicted or not labelled or records < max(least, LEAST_RECORDS):
         return
     alone, without = predicted - labelled, labelled - predicted
-    alike = {_meaning(name) for name in alone} & {_meaning(name) for name in without}
+    alike = {meaning(name) for name in alone} & {meaning(name) for name in without}
     if predicted & labelled and not alike:
         return
     what = "some classes are written in two ways" if predicted & labelled else "classes never meet"
@@ -319,10 +302,10 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
         for names in (stream.predicted, stream.labelled)
     )
     # The predictions' own way of writing it, of those that mean the same.
-    by_meaning = {_meaning(name): name for name in sorted(alone)}
+    by_meaning = {meaning(name): name for name in sorted(alone)}
     names = {
-        name: by_meaning[_meaning(name)]
-        for name in stream.labelled if name in without and _meaning(name) in by_meaning
+        name: by_meaning[meaning(name)]
+        for name in stream.labelled if name in without and meaning(name) in by_meaning
     }  # fmt: skip
     way = ", ".join(f"{old!r}: {new!r}" for old, new in names.items()) or f"{stream.labelled[0]!r}: …"
     yield Finding(
@@ -330,17 +313,6 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
         f"{what}: predictions have {shown}, labels have {other}; names are compared as text, booleans as "
         f"true and false: a map brings them together, such as y_true: {{path: …, map: {{{way}}}}}",
     )  # fmt: skip
-
-
-def _meaning(name: str) -> str:
-    """What a class's name says, however it is written.
-
-    >>> _meaning("no "), _meaning("1.0"), _meaning("Yes"), _meaning("UP")
-    ('false', 'true', 'true', 'up')
-    """
-    plain = name.strip().casefold()
-    whole = plain.removesuffix(".0")
-    return _MEANINGS.get(whole, whole)
 
 
 def _task(stream: StreamFacts, least: int) -> Iterator[Finding]:

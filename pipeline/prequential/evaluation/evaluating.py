@@ -20,11 +20,12 @@ from prequential.evaluation.reference import (
 )
 from prequential.evaluation.result import Result
 from prequential.evaluation.settings import Settings, with_settings
+from prequential.evaluation.warning import warn
 from prequential.program.progress import progress_bar
 from prequential.replay.sources import Located, replay
 from prequential.replay.summary import Account, Place, emission_of, refuse_reused_ids, why
 from prequential.settings.model import Config
-from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS
+from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Incident, Message, Output, decoded
 
@@ -102,7 +103,8 @@ def evaluate(
     Returns
     -------
     Result
-        Measures, comparisons, alarms and incidents: the numbers are those of `replay`, bit for bit.
+        Measures, comparisons, alarms and incidents: the numbers are those of `replay`, bit for bit. Python
+        warnings (`warnings.warn`) report what looks wrong, and that most records of a kind were dropped.
 
     Raises
     ------
@@ -110,6 +112,9 @@ def evaluate(
         In one sentence, for settings and columns that make no sense.
     TypeError
         For what is no table.
+    ValueError
+        If rows belong together one by one, and the indexes of two pandas tables hold the same labels in
+        another order.
     UsageError
         If a file can't be opened, a table needs pyarrow and it isn't installed, or tables without ids have
         different numbers of rows.
@@ -142,6 +147,7 @@ def evaluate(
         stand_beside(result, other)
     if not reused_ids:
         refuse_reused_ids(result.summary, "reused_ids=True")
+    warn(result.summary, 2)
     return result
 
 
@@ -180,6 +186,7 @@ def run(
         return by_kind[kind].place(offset)
 
     account = Account(place, lambda kind, *about: by_kind[kind].find(*about) if kind in by_kind else None)
+    account.clocks = {KINDS[source.kind]: source.clocks for source in sources}
     outputs: list[Message] = []
 
     def put(output: Output) -> None:
@@ -190,6 +197,7 @@ def run(
             account.incidents.add(output)
 
     shard = replay(config, sources, put, progress, courses=Courses())
+    account.uses = [uses for source in sources for uses in source.uses]
     account.add(shard)
     summary = account.summary(emission_of(shard.config, config, untimed=shard.catalog.untimed))
     if not summary.evaluated:

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from prequential.config.reader import combined
+from prequential.core.input.fields import number_of
 from prequential.core.input.merge import Batch
+from prequential.core.input.news import news_of, stream_of
 from prequential.core.past.course import Courses
 from prequential.core.shard import Shard
 from prequential.core.stepping import Stepper
+from prequential.core.tables.errors import Unusable
 from prequential.evaluation.compiling import compile_once
 from prequential.evaluation.evaluating import MODEL, STREAM, ConfigSource
 from prequential.evaluation.present import Present
 from prequential.evaluation.result import Result
 from prequential.evaluation.settings import Settings, with_settings
+from prequential.evaluation.warning import warn
+from prequential.replay.emission import most_with_period
 from prequential.replay.summary import Account, Place, emission_of
 from prequential.settings.model import Config, StreamConfig
 from prequential.topics import values
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS, Decoded
 from prequential.topics.messages import Label, Prediction, Record
-from prequential.topics.outputs import Alarm, Incident, Message, decoded
+from prequential.topics.outputs import Alarm, DeadLetter, Incident, Message, decoded
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -30,6 +37,9 @@ if TYPE_CHECKING:
 #: Records that are processed at once, and that are taken one by one: to process them all at once costs about
 #: as much as so many steps.
 _MOST, _FEW = 1_000, 100
+
+#: Instances whose predictions are counted, at most: beyond these the counts begin again.
+_MOST_PREDICTED = 100_000
 
 #: Before all times.
 _EARLIEST = -(1 << 62)
@@ -90,8 +100,14 @@ class Evaluator:
         self._latest = [_EARLIEST] * 3  # by kind: the largest record time
         self._asked = False  # since the latest label
         self._in_a_row = 0  # labels, up to this one, after each of which something was asked
-        self._stepper, self._present = Stepper(self._shard), Present(self._shard)
-        self._regression = self._config.stream(stream).task == "regression"
+        of_stream = self._config.stream(self._stream)
+        self._stepper, self._present = Stepper(self._shard), Present(self._shard, of_stream)
+        self._regression = of_stream.task == "regression"
+        self._by_version = of_stream.versions == "separate"
+        #: Models, versions and classes of records that were taken: they are refused no more.
+        self._taken: set[tuple[Any, ...]] = set()
+        self._room = self._config.limits.instances_per_shard  # for further instances, at least
+        self._predicted: dict[str, int] = {}  # predictions by instance since its label
         self._outputs: list[Message] = []
         self._alarms_seen = 0
 
@@ -137,7 +153,8 @@ class Evaluator:
         Raises
         ------
         ValueError
-            For what can't be used, quoting the argument.
+            For everything that can't be evaluated, quoting the argument: also for a model's name that is
+            reserved, and for a model, a class, an instance or a prediction beyond a limit.
         """
         if y_pred is None:
             return
@@ -146,11 +163,15 @@ class Evaluator:
             bounds = values.interval(y_lower, y_upper)
         record = Prediction(
             self._stream, values.text("model", model), values.identifier("instance_id", instance_id),
-            self._target("y_pred", y_pred), None, values.probabilities(y_proba), values.segments(segments),
+            self._target("y_pred", y_pred), None, values.probabilities(y_proba, y_pred),
+            values.segments(segments),
             None if model_version is None else values.identifier("model_version", model_version),
             values.amount(value), *bounds,
         )  # fmt: skip
-        self._add(PREDICTIONS, record, values.milliseconds(ts), self._time + 1)
+        time = values.milliseconds(ts)
+        self._check(record, (record.model, record.model_version, record.y_pred))
+        self._add(PREDICTIONS, record, time, self._time + 1)
+        self._check_limits(record, self._predicted.get(record.instance_id, 0) + 1)
 
     def learn(
         self, instance_id: values.Id, y_true: values.Class, *, ts: values.Time = None,
@@ -178,7 +199,10 @@ class Evaluator:
             self._stream, values.identifier("instance_id", instance_id), self._target("y_true", y_true), None,
             values.amount(value),
         )  # fmt: skip
-        self._add(LABELS, record, values.milliseconds(ts), max(self._time, 0))
+        time = values.milliseconds(ts)
+        self._check(record, (record.y_true,))
+        self._add(LABELS, record, time, max(self._time, 0))
+        self._check_limits(record, 0)
         self._in_a_row = self._in_a_row + 1 if self._asked else 0
         self._asked = False
         if self._in_a_row > 1:  # so it will be after this one, too: then the answer is there
@@ -199,7 +223,8 @@ class Evaluator:
         stage
             Which of an instance's predictions is evaluated.
         estimator
-            By default the one of the latest part: the first one that forgets, or `all`.
+            By default `all`, or the first one where that isn't evaluated, as in `Result.measures`;
+            `window:1000` gives the latest outcomes.
 
         Returns
         -------
@@ -210,8 +235,8 @@ class Evaluator:
         Raises
         ------
         ValueError
-            If there are several models and none is named, and for a model, stage or estimator without
-            outcomes.
+            For a measure, stage or estimator that isn't configured, listing those that are; for a model or
+            stage without outcomes; if there are several models and none is named.
 
         Examples
         --------
@@ -219,8 +244,8 @@ class Evaluator:
         >>> for i, y in enumerate(["UP", "DOWN", "DOWN"]):
         ...     evaluator.predict(i, "UP")
         ...     evaluator.learn(i, y)
-        >>> evaluator.get("accuracy"), evaluator.get("accuracy", estimator="all")
-        (0.0, 0.3333333333333333)
+        >>> evaluator.get("accuracy"), evaluator.get("accuracy", estimator="window:2")
+        (0.3333333333333333, 0.0)
         """
         self._process()
         self._asked = True
@@ -257,7 +282,7 @@ class Evaluator:
         shard = self._shard
 
         def place(kind: int, partition: int, offset: int) -> Place:
-            return {"file": KINDS[kind], "row": offset + 1}
+            return {"file": KINDS[kind], "row": offset}
 
         account = Account(place)
         for output in self._outputs:
@@ -267,7 +292,10 @@ class Evaluator:
                 account.incidents.add(output)
         account.add(shard)
         summary = account.summary(emission_of(self._config, self._config, untimed=shard.catalog.untimed))
-        return Result(list(self._outputs), summary, self._config)
+        warn(summary, 2)
+        snapshot = [msgspec.msgpack.encode(part) for part in shard.snapshot()]
+        latest = partial(_last_set, self._config, snapshot, untimed=shard.catalog.untimed)
+        return Result(list(self._outputs), summary, self._config, latest=latest)
 
     def _target(self, field: str, value: values.Class) -> values.Class:
         target = values.target(field, value)
@@ -275,14 +303,61 @@ class Evaluator:
         if self._regression:
             if not number:
                 raise ValueError(f"{field} is {values.quoted(value)}: expected a number (task: regression)")
-        elif isinstance(target, float):
-            if not target.is_integer():
+            try:
+                return number_of(target, field)
+            except Unusable as error:
+                raise ValueError(str(error)) from None
+        if isinstance(target, float):
+            if not (target.is_integer() and abs(target) < 1 << 63):
                 raise ValueError(
-                    f"{field} is {values.quoted(value)}: expected a class (a string, an integer, a boolean), "
-                    "or task='regression'"
+                    f"{field} is {values.quoted(value)}: expected a class (a string, an integer of at most "
+                    "64 bits, a boolean), or task='regression'"
                 )
             target = int(target)
         return target
+
+    def _check(self, record: Any, names: tuple[Any, ...]) -> None:
+        """Raise ValueError for a record that the engine would refuse for its names.
+
+        `names` are those of the record that limits and reserved names may refuse.
+        """
+        if self._regression:
+            names = names[:-1]
+        if names in self._taken:
+            return
+        self._process()  # so that all names of earlier records are known
+        catalog, checked = self._shard.catalog, record
+        if self._by_version and record.KIND == PREDICTIONS and record.model_version is not None:
+            checked = msgspec.structs.replace(record, model=f"{record.model}:{record.model_version}")
+        try:
+            news = news_of(catalog, stream_of(catalog, checked), checked)
+        except Unusable as error:
+            raise ValueError(str(error)) from None
+        if news is not None and news.retires:
+            self._taken.clear()  # an older version gives way
+        self._taken.add(names)
+
+    def _check_limits(self, record: Any, predictions: int) -> None:
+        """Raise ValueError if a limit is near and the engine refuses the latest record.
+
+        `predictions` is how many its instance has without a label, with this one.
+        """
+        limits, predicted = self._config.limits, self._predicted
+        if len(predicted) >= _MOST_PREDICTED:
+            predicted.clear()
+        predicted[record.instance_id] = predictions
+        if not predictions:
+            del predicted[record.instance_id]
+        self._room -= 1  # at most: the instance may be known
+        if self._room >= 0 and predictions <= limits.predictions_per_instance:
+            return
+        before = len(self._outputs)
+        self._process()
+        self._close()
+        self._room = limits.instances_per_shard - self._shard.state.remembered
+        refused = [one for one in self._outputs[before:] if isinstance(one, DeadLetter)]
+        if refused:
+            raise ValueError(refused[-1].reason)
 
     def _add(self, kind: int, record: Record, ts: int | None, otherwise: int) -> None:
         time = otherwise if ts is None else ts
@@ -339,15 +414,25 @@ class Evaluator:
         self._outputs += map(decoded, self._shard.flush()[0])
 
 
+def _last_set(config: Config, snapshot: list[bytes], *, untimed: bool) -> list[Message]:
+    """Return messages about every sequence as it is in a snapshot, made by a shard of their own."""
+    shard = Shard(config)
+    shard.restore(map(msgspec.msgpack.decode, snapshot))
+    shard.catalog.untimed = untimed
+    shard.last_set()
+    return [decoded(output) for output in shard.flush()[0]]
+
+
 def _without_time(config: Config) -> Config:
     """The configuration where messages are due by numbers of outcomes, unless it says otherwise.
 
     (How long it will go on nobody knows, so there is no time that gives enough points and not too many.)
+    Periods give one.
     """
 
     def resolved(stream: StreamConfig) -> StreamConfig:
         if not stream.emit_every_given:
-            stream = replace(stream, emit_every=None)
+            stream = replace(stream, emit_every=most_with_period(stream))
         return stream if stream.emit_comparisons_given else replace(stream, emit_comparisons=None)
 
     streams = {name: resolved(stream) for name, stream in config.streams.items()}

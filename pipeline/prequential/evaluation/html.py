@@ -18,6 +18,7 @@ from prequential.replay.text import (
     reference_lines,
     shown_estimators,
 )
+from prequential.topics.reasons import printable
 from prequential.wording.comparing import report
 from prequential.wording.stages import stage_in_words
 
@@ -48,7 +49,7 @@ def page_of(summary: Summary) -> str:
 
 
 def _text(lines: Iterable[str]) -> str:
-    text = escape("\n".join(lines))
+    text = escape("\n".join(map(printable, lines)))
     return f"<pre>{text}</pre>" if text else ""
 
 
@@ -66,10 +67,11 @@ def _table(rows: Sequence[Evaluated], task: str) -> str:
         cells = "".join(f"<td>{'' if number is None else f'{number:.3f}'}</td>" for number in numbers)
         stage = stage_in_words(one.stage, one.same)
         lines.append(
-            f'<tr><td class="l">{escape(name)}</td><td class="l">{escape(stage)}</td>'
+            f'<tr><td class="l">{escape(printable(name))}</td><td class="l">{escape(stage)}</td>'
             f"<td>{one.outcomes:,}</td>{cells}</tr>"
         )
     last = shown_estimators(rows[0].measures)[1]
     heads = "".join(f"<th>{escape(text)}</th>" for text in head)
-    caption = f"latest: {escape(last)}" if several else f"{escape(rows[0].stream)}; latest: {escape(last)}"
+    stream = "" if several else f"{escape(printable(rows[0].stream))}; "
+    caption = f"{stream}latest: {escape(last)}"
     return f"<table><caption>{caption}</caption><tr>{heads}</tr>{''.join(lines)}</table>"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, replace
 from typing import Any
 
+from prequential.evaluation.indexes import check_indexes
 from prequential.evaluation.tables import rows_of
 from prequential.mapping.model import OPTIONAL, REQUIRED, Field, MappingError, Origin, RecordMapping, parse
 from prequential.program.progress import reading
@@ -49,6 +50,7 @@ class Inputs:
         defaults = {"stream": Field(const=self.stream), "model": Field(const=self.model)}
         by_row = all(_lacks_ids(file, config.files.get(KINDS[kind], ())) for kind, file in files.items())
         if by_row:
+            check_indexes({KINDS[kind]: table for kind, table in self.tables.items()})
             files = _numbered(files)
         read = table_sources(
             config, files, lambda kind: reading(bar, KINDS[kind]), defaults, "columns[{!r}]".format

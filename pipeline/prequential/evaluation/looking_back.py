@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -30,6 +29,7 @@ from prequential.settings.model import Config, DetectorConfig
 from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Alarm, Output
 from prequential.topics.values import milliseconds
+from prequential.wording.console import complain
 
 if TYPE_CHECKING:
     import os
@@ -184,7 +184,7 @@ class Looking:
                 alarms.append(output)
 
         past = watched(self._past(config, put), wanted, _spelled)
-        report = backtest(past, alarms, asked, _tell, _spelled)
+        report = backtest(past, alarms, asked, complain, _spelled)
         return Backtest(report, plot(report, past))
 
     def calibrate(
@@ -254,7 +254,3 @@ def _check_whole(name: str, value: Any, least: int, most: int) -> None:
 
 def _spelled(name: str) -> str:
     return _SPELLED.get(name, f"{name}=")
-
-
-def _tell(sentence: str) -> None:
-    print(f"prequential: {sentence}", file=sys.stderr)

@@ -11,8 +11,15 @@ from prequential.core.estimators.measuring import Reading
 from prequential.core.measures.registry import INDEX
 from prequential.core.output.estimates import Line, state_of
 from prequential.core.shard import Shard
-from prequential.core.tables.streams import BASELINE, CORRECTION, MODEL
+from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL
+from prequential.evaluation.wanted import check
 from prequential.replay.text import shown_estimators
+from prequential.settings.model import StreamConfig
+from prequential.settings.stages import reported
+from prequential.topics.reasons import listed
+
+#: What is evaluated of a stream as a whole, in any stage.
+_KINDS = (MODEL, BASELINE, CORRECTION, AGE, BASELINE_AGE)
 
 #: Model, stage and estimator, as `Evaluator.get` has them.
 Asked = tuple[Any, str, Any]
@@ -24,8 +31,10 @@ Values = Callable[[Any], Any]
 class Present:
     """Finds what is asked for, and remembers where it is until the shard's tables are other ones."""
 
-    def __init__(self, shard: Shard) -> None:
+    def __init__(self, shard: Shard, config: StreamConfig) -> None:
         self._shard = shard
+        self._config = config
+        self._measures = frozenset(config.measures)
         self._known: dict[Asked, Values] = {}
         self._state = 0, 0
 
@@ -34,6 +43,8 @@ class Present:
 
         Estimators must have all outcomes (`Evaluation.read`). Raises ValueError as `Evaluator.get` does.
         """
+        if measure is not None and measure not in self._measures:
+            check("measure", measure, self._config.measures)
         shard = self._shard
         with_outcomes = np.count_nonzero(shard.catalog.columns.entities.outcomes)
         state = shard.evaluation.version, int(with_outcomes)
@@ -46,25 +57,28 @@ class Present:
         return values(measure)
 
     def _find(self, model: str | None, stage: str, estimator: str | None) -> Values:
+        config = self._config
+        check("stage", stage, reported(config.stages, config.bins))
+        if estimator is not None:
+            check("estimator", estimator, config.estimators)
         catalog = self._shard.catalog
         outcomes = catalog.columns.entities.outcomes
         whole = [
             (about, stream) for stream in catalog.streams for about in catalog.entities_of(stream)
-            if about.kind in (MODEL, BASELINE, CORRECTION) and outcomes[about.row]
+            if about.kind in _KINDS and outcomes[about.row]
         ]  # fmt: skip
         if not whole:
             return lambda measure: {} if measure is None else None
         models = list(dict.fromkeys(about.model for about, _ in whole))
         if len(models) > 1 and model is None:
-            raise ValueError(f"there are several models: expected model to be one of {', '.join(models)}")
+            raise ValueError(f"there are several models: expected model to be one of {listed(models)}")
         for about, stream in whole:
             lines = self._lines(about, stream, stage) if model in (None, about.model) else {}
             if lines:
-                name = estimator or shown_estimators(lines)[1]
-                if name not in lines:
-                    raise ValueError(f"no estimator {name!r}: expected one of {', '.join(lines)}")
-                return self._values(about, stream, lines[name])
-        raise ValueError(f"no outcomes of {model or 'any model'} in stage {stage!r}")
+                return self._values(about, stream, lines[estimator or shown_estimators(lines)[0]])
+        if model not in (None, *models):
+            raise ValueError(f"no outcomes of model {model!r}: expected one of {listed(models)}")
+        raise ValueError(f"no outcomes of {model or 'any model'} in stage {stage!r} yet")
 
     def _lines(self, about: Entity, stream: Stream, stage: str) -> dict[str, Line]:
         """By estimator what is said of an entity in a stage, or in one that is the same."""

@@ -13,8 +13,9 @@ from prequential.core.details.references import difference, short
 from prequential.evaluation.result import Result
 from prequential.settings.durations import duration
 from prequential.settings.model import Config, ConfigError, Objective, StreamConfig
-from prequential.topics.errors import UsageError
+from prequential.topics.errors import UsageError, existing
 from prequential.topics.outputs import Metrics
+from prequential.topics.reasons import listed
 
 #: The detail that differences between evaluations are made of.
 _NEEDED = "intervals"
@@ -39,8 +40,8 @@ def with_extent(config: Config, reference: int | str) -> Config:
 
     Raises ConfigError for one that makes no sense.
     """
-    read = combined(None, {"objective": {"reference": reference}}).defaults.objective
-    assert read is not None
+    given = combined(None, {"objective": {"reference": reference}}).defaults.objective
+    read = existing(given, "the objective that was given")
 
     def changed(some: StreamConfig) -> StreamConfig:
         if some.task == "regression":
@@ -94,7 +95,7 @@ def stand_beside(result: Result, reference: Result) -> None:
     if not found:
         names = sorted({" ".join(map(str, key[:3])) for key in then})
         raise UsageError(
-            f"the reference has no sequence of the same stream, model and stage: it has {', '.join(names)}"
+            f"the reference has no sequence of the same stream, model and stage: it has {listed(names)}"
         )
 
 

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from prequential.core.details.deciles import Decile, deciles_of
 from prequential.evaluation.wanted import Wanted, course_of
+from prequential.topics.errors import Fault
 from prequential.topics.outputs import Metrics
 
 
@@ -35,7 +36,8 @@ class Residuals:
     @cached_property
     def deciles(self) -> list[Decile]:
         """From the smallest predictions to the largest: mean prediction, mean label, bias and mean error."""
-        assert isinstance(self.message.residuals, dict)
+        if not isinstance(self.message.residuals, dict):
+            raise Fault("the message has no residuals: this is a fault of prequential, please report it")
         return deciles_of(self.message.residuals)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from prequential.evaluation.residuals import Residuals, residuals_of
 from prequential.evaluation.scores import Scores, scores_of
 from prequential.evaluation.shown import text_of
 from prequential.evaluation.svg import Plot
-from prequential.evaluation.wanted import Wanted
+from prequential.evaluation.wanted import Wanted, check
 from prequential.replay.summary import Summary
 from prequential.replay.text import IN_PYTHON, finding_in_words, show, shown_estimators
 from prequential.report import Report
@@ -27,6 +27,7 @@ from prequential.settings.model import Config
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
+from prequential.topics.reasons import listed
 from prequential.wording.explaining import Known, explain
 from prequential.wording.references import referred
 
@@ -60,14 +61,17 @@ class Result:
     """
 
     def __init__(
-        self, outputs: Sequence[Message], summary: Summary, config: Config, inputs: Inputs | None = None
-    ) -> None:
+        self, outputs: Sequence[Message], summary: Summary, config: Config, inputs: Inputs | None = None,
+        latest: Callable[[], Sequence[Message]] = tuple,
+    ) -> None:  # fmt: skip
         #: The messages themselves, in their order.
         self.messages: Sequence[Message] = outputs
         #: What became of all records, and how models stand (see `replay --summary`).
         self.summary = summary
         self._config = config
         self._inputs = inputs
+        #: Makes the messages about the present state, where `outputs` end with older ones.
+        self._latest = latest
 
     @cached_property
     def metrics(self) -> Any:
@@ -159,7 +163,7 @@ class Result:
         rows = [one for one in self.summary.sequences if stream in (None, one.stream)]
         streams = list(dict.fromkeys(one.stream for one in rows))
         if stream is None and len(streams) > 1:
-            raise ValueError(f"there are several streams: expected stream to be one of {', '.join(streams)}")
+            raise ValueError(f"there are several streams: expected stream to be one of {listed(streams)}")
         for one in rows:
             if one.is_of(stage):
                 name = estimator or shown_estimators(one.measures)[0]
@@ -170,12 +174,7 @@ class Result:
             known = ", ".join(dict.fromkeys(stage for one in rows for stage in (one.stage, *one.same)))
             expected = f"expected one of {known}" if known else "there are none at all"
             raise ValueError(f"no outcomes of stage {stage!r}: {expected}")
-        if all(value is None for value in by_model.values()):
-            named = (measures for one in rows for measures in one.measures.values())
-            some = dict.fromkeys(name for measures in named for name in measures)
-            if measure not in some:
-                known = f"expected one of {', '.join(some)}" if some else "no measure has one"
-                raise ValueError(f"no measure {measure!r} has a value: {known}")
+        check("measure", measure, (name for one in rows for name in self._config.stream(one.stream).measures))
         return by_model
 
     def plot(
@@ -220,7 +219,9 @@ class Result:
         if estimator is None:
             named = next((one for one in self.summary.sequences if stream in (None, one.stream)), None)
             estimator = None if named is None else shown_estimators(named.measures)[1]
-        self.measures(measure, stage=stage, estimator=estimator, stream=stream)  # raises for what nothing has
+        by_model = self.measures(measure, stage=stage, estimator=estimator, stream=stream)
+        if all(value is None for value in by_model.values()):
+            raise ValueError(f"measure {measure!r} has no value in stage {stage!r}")
         chosen = [
             one for one in self.messages
             if isinstance(one, Metrics) and one.segment == segment and one.estimator == estimator
@@ -349,7 +350,7 @@ severity 1.04 (large)'
         """What drift detectors would have said on this past: as `prequential detectors` does it.
 
         The tables of `evaluate` are read once more, so they must be as they were; the result holds on to
-        them, and keeps no outcome. See `docs/detectors.md`.
+        them, and keeps no outcome. See `docs/reference/detectors.md`.
 
         Parameters
         ----------
@@ -409,7 +410,7 @@ severity 1.04 (large)'
     ) -> Calibration:  # fmt: skip
         """Thresholds of the configured detectors for a budget of false alarms: as `prequential calibrate`.
 
-        The tables of `evaluate` are read once more, as by `detectors`. See `docs/detectors.md`.
+        The tables of `evaluate` are read once more, as by `detectors`. See `docs/reference/detectors.md`.
 
         Parameters
         ----------
@@ -464,7 +465,7 @@ severity 1.04 (large)'
         """
         streams = ", ".join(dict.fromkeys(one.stream for one in self.summary.outcomes))
         report = Report(title or streams, self._config)
-        for message in self.messages:
+        for message in (*self.messages, *self._latest()):
             report.put(message)
         report.findings += [finding_in_words(one) for one in self.summary.findings]
         return Path(path).write_bytes(report.html())

@@ -22,6 +22,7 @@ from prequential.core.details.curves import (
 )
 from prequential.evaluation.wanted import Wanted, course_of
 from prequential.settings.model import Config, StreamConfig
+from prequential.topics.errors import Fault
 from prequential.topics.outputs import Metrics
 
 
@@ -61,7 +62,8 @@ class Scores:
     @cached_property
     def histogram(self) -> Histogram:
         """Outcomes by bin of the score, negatives and positives: counts, or faded weights."""
-        assert isinstance(self.message.scores, dict)
+        if not isinstance(self.message.scores, dict):
+            raise Fault("the message has no scores: this is a fault of prequential, please report it")
         return histogram_of(self.message.scores)
 
     @cached_property
@@ -114,7 +116,8 @@ class Scores:
         """What the messages had up to this one."""
         found = []
         for one in self._course:
-            assert isinstance(one.scores, dict)
+            if not isinstance(one.scores, dict):
+                raise Fault("a message has no scores: this is a fault of prequential, please report it")
             ts = None if one.untimed is True else one.ts
             found.append(Said(Since(one.outcomes, ts), histogram_of(one.scores)))
         return found

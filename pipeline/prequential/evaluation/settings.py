@@ -15,7 +15,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 class Settings(TypedDict, total=False):
     """What `defaults` of a configuration file may have, each under its name there.
 
-    All are optional. `docs/operations.md#configuration` says what each means, and its default.
+    All are optional. `docs/reference/configuration.md` says what each means, and its default.
     """
 
     #: `classification` or `regression`, and of that `absolute` or `squared`.

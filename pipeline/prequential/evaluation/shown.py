@@ -10,7 +10,7 @@ from typing import Any
 
 from prequential.evaluation.html import STYLE
 from prequential.tables.formats import needs_pyarrow
-from rich.console import Console
+from prequential.wording.console import Console, printable_lines
 from rich.table import Table
 
 #: Characters of a line: tables with courses need them.
@@ -59,13 +59,18 @@ def _html(table: Table) -> str:
     """A table of rich as HTML; columns of text stand at the left."""
     kinds = ["" if column.justify == "right" else ' class="l"' for column in table.columns]
     head = "".join(
-        f"<th{kind}>{escape(str(column.header))}</th>" for kind, column in zip(kinds, table.columns)
+        f"<th{kind}>{_text(column.header)}</th>" for kind, column in zip(kinds, table.columns)
     )
     cells = [list(column.cells) for column in table.columns]
     body = "".join(
-        f"<tr>{''.join(f'<td{kind}>{escape(str(cell))}</td>' for kind, cell in zip(kinds, row))}</tr>"
+        f"<tr>{''.join(f'<td{kind}>{_text(cell)}</td>' for kind, cell in zip(kinds, row))}</tr>"
         for row in zip(*cells)
     )
-    title = f"<caption>{escape(str(table.title))}</caption>" if table.title else ""
-    more = f"<pre>{escape(str(table.caption))}</pre>" if table.caption else ""
+    title = f"<caption>{_text(table.title)}</caption>" if table.title else ""
+    more = f"<pre>{_text(table.caption)}</pre>" if table.caption else ""
     return f"<table>{title}<tr>{head}</tr>{body}</table>{more}"
+
+
+def _text(part: object) -> str:
+    """A part of a table as HTML."""
+    return escape(printable_lines(str(part)))

@@ -94,7 +94,7 @@ class Plot:
         return Path(path).write_bytes(self._repr_svg_().encode())
 
     def __repr__(self) -> str:
-        drawn = ", ".join(line.name for line in self.lines)
+        drawn = ", ".join(printable(line.name) for line in self.lines)
         return f"Plot({self.title!r}: {drawn}; a notebook shows it, .save(path) writes SVG)"
 
     def _repr_html_(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from prequential.evaluation.frames import flattened, has_objects, rows_of_pandas, with_text_names
 from prequential.tables.formats import Stored, needs_pyarrow, open_rows
 from prequential.tables.objects import Objects
 from prequential.tables.rows import RowFile
@@ -38,6 +39,12 @@ def rows_of(name: str, table: Any) -> RowFile:
         if name not in _COLUMN:
             raise TypeError(f"{name} has values alone: expected a table with columns")
         return Objects(name, [{_COLUMN[name]: value} for value in values])
+    if _is_pandas(table):
+        table = with_text_names(table)
+        if has_objects(table):
+            return Objects(name, rows_of_pandas(table))
+    if _is(table, "polars", "DataFrame") and "Object" in map(str, table.dtypes):
+        return Objects(name, table.to_dicts())
     if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__") or _is_pandas(table):
         arrow = needs_pyarrow(f"{name} is a table")
         try:
@@ -53,7 +60,7 @@ def rows_of(name: str, table: Any) -> RowFile:
             return rows_of(name, _Column(objects))
         for place, one in enumerate(objects):
             if not isinstance(one, Mapping):
-                raise TypeError(f"{name}: row {place + 1} is {one!r:.48}: expected a dict of fields")
+                raise TypeError(f"{name}: row {place} is {one!r:.48}: expected a dict of fields")
         return Objects(name, objects)
     raise TypeError(
         f"{name} is {table!r:.40}: expected a table (pandas, polars, Arrow), a dict of columns, dicts, "
@@ -105,7 +112,7 @@ def _why_not_arrow(table: Any, error: Exception) -> str:
 
 
 def _transposed(name: str, columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    lists = {column: _listed(values) for column, values in columns.items()}
+    lists = {column: _listed(values) for column, values in flattened(columns).items()}
     sizes = {column: len(values) for column, values in lists.items()}
     if len(set(sizes.values())) > 1:
         raise TypeError(f"{name} has columns of several lengths ({sizes}): expected the same in all")
@@ -113,6 +120,8 @@ def _transposed(name: str, columns: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _listed(values: Any) -> list[Any]:
+    if _is(values, "numpy", "ndarray") and values.dtype.kind == "M":  # nanoseconds would become numbers
+        values = values.astype("datetime64[us]")
     tolist = getattr(values, "tolist", None)  # numpy's scalars become Python's
     return list(tolist() if callable(tolist) else values)
 

@@ -1,10 +1,13 @@
-"""Which of a run's messages is asked for: of a model, a stage, an estimator, a stream."""
+"""Which of a run's values is asked for: of a measure, a model, a stage, an estimator, a stream."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from prequential.core.measures.registry import MEASURES
 from prequential.topics.outputs import Metrics
+from prequential.topics.reasons import listed
 
 
 class Wanted(NamedTuple):
@@ -14,6 +17,38 @@ class Wanted(NamedTuple):
     stage: str
     estimator: str | None
     stream: str | None
+
+
+def check(what: str, name: str, known: Iterable[str]) -> None:
+    """Raise ValueError for a name that isn't among the known ones, listing these.
+
+    Parameters
+    ----------
+    what
+        What the name stands for: `measure`, `stage` or `estimator`.
+    name
+        What was asked for.
+    known
+        The names that are configured.
+
+    Examples
+    --------
+    >>> check("measure", "acc", ["accuracy", "kappa"])
+    Traceback (most recent call last):
+    ...
+    ValueError: unknown measure 'acc': expected one of accuracy, kappa
+    >>> check("measure", "mcc", ["accuracy", "kappa"])
+    Traceback (most recent call last):
+    ...
+    ValueError: measure 'mcc' isn't configured (see the setting measures): expected one of accuracy, kappa
+    """
+    names = list(dict.fromkeys(known))
+    if name in names:
+        return
+    expected = f"expected one of {listed(names)}"
+    if what == "measure" and name not in MEASURES:
+        raise ValueError(f"unknown measure {name!r}: {expected}")
+    raise ValueError(f"{what} {name!r} isn't configured (see the setting {what}s): {expected}")
 
 
 def course_of(some: list[Metrics], wanted: Wanted, what: str) -> list[Metrics]:
@@ -30,9 +65,9 @@ def course_of(some: list[Metrics], wanted: Wanted, what: str) -> list[Metrics]:
         elif name == "estimator":
             some = [one for one in some if one.estimator == ("all" if "all" in known else next(iter(known)))]
         elif len(known) > 1:
-            raise ValueError(f"there are several {name}s: expected {name} to be one of {', '.join(known)}")
+            raise ValueError(f"there are several {name}s: expected {name} to be one of {listed(known)}")
         if not some:
-            raise ValueError(f"no {what} of {name} {value!r}: expected one of {', '.join(known)}")
+            raise ValueError(f"no {what} of {name} {value!r}: expected one of {listed(known)}")
     return [one for one in some if one.partition == some[-1].partition]
 
 

@@ -25,7 +25,7 @@ _PROBES = ("/live", "/ready")
 class Endpoint(HttpServer):
     """Serves the given paths to those who may read them; the answers are made in threads.
 
-    `port` is where it serves if the configuration says nothing of that. Raises WorkError if the address can't
+    `port` is where it serves if the configuration has no port. Raises WorkError if the address can't
     be bound, UsageError for what is wrong about token or TLS.
     """
 
@@ -39,6 +39,10 @@ class Endpoint(HttpServer):
             app, config.host, port if config.port is None else config.port, self._access,
             "`http.port` (or --http HOST:PORT) takes another port, 0 a free one",
         )  # fmt: skip
+
+    def serve(self, paths: dict[str, Callable[[], Answer]]) -> None:
+        """Serve these paths from now on, instead of those before."""
+        self._paths = paths
 
     def failed(self, request: web.Request) -> web.Response:
         """A response with status 500 and no word of the error, which the log has."""

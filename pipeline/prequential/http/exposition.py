@@ -36,22 +36,24 @@ def escaped(value: Any) -> str:
 class Family:
     """A metric with its samples; `kind` is `COUNTER`, `GAUGE` or `HISTOGRAM`.
 
-    >>> family = Family("prequential_late_labels_total", COUNTER, "Labels later than the horizon")
+    Every sample has the labels `common`, as `labels` writes them, before its own.
+
+    >>> family = Family("prequential_late_labels_total", COUNTER, "Labels after the horizon", 'group="g"')
     >>> family.add('stream="s"', 3)
     >>> print(family.text(), end="")
-    # HELP prequential_late_labels_total Labels later than the horizon
+    # HELP prequential_late_labels_total Labels after the horizon
     # TYPE prequential_late_labels_total counter
-    prequential_late_labels_total{stream="s"} 3
+    prequential_late_labels_total{group="g",stream="s"} 3
     """
 
-    def __init__(self, name: str, kind: str, help: str) -> None:
-        self.name = name
+    def __init__(self, name: str, kind: str, help: str, common: str = "") -> None:
+        self.name, self._common = name, common
         self._head = f"# HELP {name} {help}\n# TYPE {name} {kind}\n"
         self._lines: list[str] = []
 
     def add(self, labels: str, value: float) -> None:
         """Add a sample with labels (as `labels` writes them), or without any ("")."""
-        self._lines.append(_line(self.name, labels, value))
+        self._line(self.name, labels, value)
 
     def add_buckets(self, labels: str, bounds: Iterable[float], counts: Iterable[int], total: float) -> None:
         """Add a histogram's samples.
@@ -71,19 +73,19 @@ class Family:
         first = labels and f"{labels},"
         for bound, count in zip((*map(str, bounds), "+Inf"), counts):
             so_far += count
-            self._lines.append(_line(f"{self.name}_bucket", f'{first}le="{bound}"', so_far))
+            self._line(f"{self.name}_bucket", f'{first}le="{bound}"', so_far)
         self.add_count(labels, so_far)
-        self._lines.append(_line(f"{self.name}_sum", labels, total))
+        self._line(f"{self.name}_sum", labels, total)
 
     def add_count(self, labels: str, count: int) -> None:
         """Of a histogram, or of a summary without quantiles: how many values there are."""
-        self._lines.append(_line(f"{self.name}_count", labels, count))
+        self._line(f"{self.name}_count", labels, count)
 
     def text(self) -> str:
         """The metric in Prometheus's text format: its help, its type, and its samples."""
         return self._head + "".join(self._lines)
 
-
-def _line(name: str, labels: str, value: float) -> str:
-    shown = str(value) if type(value) is int else _shown(value)
-    return f"{name}{{{labels}}} {shown}\n" if labels else f"{name} {shown}\n"
+    def _line(self, name: str, labels: str, value: float) -> None:
+        shown = str(value) if type(value) is int else _shown(value)
+        every = f"{self._common},{labels}" if self._common and labels else self._common or labels
+        self._lines.append(f"{name}{{{every}}} {shown}\n" if every else f"{name} {shown}\n")

@@ -137,7 +137,7 @@ class HttpServer(ABC):
 
     @web.middleware
     async def _answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """What is answered; an error of ours by status 500: the connection alone would tell nobody."""
+        """Return the answer to a request; an error of the program becomes status 500."""
         if (timer := self._awaited.pop(request.protocol, None)) is not None:
             timer.cancel()
         try:
@@ -150,7 +150,7 @@ class HttpServer(ABC):
 
     @abstractmethod
     def failed(self, request: web.Request) -> web.Response:
-        """Make the answer of a request that raised what it shouldn't; the log says what."""
+        """Return the answer to a request that raised an unexpected error, which goes to the log."""
 
 
 async def _named(_: web.Request, answer: web.StreamResponse) -> None:

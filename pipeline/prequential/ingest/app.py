@@ -7,12 +7,13 @@ import logging
 from collections.abc import AsyncIterable, Mapping
 from time import monotonic
 
+from prequential.diagnosis.zones import zone_findings
 from prequential.http.endpoint import INGEST_PORT, TEXT, Answer, Endpoint
 from prequential.http.exposition import CONTENT_TYPE
 from prequential.ingest.checking import check_topics
 from prequential.ingest.counting import Counts, exposition
 from prequential.ingest.reading import Assignment, Fetched, SourceFetcher
-from prequential.ingest.records import SourceTranslator
+from prequential.ingest.records import SourceTranslator, clocks_of
 from prequential.ingest.sources import translators
 from prequential.kafka.group_transactions import GroupTransactions, Place
 from prequential.kafka.process import (
@@ -32,6 +33,7 @@ from prequential.kafka.transactions import Expelled, Fenced, Outgoing
 from prequential.settings.model import Config
 from prequential.topics.admin import partition_counts
 from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.reasons import printable
 from prequential.topics.specs import INPUTS
 
 log = logging.getLogger(__name__)
@@ -73,6 +75,7 @@ class Ingest(Served):
         self.config = config
         self.counts = Counts()
         self._translators = translators
+        self._kinds_of_times, self._told_zones = 0, set[tuple[str, str]]()
         self._topics = list(translators)
         self._fetcher = SourceFetcher(config, self._topics, self._on_assignment)
         self._writer = self._new_writer()
@@ -104,10 +107,22 @@ class Ingest(Served):
         except Exception:
             # Faust would acknowledge the batch and start the agent again: the batch would be lost.
             die(f"{topic}/{batch.partition} offset {batch.messages[0].offset()}")
+        self._tell_zones()
         pending.messages += messages
         pending.offsets[topic, batch.partition] = batch.messages[-1].offset() + 1
         pending.size += sum(map(len, batch.messages))
         self._fetcher.held = len(pending.messages) > _MOST_WAITING or pending.size > _MOST_WAITING_BYTES
+
+    def _tell_zones(self) -> None:
+        """Log what looks wrong with the zones of times, once."""
+        clocks = clocks_of(self._translators)
+        kinds = sum(len(one.counts) for one in clocks.values())
+        if kinds > self._kinds_of_times:
+            self._kinds_of_times = kinds
+            for finding in zone_findings(clocks):
+                if (key := (finding.code, finding.about)) not in self._told_zones:
+                    self._told_zones.add(key)
+                    log.warning("looks wrong: %s", printable(str(finding)))
 
     # ---- what is ours
 
@@ -283,7 +298,8 @@ class Ingest(Served):
         return 200, CONTENT_TYPE, text.encode()
 
     async def _exposition(self) -> str:
-        return exposition(self._topics, self.counts, self._fetcher.lag(), self._fetcher.lost)
+        lag, lost = self._fetcher.lag(), self._fetcher.lost
+        return exposition(self.config.group, self._topics, self.counts, lag, lost)
 
     def _ready(self) -> Answer:
         try:

@@ -27,8 +27,7 @@ def check_topics(config: Config) -> int:
     sources = [topic for source in config.ingest for topic in source.topics]
     if not sources:
         raise UsageError("no section ingest is configured: expected topics and what their records become")
-    if ours := sorted({spec.name for spec in specs}.intersection(sources)):
-        raise UsageError(f"ingest reads {', '.join(ours)}, which are our own topics: expected other ones")
+    refuse_own_topics(config)
     require(kafka, {**dict.fromkeys(sources, READ), **needs(specs, INGEST)})
     needed = [spec for spec in specs if spec.role in INGEST]
     names = [spec.name for spec in needed]
@@ -50,6 +49,14 @@ def check_topics(config: Config) -> int:
     if wrong:
         raise WorkError(f"nothing can be ingested at {kafka.bootstrap_servers}: {'; '.join(wrong)}")
     return counts[letters]
+
+
+def refuse_own_topics(config: Config) -> None:
+    """Raise UsageError for a source that is a topic of ours: ingest would read again what it writes."""
+    sources = [topic for source in config.ingest for topic in source.topics]
+    ours = sorted({spec.name for spec in topic_specs(config.kafka)}.intersection(sources))
+    if ours:
+        raise UsageError(f"ingest reads {', '.join(ours)}, which are our own topics: expected other ones")
 
 
 def _too_large(letters: str, sources: list[str], sizes: dict[str, str | None]) -> list[str]:

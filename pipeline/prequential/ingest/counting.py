@@ -42,6 +42,7 @@ class Counts:
 
 
 def exposition(
+    group: str,
     topics: Iterable[str],
     counts: Counts,
     lag: Mapping[tuple[str, int], int],
@@ -49,12 +50,14 @@ def exposition(
 ) -> str:
     """The metrics of a process; what is counted has been written, so it never counts twice.
 
-    `lag` and `lost` are by topic and partition.
+    `group` is the workers' consumer group, which every sample carries. `lag` and `lost` are by topic and
+    partition.
     """
     families = []
+    common = labels(group=group)
 
     def family(name: str, kind: str, help: str) -> Family:
-        families.append(Family(f"prequential_ingest_{name}", kind, help))
+        families.append(Family(f"prequential_ingest_{name}", kind, help, common))
         return families[-1]
 
     records = family("records_total", COUNTER, "Records of a source that are done with")
@@ -79,6 +82,5 @@ def exposition(
     behind = family("lag", GAUGE, "Records of a partition of ours that aren't read yet")
     for (topic, partition), count in lag.items():
         behind.add(labels(topic=topic, partition=partition), count)
-    build = Family("prequential_ingest_build_info", GAUGE, "The version")
-    build.add(labels(version=VERSION), 1)
-    return "".join(one.text() for one in (*families, build))
+    family("build_info", GAUGE, "The version").add(labels(version=VERSION), 1)
+    return "".join(one.text() for one in families)

@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from prequential.diagnosis.zones import zone_findings
 from prequential.ingest.checking import check_topics
-from prequential.ingest.records import SourceTranslator
+from prequential.ingest.records import SourceTranslator, clocks_of
 from prequential.ingest.sources import translators
 from prequential.kafka.complaints import COMPLAINING
 from prequential.settings.model import Config
@@ -23,7 +24,7 @@ from prequential.topics.errors import WorkError
 from prequential.topics.permissions import READ, require, why_unread
 from prequential.topics.reading import watermarks
 from prequential.topics.reasons import kind_of, printable
-from rich.console import Console
+from prequential.wording.console import Console
 from rich.table import Table
 
 #: Columns of a table where the output is no terminal.
@@ -52,8 +53,11 @@ def dry_run(config: Config, count: int) -> int:
     if not console.is_terminal:
         console = Console(width=_WIDE, no_color=True)
     dead = 0
-    for topic, translator in translators(config).items():
+    translators_of_topics = translators(config)
+    for topic, translator in translators_of_topics.items():
         dead += _show(console, topic, translator, newest(config, topic, count))
+    for finding in zone_findings(clocks_of(translators_of_topics)):
+        console.print(f"looks wrong: {printable(str(finding))}")
     return 1 if dead else 0
 
 

@@ -13,6 +13,7 @@ from prequential.ingest.counting import Counts
 from prequential.ingest.formats import FRAME_BYTES, MAGIC, Content, Decode, Unreadable, read_json
 from prequential.kafka.rejected import rejected
 from prequential.kafka.transactions import BY_KEY, Outgoing
+from prequential.mapping.clocks import Clocks
 from prequential.mapping.model import Path, RecordMapping
 from prequential.mapping.translation import Records, Translator
 from prequential.settings.model import Config
@@ -113,6 +114,10 @@ class SourceTranslator:
     ) -> None:
         self.topic = topic
         self._translators = [(one.kind, _Writing(one, config)) for one in mappings]
+        #: What times say of their zone, by input.
+        self.clocks: dict[str, Clocks] = {}
+        for kind, translator in self._translators:
+            translator.clocks = self.clocks.setdefault(KINDS[kind], Clocks())
         self._decode, self._decode_key, self._letters = decode, decode_key, letters
         self._names = [config.kafka.topic(name) for name in KINDS]
         self._dead_letters = config.kafka.topic(DEAD_LETTERS)
@@ -253,6 +258,14 @@ class SourceTranslator:
             self._dead_letters, message.key(), message.value(), headers_of(reason, *origin),
             partition % self._letters,
         )  # fmt: skip
+
+
+def clocks_of(translators: Mapping[str, SourceTranslator]) -> dict[str, Clocks]:
+    """What times say of their zone, by input and topic."""
+    return {
+        f"{kind} in {topic}": clocks
+        for topic, translator in translators.items() for kind, clocks in translator.clocks.items()
+    }  # fmt: skip
 
 
 def _times(messages: Sequence[Message]) -> list[int | None]:

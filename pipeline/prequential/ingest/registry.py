@@ -24,19 +24,27 @@ _AGAIN_SECONDS = 30.0
 
 _NOT_FOUND = 404
 
+#: Formats that carry no id of a schema.
+_WITHOUT_REGISTRY = ("json", "cloudevents")
+
 #: What reads a record: all of its bytes, the frame too.
 Read = Callable[[bytes], Any]
+
+
+def refuse_without_registry(kafka: KafkaConfig, format: str) -> None:
+    """Raise UsageError where a format needs Schema Registry and no address of it is configured."""
+    if format not in _WITHOUT_REGISTRY and not kafka.schema_registry.get("url"):
+        raise UsageError(
+            f"ingest reads {format}, but kafka.schema_registry.url is missing: expected e.g. "
+            "http://registry:8081"
+        )
 
 
 class Registry:
     """A client of the registry that the configuration names; raises UsageError if it can't be made."""
 
     def __init__(self, kafka: KafkaConfig, format: str) -> None:
-        if not kafka.schema_registry.get("url"):
-            raise UsageError(
-                f"ingest reads {format}, but kafka.schema_registry.url is missing: expected e.g. "
-                "http://registry:8081"
-            )
+        refuse_without_registry(kafka, format)
         settings = {"timeout": _TIMEOUT_SECONDS, **kafka.registry()}
         self.url = without_credentials(str(settings["url"]))
         try:

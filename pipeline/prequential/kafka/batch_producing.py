@@ -60,21 +60,21 @@ def produce_batch(
     -------
     int
         How many were taken: the first ones. Behind them the producer's queue is full. 0 also where
-        librdkafka's functions can't be found.
+        librdkafka's functions, or the producer's handle, can't be found.
 
     Raises
     ------
     KafkaException
         What `Producer.produce` raises, for the first message that can't be sent; others are taken.
     """
-    functions = _functions()
-    if functions is None:
+    functions, handle = _functions(), handle_of(producer)
+    if functions is None or handle is None:
         return 0
     key_text, text = b"".join(keys), b"".join(values)
     messages = np.zeros((len(values), WORDS), dtype=np.uint64)
     _place(messages, KEY, key_text, keys)
     _place(messages, PAYLOAD, text, values)
-    place = functions.topic(handle_of(producer), topic.encode(), None)
+    place = functions.topic(handle, topic.encode(), None)
     if not place:
         raise KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC, topic))
     try:

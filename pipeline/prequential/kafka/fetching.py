@@ -18,7 +18,7 @@ from math import inf
 from time import monotonic
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from prequential.kafka.complaints import COMPLAINING, complain
 from prequential.kafka.consumer_records import ConsumerRecords
 from prequential.kafka.partition_queues import reader_of
@@ -140,6 +140,7 @@ class Fetcher:
                     "enable.auto.commit": False,
                     # The same sorted members get the same partition numbers of every topic.
                     "partition.assignment.strategy": "range",
+                    "on_commit": lambda error, _: None if error is None else _uncommitted(error),
                     **session_settings(config.worker.session_timeout),
                     **static,
                     **COMPLAINING,
@@ -245,12 +246,18 @@ class Fetcher:
                 self._pause(self._held_back, kind, partition, False)
 
     def commit(self, partition: int, offsets: Iterable[int]) -> None:
-        """Commit input offsets, for lag monitors; the shard's own truth is its snapshot."""
+        """Commit input offsets, for lag monitors alone, so a failure is logged.
+
+        The shard's own truth is its snapshot.
+        """
         parts = [
             TopicPartition(topic, partition, offset)
             for topic, offset in zip(self._topics, offsets)
         ]
-        self._member.commit(offsets=parts, asynchronous=True)
+        try:
+            self._member.commit(offsets=parts, asynchronous=True)
+        except (KafkaException, RuntimeError) as error:  # the second: the client is closed
+            _uncommitted(error)
 
     # ---- the group and its records
 
@@ -405,3 +412,7 @@ class Fetcher:
         # as if nothing had been. What is ours is said by the next assignment.
         consumer.unassign()
         self._on_partitions(None)
+
+
+def _uncommitted(error: object) -> None:
+    log.warning("offsets for lag monitors are not committed, evaluation goes on: %s", error)

@@ -32,6 +32,7 @@ from prequential.kafka.librdkafka import (
     handle_of,
 )
 from prequential.kafka.readers import Failure, Look, ObjectReader, Reader, Run, failure_of
+from prequential.topics.errors import existing
 
 #: Records of a partition taken at once at least, however many partitions there are: a call costs 1 µs.
 _LEAST = 500
@@ -70,9 +71,14 @@ def _functions() -> _Functions | None:
 
 def reader_of(consumer: Consumer, topic: str) -> Reader:
     """A reader of one topic's partitions by this client: the fastest that can be had."""
-    if config.DISABLE_JIT or _functions() is None:  # type: ignore[attr-defined]
+    if config.DISABLE_JIT or not _can_be_read(consumer):  # type: ignore[attr-defined]
         return ObjectReader(consumer, topic)
     return QueueReader(consumer, topic)
+
+
+def _can_be_read(consumer: Consumer) -> bool:
+    """Whether librdkafka's functions, and the client's handle, are where they are expected."""
+    return _functions() is not None and handle_of(consumer) is not None
 
 
 class QueueReader(Reader):
@@ -80,11 +86,9 @@ class QueueReader(Reader):
 
     def __init__(self, consumer: Consumer, topic: str) -> None:
         super().__init__(consumer, topic)
-        functions = _functions()
-        assert functions is not None
-        self._functions = functions
+        self._functions = existing(_functions(), "librdkafka's functions")
         warm_up()  # not in the middle of a stream
-        self._handle = handle_of(consumer)
+        self._handle = existing(handle_of(consumer), "the client's handle")
         #: By partition. A look in another thread needs those that it has begun with to its end.
         self._queues: dict[int, int] = {}
         self._looking = Lock()

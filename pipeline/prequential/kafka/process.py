@@ -16,6 +16,7 @@ import faust
 from prequential.http.endpoint import TEXT, Answer
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
+from prequential.wording.console import complain
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +127,7 @@ def die(where: str, error: BaseException | None = None) -> None:
     """
     error = error or sys.exc_info()[1]
     if isinstance(error, (WorkError, UsageError)):  # the second: a secret's file may be gone meanwhile
-        print(f"prequential: {error}", file=sys.stderr, flush=True)
+        complain(error)
     else:
         log.critical("%s: %r: ending the process", where, error, exc_info=error)
     leave(1)

@@ -11,10 +11,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 from prequential.mapping import conversion
-from prequential.mapping.model import UNITS
+from prequential.mapping.clocks import Clocks
+from prequential.mapping.units import UNITS
 from prequential.topics import values
 from prequential.topics.messages import MAX_NAME_BYTES
+from prequential.topics.zones import utc_of
 
 _NUMBERS = {int, float}
 
@@ -85,8 +88,11 @@ def _remainders(column: Column, types: set[type]) -> Column | None:
 
 
 def _times(
-    column: Column, types: set[type], unit: str | None = None, timezone: str | None = None
-) -> Column | None:
+    column: Column, types: set[type], unit: str | None = None, timezone: str | None = None,
+    clocks: Clocks | None = None,
+) -> Column | None:  # fmt: skip
+    if timezone is not None:
+        return _of_zone(column, timezone, clocks) if types == {int} and unit == "ms" else None
     if unit not in (None, *UNITS):
         return None
     if types == {str} and _DIGITS.fullmatch(text := "".join(column)) and "." not in text and all(column):
@@ -99,6 +105,21 @@ def _times(
     if of_unit != of_ms:
         column = [value * of_unit // of_ms for value in column]
     return column if max(column) <= values.MAX_TS and min(column) >= -values.MAX_TS else None
+
+
+def _of_zone(column: Column, zone: str, clocks: Clocks | None) -> Column | None:
+    """UTC of what a zone's clock shows, ms."""
+    if max(column) > values.MAX_TS or min(column) < -values.MAX_TS:
+        return None
+    local = np.array(column, dtype=np.int64)
+    utc, twice, never = utc_of(local, zone)
+    if clocks is not None:
+        clocks.zone = zone
+        for kind, which in (("named", np.ones(len(local), np.bool_)), ("twice", twice), ("never", never)):
+            if which.any():
+                first = np.datetime64(int(local[which.argmax()]), "ms")
+                clocks.note(kind, str(first.astype("datetime64[s]")).replace("T", " "), int(which.sum()))
+    return list(utc.tolist())
 
 
 def _vector(column: Column, types: set[type], field: Any) -> Column | None:

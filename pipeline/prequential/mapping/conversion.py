@@ -15,9 +15,12 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from prequential.mapping.model import ISO, RFC3339, UNITS, Field, as_text
+from prequential.mapping.clocks import Clocks
+from prequential.mapping.model import Field, as_text
+from prequential.mapping.units import ISO, RFC3339, UNITS
 from prequential.topics import values
-from prequential.topics.messages import MAX_NAME_BYTES, check_probabilities
+from prequential.topics.errors import Fault, existing
+from prequential.topics.messages import MAX_NAME_BYTES, check_probabilities, clipped
 from prequential.topics.times import milliseconds
 
 #: Strings of up to so many characters have at most `MAX_NAME_BYTES` bytes, if they are ASCII.
@@ -42,11 +45,6 @@ _BEYOND = re.compile(r"(\.\d{6})\d+")
 
 #: Text that is a number as JSON, CSV and SQL write it.
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-
-#: Text of a whole number that tables write as a fraction where a column has empty cells.
-_WHOLE = re.compile(r"(-?\d+)\.0*")
-
-_BOOLEANS = {"True": True, "true": True, "TRUE": True, "False": False, "false": False, "FALSE": False}
 
 
 def name(path: str, value: Any) -> str:
@@ -99,11 +97,12 @@ def target(path: str, value: Any) -> values.Class:
 
 def number(path: str, value: Any) -> float:
     """A finite number; text of one is one."""
-    is_number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+    given = values.plain(value)
+    is_number = isinstance(given, (int, float, Decimal)) and not isinstance(given, bool)
     result = math.nan
-    if is_number or (isinstance(value, str) and _NUMBER.fullmatch(value.strip())):
-        with suppress(OverflowError):  # of an integer that is beyond all floats
-            result = float(value)
+    if is_number or (isinstance(given, str) and _NUMBER.fullmatch(given.strip())):
+        with suppress(OverflowError, ValueError):  # beyond all floats; a Decimal that signals
+            result = float(given)  # type: ignore[arg-type]
     if result - result != 0:
         raise ValueError(f"{path} is {values.quoted(value)}: expected a number")
     return result
@@ -117,8 +116,8 @@ def integer(path: str, value: Any) -> int:
 
 
 def share(path: str, value: Any) -> float:
-    """A probability."""
-    result = number(path, value)
+    """A probability; what rounding brings out of 0 … 1 is clipped."""
+    result = clipped(number(path, value))
     if not 0 <= result <= 1:
         raise ValueError(f"{path} is {values.quoted(value)}: expected a probability from 0 to 1")
     return result
@@ -144,23 +143,51 @@ def amount(path: str, value: Any) -> Any:
 
 
 def probabilities(path: str, value: Any) -> dict[str, float]:
-    """Probabilities by class, from an object of them."""
-    result = {
-        name(path, key): share(f"{path}.{key}", one) for key, one in _items(path, value) if not is_absent(one)
-    }
+    """Probabilities by class, from an object of them: of each class that is named, or of none.
+
+    >>> probabilities("value.p", {1.0: 0.75, 0.0: 0.25})
+    {'1': 0.75, '0': 0.25}
+    """
+    result: dict[str, float] = {}
+    absent = None
+    for key, one in _items(path, value):
+        if is_absent(one):
+            absent = absent or f"{path}.{as_text(key)}"
+            continue
+        label = values.class_name(f"a class of {path}", _plain(path, key) if key is not None else key)
+        if label in result:
+            twice = f"{path} has class {values.quoted(label)} twice"
+            raise ValueError(f"{twice}: expected one probability for each")
+        result[label] = share(f"{path}.{label}", one)
+    if absent is not None and result:
+        raise ValueError(missing_probability(absent, f"{path}.{next(iter(result))}"))
     check_probabilities(result)
     return result
 
 
+def missing_probability(path: str, other: str) -> str:
+    """What is wrong with a record in which one class has a probability and another one hasn't.
+
+    >>> missing_probability("y_proba.a", "y_proba.b")
+    'y_proba.a is missing, while y_proba.b is given: expected a probability for each class, or for none'
+    """
+    return f"{path} is missing, while {other} is given: expected a probability for each class, or for none"
+
+
 def segments(path: str, value: Any) -> dict[str, str]:
     """Segments by key, from an object of them."""
-    return {
-        name(path, key): name(f"{path}.{key}", one) for key, one in _items(path, value) if not is_absent(one)
-    }
+    items = _items(path, value)
+    if any(is_absent(key) for key, _ in items):
+        raise ValueError(f"{path} has a key without a value: expected names")
+    return {name(path, key): name(f"{path}.{key}", one) for key, one in items if not is_absent(one)}
 
 
-def time(path: str, value: Any, unit: str | None = None, timezone: str | None = None) -> int:
-    """Epoch milliseconds; digits below the millisecond are cut off. Without an offset dates are UTC.
+def time(
+    path: str, value: Any, unit: str | None = None, timezone: str | None = None, clocks: Clocks | None = None
+) -> int:
+    """Epoch milliseconds; digits below the millisecond are cut off.
+
+    A time without an offset is read as one of `timezone`, or as UTC where that isn't given.
 
     Parameters
     ----------
@@ -170,9 +197,11 @@ def time(path: str, value: Any, unit: str | None = None, timezone: str | None = 
         A number, a text, a date or a datetime.
     unit
         What numbers count (`s`, `ms`, `us`, `ns`), or how text is written: `rfc3339`, `iso`, or a pattern of
-        `strptime`. None: numbers are ms.
+        `strptime`. None: numbers are ms; beside a `timezone` text is `iso`, and numbers are refused.
     timezone
-        Of text and dates without an offset.
+        Of text and dates without an offset; with the unit `ms` of numbers that count from local 1970.
+    clocks
+        Counts what times say of their zone.
 
     Raises
     ------
@@ -185,18 +214,22 @@ def time(path: str, value: Any, unit: str | None = None, timezone: str | None = 
     (1500, 2000, 3)
     >>> time("at", "1970-01-01 01:00:03", "iso", "Europe/Paris"), time("at", "1970", "%Y", "UTC")
     (3000, 0)
+    >>> time("at", datetime(1970, 1, 1, 1), timezone="Europe/Paris")
+    0
     """
     result = None
+    if unit is None and timezone is not None:
+        unit = ISO
     written = unit is not None and unit not in UNITS and unit != RFC3339
     if type(value) is int and unit in (None, "ms"):
-        result = value
+        result = value if timezone is None else _of_local(value, timezone, clocks)
     elif isinstance(value, date):  # or a datetime, which is one
-        result = _of_date(value, timezone)
+        result = _of_date(value, timezone, clocks)
     elif isinstance(value, str):
-        result = _of_text(value.strip(), unit, timezone)
+        result = _of_text(value.strip(), unit, timezone, clocks)
     elif isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
         if written:
-            result = None if unit == ISO else _of_text(as_text(value), unit, timezone)
+            result = None if unit == ISO else _of_text(as_text(value), unit, timezone, clocks)
         else:
             result = _scaled(value, unit)
     if result is None or not -values.MAX_TS <= result <= values.MAX_TS:
@@ -213,7 +246,7 @@ def _expected_time(value: Any, unit: str | None) -> str:
         None: "epoch milliseconds or an RFC 3339 time with offset",
         RFC3339: "an RFC 3339 time with offset, such as 2024-05-01T12:00:00Z",
     }.get(unit, f"a time since 1970 in {unit}")
-    return f"{said}, or unit: iso and timezone" if lacks_offset(value) else said
+    return f"{said}, or timezone beside path" if lacks_offset(value) else said
 
 
 def lacks_offset(value: Any) -> bool:
@@ -230,10 +263,10 @@ def lacks_offset(value: Any) -> bool:
 
 def one_of(path: str, value: Any, field: Field) -> values.Class:
     """What stands for a value in a field's `map`."""
-    assert field.names is not None
-    result = field.names.get(as_text(value))
+    names = existing(field.names, "the field's `map`")
+    result = names.get(as_text(value))
     if result is None:
-        known = list(field.names)
+        known = list(names)
         expected = f"{', '.join(known[:-1])} or {known[-1]}" if len(known) > 1 else known[0]
         raise ValueError(f"{path} is {values.quoted(value)}: expected {expected}")
     return result
@@ -241,9 +274,10 @@ def one_of(path: str, value: Any, field: Field) -> values.Class:
 
 def above_or_below(path: str, value: Any, field: Field) -> values.Class:
     """The class that a number stands for: `above` from the threshold on."""
-    assert field.threshold is not None
-    result = field.above if number(path, value) >= field.threshold else field.below
-    assert result is not None
+    is_above = number(path, value) >= existing(field.threshold, "the field's threshold")
+    result = field.above if is_above else field.below
+    if result is None:
+        raise Fault("a class beside the threshold is missing: this is a fault of prequential")
     return result
 
 
@@ -258,26 +292,18 @@ def number_of_text(value: Any) -> Any:
     return value
 
 
-def class_of_text(value: Any) -> Any:
-    """The class that a cell of text is: numbers and booleans as programs write them are those.
-
-    >>> class_of_text("1.0"), class_of_text("True"), class_of_text("007"), class_of_text("1.5")
-    ('1', True, '007', '1.5')
-    """
-    if isinstance(value, str):
-        if whole := _WHOLE.fullmatch(value):
-            return whole[1]
-        return _BOOLEANS.get(value, value)
-    return value
-
-
 def is_absent(value: Any) -> bool:
-    """Whether a cell has nothing in it: None or NaN.
+    """Whether a cell has nothing in it: None, NaN, or what pandas has for a missing value (`NA`, `NaT`).
 
     >>> is_absent(None), is_absent(float("nan")), is_absent(0)
     (True, True, False)
     """
-    return value is None or value != value  # NaN
+    if value is None:
+        return True
+    try:
+        return bool(value != value)  # NaN
+    except (TypeError, ValueError, ArithmeticError):  # NA, an array, a Decimal that signals
+        return type(value).__name__ == "NAType" or isinstance(value, Decimal)
 
 
 def _plain(path: str, value: Any) -> Any:
@@ -293,8 +319,24 @@ def _plain(path: str, value: Any) -> Any:
         return int(value)
     if not isinstance(value, (str, bool, int, float, Mapping, list, tuple)):
         value = values.plain(value)
-        return value if isinstance(value, (str, bool, int, float)) else str(value)
+        if isinstance(value, (str, bool, int, float)):
+            return value
+        if not _has_text(value):
+            raise ValueError(f"{path} is {values.quoted(value)}: expected a string, a number or a boolean")
+        return str(value)
     return value
+
+
+def _has_text(value: Any) -> bool:
+    """Return whether a value has a text of its own, as a date or a UUID has: collections and functions don't.
+
+    >>> from datetime import date
+    >>> _has_text(date(2026, 1, 5)), _has_text(object()), _has_text({1, 2}), _has_text(print)
+    (True, False, False, False)
+    """
+    kind: Any = type(value)
+    by_default = kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
+    return not (by_default or callable(value) or hasattr(kind, "__iter__"))
 
 
 def _items(path: str, value: Any) -> list[tuple[Any, Any]]:
@@ -319,11 +361,24 @@ def _scaled(value: float | Decimal, unit: str | None) -> int | None:
     return nanoseconds // _NANOSECONDS_OF_MS
 
 
-def _of_date(value: date, zone: str | None = None) -> int:
+def _of_date(value: date, zone: str | None, clocks: Clocks | None) -> int:
     moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=timezone.utc if zone is None else ZoneInfo(zone))
+        info = None if zone is None else ZoneInfo(zone)
+        if clocks is not None:
+            clocks.note_local(value, info)
+        moment = moment.replace(tzinfo=info or timezone.utc, fold=0)
+    elif clocks is not None:
+        clocks.note("aware", value)
     return (moment - _EPOCH) // _MILLISECOND
+
+
+def _of_local(value: int, zone: str, clocks: Clocks | None) -> int | None:
+    """UTC of a time that a zone's clock shows, ms; None if no calendar has it."""
+    try:
+        return _of_date(_EPOCH.replace(tzinfo=None) + value * _MILLISECOND, zone, clocks)
+    except OverflowError:
+        return None
 
 
 def _iso(text: str) -> datetime | None:
@@ -335,7 +390,7 @@ def _iso(text: str) -> datetime | None:
         return None
 
 
-def _of_text(text: str, unit: str | None, zone: str | None = None) -> int | None:
+def _of_text(text: str, unit: str | None, zone: str | None, clocks: Clocks | None) -> int | None:
     if unit in (None, *UNITS) and _NUMBER.fullmatch(text):
         try:
             return _scaled(Decimal(text), unit)
@@ -343,15 +398,18 @@ def _of_text(text: str, unit: str | None, zone: str | None = None) -> int | None
             return None
     if unit in (None, RFC3339):
         try:
-            return milliseconds(text)
+            result = milliseconds(text)
         except ValueError:
             return None
+        if clocks is not None:
+            clocks.note("aware", text)
+        return result
     if unit in UNITS:
         return None
     moment = _iso(text) if unit == ISO else _by_format(text, unit)
     if moment is None or (moment.tzinfo is None and zone is None):
         return None
-    return _of_date(moment, zone)
+    return _of_date(moment, zone, clocks)
 
 
 def _by_format(text: str, form: str) -> datetime | None:

@@ -1,6 +1,6 @@
 """How records of anybody's shape become ours: where in a source each field of an input record is found.
 
-A mapping is written as YAML (`files:` and `ingest:` in the configuration, `docs/mapping.md`) or as a dict of
+A mapping is written as YAML (`files:` and `ingest:` in the configuration, `map-columns.md`) or as a dict of
 the same form; `parse` makes it of either. `prequential.mapping.translation` applies it. Pure: no I/O.
 """
 
@@ -11,22 +11,15 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from prequential.mapping.units import time_zone, unit, why_no_zone
 from prequential.topics import values
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 
 #: What a path begins with.
 ROOTS = ("value", "key", "headers", "topic", "timestamp")
-
-#: Units of a time, and how many nanoseconds one has; `rfc3339` is text, as are `iso` (as tables write times,
-#: with or without an offset) and formats of `strptime`, such as `%Y-%m-%d %H:%M:%S`.
-UNITS = {"ms": 1_000_000, "s": 1_000_000_000, "us": 1_000, "ns": 1}
-RFC3339, ISO = "rfc3339", "iso"
-
-#: What a format of `strptime` has where its times say their offset.
-_OFFSET = re.compile(r"(?:%%|[^%]|%[^z%])*%z", re.DOTALL)
 
 #: By kind: fields that a record must have, and others; `y_proba` and `segments` consist of several.
 REQUIRED = {
@@ -39,6 +32,11 @@ OPTIONAL = {
     PREDICTIONS: ("ts", "model_version", "y_proba", "segments", "value", "y_lower", "y_upper"),
     LABELS: ("ts", "value"),
 }
+
+#: Fields of any kind.
+KNOWN_FIELDS = frozenset(
+    name for fields in (REQUIRED, OPTIONAL) for of_kind in fields.values() for name in of_kind
+)
 
 #: Formats of files; where none is said it follows from what the file begins with.
 FORMATS = ("csv", "jsonl", "parquet", "arrow")
@@ -187,7 +185,7 @@ class Field:
     names: Mapping[str, values.Class] | None = field(default=None, hash=False)
     #: Of a time; None: ms, or RFC 3339 text.
     unit: str | None = None
-    #: Of times that are text without an offset: where they are read off clocks, as the IANA names it.
+    #: Of times without an offset: where they are read off clocks, as the IANA names it.
     timezone: str | None = None
     #: Where an id is several values: their paths.
     parts: tuple[Path, ...] = ()
@@ -308,10 +306,18 @@ def same_names(kind: int, columns: Sequence[str], origin: Origin | None = None) 
         if name in columns:
             section[name] = name
         elif parts and name in SEVERAL:
-            section[name] = {part: f'"{name}"."{part}"' for part in parts}
+            section[name] = {part: f"{name}.{_as_step(part)}" for part in parts}
     if kind == LABELS and _LABEL_TIME in columns:
         section[_TIME] = _LABEL_TIME
     return replace(parse(section, kind, bare=True, origin=origin), implied=frozenset(REQUIRED[kind]))
+
+
+def _as_step(name: str) -> str:
+    """A name as a step of a path, in quotes where it needs them."""
+    if (step := _STEP.fullmatch(name)) is not None and step[2] is not None and name == name.strip():
+        return name
+    escaped = name.replace("\\", r"\\").replace('"', r"\"")
+    return f'"{escaped}"'
 
 
 def as_text(value: Any) -> str:
@@ -326,6 +332,11 @@ def as_text(value: Any) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
+    value = values.plain(value)
+    if isinstance(value, bool):
+        return as_text(value)
+    if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
+        return str(int(value))
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
@@ -359,7 +370,7 @@ class _Parser:
         if name in _NAMES or above:
             more["map"] = _names
         if name == _TIME:
-            more |= {"unit": _unit, "timezone": _timezone}
+            more |= {"unit": unit, "timezone": time_zone}
         known = ("const", "path", *more)
         for key in given:
             if key not in known:
@@ -375,7 +386,7 @@ class _Parser:
         if settings.keys() & _CUT and settings.keys() != _CUT:
             said = f"{name} has {', '.join(settings)}: expected all of threshold, above and below, and no map"
             raise MappingError(keys, said)
-        if (why := _why_no_zone(settings.get("unit"), settings.get("timezone"))) is not None:
+        if (why := why_no_zone(settings.get("unit"), settings.get("timezone"))) is not None:
             raise MappingError(keys, f"{name}: {why}")
         names = settings.pop("map", None)
         return Field(self._path(given["path"], (*keys, "path")), names=names, **settings)
@@ -466,37 +477,3 @@ def _names(value: Any) -> dict[str, values.Class]:
     if not isinstance(value, Mapping) or not value:
         raise ValueError(f"{values.quoted(value)}: expected values and what stands for each")
     return {as_text(key): _class(name) for key, name in value.items()}
-
-
-def _unit(value: Any) -> str:
-    if value not in (*UNITS, RFC3339, ISO) and not (isinstance(value, str) and "%" in value):
-        raise ValueError(
-            f"{values.quoted(value)}: expected {', '.join(UNITS)}, {RFC3339}, {ISO} or a format such as "
-            "'%Y-%m-%d %H:%M:%S'"
-        )
-    return str(value)
-
-
-def _timezone(value: Any) -> str:
-    try:
-        return ZoneInfo(value).key
-    except (ValueError, TypeError, AttributeError, OSError, ZoneInfoNotFoundError):
-        raise ValueError(
-            f"{values.quoted(value)}: expected the name of a time zone, such as UTC or Europe/Berlin"
-        ) from None
-
-
-def _why_no_zone(unit: str | None, timezone: str | None) -> str | None:
-    """Why a time can't have this unit and this time zone, in a sentence; None if it can."""
-    if unit is None or unit in UNITS or unit == RFC3339:
-        said = f"unit {unit or 'ms'} needs no timezone: expected one with {ISO} or a format alone"
-        return None if timezone is None else said
-    if _OFFSET.match(unit) is not None:
-        said = f"unit {values.quoted(unit)} has an offset (%z): expected no timezone beside it"
-        return None if timezone is None else said
-    if timezone is None:
-        return (
-            f"unit {values.quoted(unit)} is of times without a zone: expected timezone beside it, such as "
-            "UTC or Europe/Berlin"
-        )
-    return None

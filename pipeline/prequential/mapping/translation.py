@@ -14,8 +14,11 @@ from itertools import repeat
 from typing import Any, NamedTuple, Protocol
 
 from prequential.mapping import conversion
+from prequential.mapping.clocks import Clocks
 from prequential.mapping.columns import whole_column
 from prequential.mapping.model import TARGETS, Condition, Field, Path, RecordMapping, as_text
+from prequential.mapping.uses import Uses
+from prequential.topics import values
 from prequential.topics.messages import (
     SUM_SURELY_WITHIN,
     Instance,
@@ -146,15 +149,22 @@ class Translator:
         self.mapping = mapping
         self._is_regression, self._text, self._unlabelled = is_regression, text, unlabelled
         self._struct = STRUCTS[mapping.kind]
+        #: Counts what times say of their zone, where somebody wants to know.
+        self.clocks: Clocks | None = None
+        #: What of the mapping has occurred.
+        self.uses = Uses(mapping)
 
     def __call__(self, table: Table) -> Translated:
         """The input records of a batch."""
-        count = len(table)
+        count, mapping = len(table), self.mapping
         kept = self._kept(table, count)
         batch = _Batch(table, kept, {})
         columns: list[Any] = []
         for name in self._struct.__struct_fields__:
             columns.append(self._column(name, batch, columns[0] if columns else []))
+        if mapping.y_proba is not None:
+            of_fields = dict(zip(self._struct.__struct_fields__, columns))
+            self._name_as_predictions(of_fields["y_proba"], of_fields["y_pred"], batch)
         made: list[Record | None] = list(map(self._struct, *columns))
         if len(kept) == count and not batch.reasons:
             return Translated(made, {}, frozenset())
@@ -180,9 +190,11 @@ class Translator:
         conditions = self.mapping.when
         if self._unlabelled and (path := self.mapping.fields["y_true"].path) is not None:
             conditions = (*conditions, Condition(path))
-        for condition in conditions:
-            column = table.column(condition.path)
+        for number, condition in enumerate(conditions):
+            column, asked = table.column(condition.path), kept
             kept = [place for place in kept if _holds(condition, column[place])]
+            if number < len(self.mapping.when):
+                self.uses.note_condition(number, [column[place] for place in asked], len(kept))
         return kept
 
     def _column(self, name: str, batch: _Batch, streams: Sequence[Any]) -> Any:
@@ -200,9 +212,45 @@ class Translator:
         if one.path is None:
             return [_CONVERTERS[name](name, one.const)] * len(batch.kept)
         column = batch.column(one.path)
+        self.uses.note_values(name, column)
         if name in TARGETS and one.threshold is None:
             column = self._targets(column, streams if one.names is None else ())
-        return batch.converted(column, one.path, _converter(name, one), required=name in _REQUIRED)
+        converter = _converter(name, one)
+        if name == "ts" and self.clocks is not None:
+            times = partial(conversion.time, unit=one.unit, timezone=one.timezone)
+            converter = partial(times, clocks=self.clocks)
+        return batch.converted(column, one.path, converter, required=name in _REQUIRED)
+
+    def _name_as_predictions(self, probabilities: list[Any], predictions: list[Any], batch: _Batch) -> None:
+        """Give the classes of probabilities the names that the same values have as predictions.
+
+        A `map` of predictions is theirs, too, and text such as `1.0` and `True` is a number or a boolean
+        where predictions are, or where the source has text alone.
+        """
+        names = self.mapping.fields["y_pred"].names
+        known = {*map(as_text, (names or {}).values())}
+
+        def renamed(name: str, plain: bool) -> str:
+            read = as_text(values.class_of_text(name)) if plain else name
+            if names is None or read in known:
+                return read
+            return as_text(names.get(name, names.get(as_text(values.class_of_text(name)), read)))
+
+        new_names = {
+            (name, plain): renamed(name, plain)
+            for name in set().union(*filter(None, probabilities)) for plain in (False, True)
+        }  # fmt: skip
+        if all(name == new for (name, _), new in new_names.items()):
+            return
+        for index, (given, prediction) in enumerate(zip(probabilities, predictions)):
+            if not given:
+                continue
+            plain = self._text or (prediction is not None and not isinstance(prediction, str))
+            made = {new_names[name, plain]: share for name, share in given.items()}
+            if len(made) < len(given):
+                twice = ", ".join(map(values.quoted, given))
+                batch.fail(index, f"y_proba has a class twice: {twice} are {', '.join(made)}")
+            probabilities[index] = made
 
     def _targets(self, column: list[Any], streams: Sequence[Any]) -> list[Any]:
         """Targets as their streams and source have them, before they are checked."""
@@ -210,11 +258,11 @@ class Translator:
         if any(numbers.values()):
             return [
                 conversion.number_of_text(value) if numbers.get(name)
-                else conversion.class_of_text(value) if self._text
+                else values.class_of_text(value) if self._text
                 else value
                 for name, value in zip(streams, column)
             ]  # fmt: skip
-        return list(map(conversion.class_of_text, column)) if self._text else column
+        return list(map(values.class_of_text, column)) if self._text else column
 
 
 class _Batch:
@@ -241,7 +289,7 @@ class _Batch:
             return made
         made = []
         for index, value in enumerate(column):
-            if value is None or value != value:
+            if conversion.is_absent(value):
                 if required:
                     self.fail(index, f"{path} is missing")
                 made.append(None)
@@ -276,6 +324,8 @@ def _probabilities(given: Any, batch: _Batch) -> Any:
     for one in given.values():
         convert = conversion.remainder if one.is_remainder else conversion.share
         columns.append(batch.converted(batch.column(one.path), one.path, convert))
+    if any(None in column for column in columns):
+        _refuse_parts(list(given.values()), columns, batch)
     made = _objects(tuple(given), columns)
     for index, probabilities in enumerate(made):
         if probabilities and sum(probabilities.values()) > SUM_SURELY_WITHIN:
@@ -284,6 +334,16 @@ def _probabilities(given: Any, batch: _Batch) -> Any:
             except ValueError as error:
                 batch.fail(index, str(error))
     return made
+
+
+def _refuse_parts(given: list[Any], columns: list[list[Any]], batch: _Batch) -> None:
+    """Records of which some classes have a probability and others don't can't be used."""
+    for index, shares in enumerate(zip(*columns)):
+        if None in shares:
+            known = next((place for place, share in enumerate(shares) if share is not None), None)
+            if known is not None:
+                absent = given[shares.index(None)].path
+                batch.fail(index, conversion.missing_probability(absent.text, given[known].path.text))
 
 
 def _segments(given: Any, batch: _Batch) -> Any:
@@ -329,7 +389,7 @@ def _converter(name: str, one: Field) -> Converter:
         return partial(conversion.above_or_below, field=one)
     if one.names is not None:
         return lambda path, value: convert(path, conversion.one_of(path, value, one))
-    if one.unit is not None:
+    if one.unit is not None or one.timezone is not None:
         return partial(conversion.time, unit=one.unit, timezone=one.timezone)
     return convert
 
@@ -339,5 +399,5 @@ def _holds(condition: Condition, value: Any) -> bool:
         return not conversion.is_absent(value)
     wanted = condition.value
     if not isinstance(value, str):  # `1.0` and `True` as `as_text` has them
-        wanted = as_text(conversion.class_of_text(wanted))
+        wanted = as_text(values.class_of_text(wanted))
     return (as_text(value) == wanted) is condition.equal

@@ -39,7 +39,7 @@ class Notifier:
     def __init__(self, config: Config, stop: Stop) -> None:
         if config.notify.url is None:
             raise UsageError("notify.url isn't configured: expected the address of a webhook")
-        self._config, self._stop = config.notify, stop
+        self._config, self._stop, self._group = config.notify, stop, config.group
         secret = config.notify.secret
         self._key = None if secret is None else key_of(resolved("notify.secret", secret))
         self._poster = Poster(resolved("notify.url", config.notify.url), config.notify.timeout / 1000)
@@ -115,7 +115,9 @@ class Notifier:
     # ---- HTTP, in threads of its own
 
     def _metrics(self) -> Answer:
-        text = exposition(self._counts, self._sending, self._reader.partitions, time.time())
+        text = exposition(
+            self._group, self._counts, self._sending, self._reader.partitions, time.time()
+        )
         return 200, CONTENT_TYPE, text.encode()
 
     def _live(self) -> Answer:

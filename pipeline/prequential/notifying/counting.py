@@ -25,16 +25,19 @@ class Sending(NamedTuple):
     tried: float
 
 
-def exposition(counts: Mapping[str, int], sending: Sending | None, partitions: int, now: float) -> str:
+def exposition(
+    group: str, counts: Mapping[str, int], sending: Sending | None, partitions: int, now: float
+) -> str:
     """The metrics of a process: what has become of messages, and of the one that is being sent.
 
-    `partitions` is how many are this process's to read, `now` is in epoch seconds. Without a message that is
-    being sent its age is 0, and so is how long it has been tried.
+    `group` is the workers' consumer group, which every sample carries. `partitions` is how many are this
+    process's to read, `now` is in epoch seconds. The age of the message that is being sent, and how long it
+    has been tried, are 0 without one.
     """
     families = []
 
     def family(name: str, kind: str, help: str, value: float, about: str = "") -> None:
-        families.append(Family(f"prequential_notify_{name}", kind, help))
+        families.append(Family(f"prequential_notify_{name}", kind, help, labels(group=group)))
         families[-1].add(about, value)
 
     for name, help in COUNTS.items():

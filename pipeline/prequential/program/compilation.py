@@ -1,6 +1,7 @@
 """Compiling the engine's loops before anything else is done, once for a machine: in two processes of its own.
 
-These take the memory that a compiler needs with them when they end.
+These take the memory that a compiler needs with them when they end. They compile every loop, whatever the
+configuration names, so that no later command has to compile again.
 """
 
 from __future__ import annotations
@@ -10,84 +11,139 @@ import os
 import selectors
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from threading import Event, Thread
+from time import monotonic
 from typing import IO, Any
 
 from prequential.program.progress import progress_bar
 from prequential.settings.model import Config
+from rich.progress import Progress
 
-_NOTICE = "compiling the engine's loops, once for this machine and version: under a minute on two cores"
+_NOTICE = "compiling the engine's loops, once for this machine and version: 1 to 2 minutes on two idle cores"
 
 _NOT_KEPT = (
     "compiling the engine's loops, which takes a minute of each start: there is no place to keep them "
     "(NUMBA_CACHE_DIR can name one)"
 )
 
+#: Seconds between two lines that say how far it is.
+_TELL_SECONDS = 10
+
 #: What this process has loops for, of what only some configurations need; None before it has any loops.
 _present: set[str] | None = None
 
-_CHILD = "import sys; from prequential.program.compilation import compile_alone; compile_alone(*sys.argv[1:])"
+_CHILD = "import sys; from prequential.program.compilation import compile_alone; compile_alone(sys.argv[1])"
 
-#: What a child says that can't keep what it compiles.
+#: Exit status of a child that can't keep what it compiles.
 _CANT_KEEP = 3
+
+
+class _Work:
+    """How far the work on the loops is, in words."""
+
+    def __init__(self) -> None:
+        self._began = monotonic()
+        self.what = "loading the engine's loops"
+        self.done = self.total = 0  # loops compiled, and about how many there are
+
+    def __str__(self) -> str:
+        number = f"{min(self.done, self.total)} of about {self.total}, " if self.total else ""
+        return f"{self.what}: {number}{monotonic() - self._began:.0f} s"
 
 
 def compile_loops(
     tell: Callable[[str], None],
     config: Config | None = None,
-    meanwhile: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    report: Callable[[str], None] | None = None,
 ) -> None:
-    """Have all loops compiled that a configuration (None: the default one) can have use of.
+    """Load the loops that a configuration can use (None: the default one); compile all if one is missing.
 
     Parameters
     ----------
     tell
-        Called with a sentence if there is something to compile; a terminal sees a bar, too.
+        Called with a sentence if there is something to compile; and, unless a terminal shows a progress bar,
+        every 10 s with the progress, from another thread.
     config
-        Of detectors, memories and periods these are those that it names.
-    meanwhile
-        Entered before loops are compiled, and left afterwards.
+        Of detectors, memories and periods, the loops of those that it names are loaded.
+    report
+        Called with the progress every second, from another thread. For services, which show no bar.
 
     Notes
     -----
     numba keeps what it has compiled: see `prequential.core.compiled.loopcache`.
     """
+    global _present
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return
-    from numba.core import event  # slow to import: only where loops are used
-    from prequential.core.compiled.loopcache import LoopCache
-    from prequential.core.warmup import needed_by, warm_up
+    work = _Work()
+    with progress_bar(wanted=report is None, unit=None) as bar, _reported(work, tell, report, bar.disable):
+        from prequential.core.warmup import needed_by, warm_up  # slow to import: only where loops are used
 
-    global _present
-    needed = needed_by(config or Config())
-    if _present is not None and needed <= _present:
-        return
+        needed = needed_by(config or Config())
+        if _present is None or not needed <= _present:
+            with _compiled_elsewhere(tell, work, bar), _without_collector():
+                warm_up(needed)
+            _present = needed | (_present or set())
 
-    class FirstCompilation(event.Listener):
-        """Has others compile all, when something isn't in the cache."""
 
-        came = False
+@contextmanager
+def _reported(
+    work: _Work, tell: Callable[[str], None], report: Callable[[str], None] | None, told: bool
+) -> Iterator[None]:
+    """Report the progress while the block runs; `told`: to `tell`, if there is something to compile."""
+    over = Event()
+
+    def run() -> None:
+        seconds = 0
+        while not over.wait(1.0):
+            seconds += 1
+            if report is not None:
+                report(str(work))
+            if told and work.total and seconds % _TELL_SECONDS == 0:
+                tell(str(work))
+
+    thread = Thread(target=run, name="compilation", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def _compiled_elsewhere(tell: Callable[[str], None], work: _Work, bar: Progress) -> Iterator[None]:
+    """Have other processes compile all loops as soon as the block needs one that isn't in the cache."""
+    from numba.core import event
+    from prequential.core.compiled import loopcache
+
+    class Compilation(event.Listener):
+        depth = 0
 
         def on_start(self, event: Any) -> None:
-            if not self.came:
-                self.came = True
-                if LoopCache.warned:
-                    tell(_NOT_KEPT)
-                    return
-                tell(_NOTICE)
-                with meanwhile():
-                    _compile_elsewhere(needed)
+            self.depth += 1
+            if work.total:
+                return
+            work.what, work.total = "compiling the engine's loops", loopcache.kept
+            if loopcache.LoopCache.warned:
+                tell(_NOT_KEPT)
+                return
+            tell(_NOTICE)
+            task = bar.add_task("compiling loops", total=work.total)
+            for count in _fill_cache():
+                work.done += count
+                bar.update(task, completed=work.done)
 
         def on_end(self, event: Any) -> None:
-            pass
+            self.depth -= 1
+            work.done += not self.depth
 
-    listener = FirstCompilation()
+    listener = Compilation()
     event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
     try:
-        with _without_collector():
-            warm_up(needed)
-        _present = needed | (_present or set())
+        yield
     finally:
         event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
 
@@ -101,28 +157,27 @@ def _without_collector() -> ExitStack:
     return leaving
 
 
-def _compile_elsewhere(needed: Iterable[str]) -> None:
-    """Have two processes fill the cache; if they can't, the caller compiles by itself, as it goes on."""
-    from prequential.core.compiled import loopcache
+def _fill_cache() -> Iterator[int]:
+    """Have two processes fill the cache; yields how many loops have been compiled since the last time.
 
+    If they can't, the caller compiles the loops itself.
+    """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    commands = (["all", *sorted(needed)], ["consumers", *sorted(needed)])
     children = [
         subprocess.Popen(
-            [sys.executable, "-c", _CHILD, *words],
+            [sys.executable, "-c", _CHILD, part],
             env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )
-        for words in commands
+        for part in ("all", "consumers")
     ]  # fmt: skip
     try:
-        with progress_bar(unit=None) as progress, selectors.DefaultSelector() as selector:
-            task = progress.add_task("compiling loops", total=loopcache.kept)
+        with selectors.DefaultSelector() as selector:
             for child in children:
                 selector.register(_pipe(child), selectors.EVENT_READ, child)
             while selector.get_map():
                 for key, _ in selector.select():
                     said = os.read(key.fd, 4096)
-                    progress.update(task, advance=len(said))
+                    yield len(said)
                     if not said:
                         selector.unregister(key.fileobj)
                         if key.data.wait() == _CANT_KEEP:
@@ -135,18 +190,19 @@ def _compile_elsewhere(needed: Iterable[str]) -> None:
 
 
 def _pipe(child: subprocess.Popen[bytes]) -> IO[bytes]:
-    assert child.stdout is not None
+    if child.stdout is None:
+        raise RuntimeError("the process that compiles loops has no standard output: expected a pipe")
     return child.stdout
 
 
-def compile_alone(which: str, *needed: str) -> None:
-    """Compile loops in a process of its own, which says a byte for each; `which`: `all` or `consumers`.
+def compile_alone(part: str) -> None:
+    """Compile loops in a process of its own and write a byte for each; `part`: `all` or `consumers`.
 
     Ends with status 3 as soon as one can't be kept.
     """
     from numba.core import event
     from prequential.core.compiled.loopcache import LoopCache
-    from prequential.core.warmup import warm_consumers, warm_up
+    from prequential.core.warmup import ALL, warm_consumers
 
     class Tell(event.Listener):
         depth = 0
@@ -163,7 +219,16 @@ def compile_alone(which: str, *needed: str) -> None:
 
     gc.disable()
     event.register("numba:compile", Tell())  # type: ignore[no-untyped-call]
-    if which == "consumers":
-        warm_consumers(needed)
+    if part == "consumers":
+        warm_consumers(ALL)
     else:
-        warm_up(needed)
+        compile_all()
+
+
+def compile_all() -> None:
+    """Compile every loop, or load it from the cache: the engine's, and those that read Kafka's queues."""
+    from prequential.core.warmup import ALL, warm_up
+    from prequential.kafka import partition_queues
+
+    partition_queues.warm_up()
+    warm_up(ALL)

@@ -1,11 +1,11 @@
-"""How far something is: a bar on standard error, where somebody sees it."""
+"""Progress: a bar on standard error, if that is a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.util import find_spec
 
-from rich.console import Console
+from prequential.wording.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
@@ -39,8 +39,8 @@ def progress_bar(*, wanted: bool = True, unit: str | None = "records") -> Progre
     console = Console(stderr=True)
     seen = console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
     return Progress(
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), *rate, TimeRemainingColumn(),
-        console=console, transient=True, disable=not (wanted and seen),
+        TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), *rate,
+        TimeRemainingColumn(), console=console, transient=True, disable=not (wanted and seen),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Being told to stop, in programs whose main thread waits for that and looks after something meanwhile."""
+"""Stop requests, in programs whose main thread waits for one and does small tasks meanwhile."""
 
 from __future__ import annotations
 

@@ -15,6 +15,10 @@ POINTS = 1_000
 #: Of these, those that time makes due, at least, however many `emit.outcomes` alone makes.
 _LEAST_POINTS = POINTS // 2
 
+#: Least messages in a period and in the horizon of its labels: intervals of what is expected of periods
+#: come from what was said of earlier ones at the same age.
+_LOOKS_IN_PERIOD, _LOOKS_IN_HORIZON = 24, 28
+
 #: Times that read well, from a worker's on; beyond the last one, 1, 2 and 5 times powers of ten of it.
 _STEPS = tuple(
     map(
@@ -40,12 +44,24 @@ def every_for(span: int, points: int) -> int:
     return next(step for step in chain(_STEPS, larger) if span // step + 1 <= points)
 
 
+def most_with_period(stream: StreamConfig) -> int | None:
+    """The longest `emit.every` (ms) with which what is said of periods can be graded; None without periods.
+
+    >>> most_with_period(StreamConfig(period=86_400_000, label_horizon=86_400_000)), \
+    ... most_with_period(StreamConfig())
+    (3085714, None)
+    """
+    if stream.period is None:
+        return None
+    return max(1, min(stream.period // _LOOKS_IN_PERIOD, stream.label_horizon // _LOOKS_IN_HORIZON))
+
+
 def for_files(config: Config, span: int, labels: int) -> Config:
     """The configuration for files of `span` ms of record time with so many labels.
 
     Where `emit.every` was left to its default it is a time that gives at most `POINTS` messages for each
     sequence and estimator, those by `emit.outcomes` and the last one among them; so is `emit.comparisons`,
-    but it is never shorter than by default.
+    but it is never shorter than by default. With periods it is at most `most_with_period`.
     """
 
     def resolved(stream: StreamConfig) -> StreamConfig:
@@ -56,7 +72,7 @@ def for_files(config: Config, span: int, labels: int) -> Config:
             stream = replace(stream, emit_comparisons=max(every, usual or every))
         if stream.emit_every_given or stream.emit_every != StreamConfig.emit_every:
             return stream
-        return replace(stream, emit_every=every)
+        return replace(stream, emit_every=min(every, most_with_period(stream) or every))
 
     return _with_streams(config, resolved)
 
@@ -64,7 +80,10 @@ def for_files(config: Config, span: int, labels: int) -> Config:
 def without_metrics(config: Config) -> Config:
     """The same configuration with metrics messages that are never due; alarms and incidents are the same."""
     return _with_streams(
-        config, lambda stream: replace(stream, emit_outcomes=None, emit_every=None, emit_comparisons=None)
+        config,
+        lambda stream: replace(
+            stream, emit_outcomes=None, emit_every=None, emit_comparisons=None, emit_idle=None
+        ),
     )
 
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import IO, Protocol
 
 import numpy as np
 from prequential.core.input.merge import Batch
 from prequential.core.past.course import Courses
 from prequential.core.past.past import Past
 from prequential.core.shard import Shard
+from prequential.mapping.clocks import Clocks
+from prequential.mapping.uses import Uses
 from prequential.replay import emission
 from prequential.replay.summary import Place
 from prequential.settings.model import Config
 from prequential.topics.decoding import LABELS, Decoded, decode
+from prequential.topics.messages import INPUT_MESSAGE_BYTES
 from prequential.topics.outputs import Output
 
 #: Records decoded at once, and buffered of each file: numpy and msgspec are at full speed well below.
@@ -25,6 +30,10 @@ _ENDED = 1 << 62
 
 #: No record of a file has a time.
 _UNKNOWN = -(1 << 62)
+
+
+#: A record's time where it is text, and lines that are searched for one.
+_TEXT_TIME, _FEW = re.compile(rb'"ts"\s*:\s*"([^"]*)"'), 100
 
 
 class AnySource(Protocol):
@@ -42,6 +51,9 @@ class AnySource(Protocol):
     def has_times(self) -> bool:
         """Whether a record says when something happened, or there are no records."""
 
+    def row(self, offset: int) -> int:
+        """The line or row, from 0, of the record that was processed as number `offset`."""
+
     def __len__(self) -> int: ...
 
     def batches(self) -> Iterator[Batch]:
@@ -51,11 +63,16 @@ class AnySource(Protocol):
 class Located(AnySource, Protocol):
     """Records of which it is known where they stand."""
 
-    def row(self, offset: int) -> int:
-        """The line or row, from 0, of the record that was processed as number `offset`."""
+    @property
+    def clocks(self) -> Clocks:
+        """What the records' times say of their zone."""
+
+    @property
+    def uses(self) -> Sequence[Uses]:
+        """What of each mapping has occurred; of records in our own form there is none."""
 
     def place(self, offset: int) -> Place:
-        """Where the record stands that was processed as number `offset`: file, and line or row from 1."""
+        """Where the record is that was processed as number `offset`: file, and line from 1 or row from 0."""
 
     def raw(self, offset: int) -> bytes:
         """The line, or the row as text, of the record that was processed as number `offset` of late."""
@@ -71,6 +88,8 @@ class Source:
     record before it. A file needn't be sorted: ties keep the order of the file.
     """
 
+    uses: Sequence[Uses] = ()
+
     def __init__(self, kind: int, lines: list[bytes], name: str = "") -> None:
         self.kind = kind
         self.lines = lines
@@ -85,6 +104,10 @@ class Source:
             order = np.argsort(times, kind="stable")
             self.order, times = order.tolist(), times[order]
         self._all_times = times
+        #: What its times say of their zone: text has an offset, or else the record can't be used.
+        self.clocks = Clocks()
+        if (text := next(filter(None, map(_TEXT_TIME.search, lines[:_FEW])), None)) is not None:
+            self.clocks.note("aware", text[1].decode("utf-8", "replace"))
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -125,22 +148,40 @@ class Source:
         return None
 
 
-def lines_of(stream: Iterable[bytes]) -> Iterator[bytes]:
+def lines_of(stream: IO[bytes], most: int = INPUT_MESSAGE_BYTES) -> Iterator[bytes]:
     r"""The lines of a stream with their ends; what it begins with to say that it is UTF-8 is no part of them.
 
-    >>> list(lines_of([b"\xef\xbb\xbf{}\n", b"[]"])), list(lines_of([b"\xef\xbb\xbf"]))
+    Of a longer line come the first `most` bytes, which are too many for a record; the rest is skipped, so
+    that a line without an end takes no memory.
+
+    >>> from io import BytesIO
+    >>> list(lines_of(BytesIO(b"\xef\xbb\xbf{}\n[]"))), list(lines_of(BytesIO(b"\xef\xbb\xbf")))
     ([b'{}\n', b'[]'], [])
+    >>> list(lines_of(BytesIO(b"12345678\n{}\n"), most=3))
+    [b'123\n', b'{}\n']
     """
-    lines = iter(stream)
+    lines = cut_lines(stream, most)
     first = next(lines, b"").removeprefix(BOM_UTF8)
     if first:
         yield first
     yield from lines
 
 
-def read_lines(stream: Iterable[bytes]) -> list[bytes]:
-    """The lines of a stream, without their ends and without a byte order mark at its beginning."""
-    return [line.rstrip(b"\r\n") for line in lines_of(stream)]
+def cut_lines(stream: IO[bytes], most: int = INPUT_MESSAGE_BYTES) -> Iterator[bytes]:
+    """The lines of a stream with their ends, those of more than `most` bytes cut off there."""
+    for line in iter(partial(stream.readline, most), b""):
+        if len(line) == most and not line.endswith(b"\n"):
+            rest = line
+            while rest and not rest.endswith(b"\n"):
+                rest = stream.readline(most)
+            yield line + b"\n"
+        else:
+            yield line
+
+
+def read_lines(stream: IO[bytes], most: int = INPUT_MESSAGE_BYTES) -> list[bytes]:
+    """The lines of a stream as `lines_of` has them, without their ends."""
+    return [line.rstrip(b"\r\n") for line in lines_of(stream, most)]
 
 
 def _times(kind: int, lines: list[bytes]) -> Iterator[int]:
@@ -192,6 +233,8 @@ def replay(
     shard = Shard(for_files(config, sources) if metrics else emission.without_metrics(config))
     shard.state.courses, shard.state.past = courses, past
     shard.catalog.untimed = is_untimed(sources)
+    by_kind = {source.kind: source for source in sources}
+    shard.refusals.number_of = lambda kind, offset: by_kind[kind].row(offset)
     batches = {source.kind: source.batches() for source in sources}
     watermarks: list[int | None] = [None if kind in batches else _ENDED for kind in range(3)]
     while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,10 +16,22 @@ from prequential.core.measures.registry import INDEX
 from prequential.core.output.estimates import State
 from prequential.core.past.course import COURSE_STAGES
 from prequential.core.shard import Shard
-from prequential.core.tables.logs import DUPLICATE, EXPIRED_PREDICTION, LATE_LABEL, LATE_PREDICTION
-from prequential.core.tables.streams import BASELINE, CORRECTION, MODEL
-from prequential.diagnosis.facts import example, read_by, streams_of, triple, with_example
-from prequential.diagnosis.findings import REUSED_IDS, Facts, Finding, StreamFacts, findings, why_nothing
+from prequential.core.tables.logs import (
+    AFTER_SETTLE,
+    DUPLICATE,
+    EXPIRED_PREDICTION,
+    LATE_LABEL,
+    LATE_PREDICTION,
+    NO_LABEL,
+    NO_PREDICTION,
+    first_end,
+)
+from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL
+from prequential.diagnosis.facts import read_by, streams_of, triple, with_example
+from prequential.diagnosis.findings import REUSED_IDS, Facts, StreamFacts, findings, why_nothing
+from prequential.diagnosis.found import Finding
+from prequential.mapping.clocks import Clocks
+from prequential.mapping.uses import Uses
 from prequential.settings.durations import shown_duration
 from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
@@ -29,11 +42,29 @@ from prequential.wording.comparing import WHOLE, Pair, latest_of, recent_of
 from prequential.wording.expected import ExpectedPeriod, expected_period
 from prequential.wording.incidents import Newest
 
-#: What is evaluated of a stream as a whole.
+#: What is evaluated of a stream as a whole: in stages without an age, and in all stages.
 _WHOLE = (MODEL, BASELINE, CORRECTION)
+_ALL_STAGES = (*_WHOLE, AGE, BASELINE_AGE)
+
+#: How instances end whose records are dropped for a reason that comes with no record.
+_ENDS = {"unmatched_label": NO_PREDICTION, "expired": NO_LABEL}
 
 #: Where a record stands: a file and a line, or a topic, a partition and an offset.
 Place = dict[str, Any]
+
+
+def place_in_words(place: Place) -> str:
+    """Where a record stands.
+
+    >>> place_in_words({"file": "labels.jsonl", "line": 7})
+    'labels.jsonl line 7'
+    >>> place_in_words({"topic": "labels", "partition": 3, "offset": 17})
+    'labels/3 offset 17'
+    """
+    if "file" in place:
+        unit = "row" if "row" in place else "line"
+        return f"{place['file']} {unit} {place[unit]}"
+    return f"{place['topic']}/{place['partition']} offset {place['offset']}"
 
 
 class Kind(msgspec.Struct):
@@ -179,6 +210,10 @@ class Account:
         self._misplaced: dict[str, int] = {}
         self._evaluated = False
         self._configured: tuple[str, ...] = ()
+        #: What times say of their zone, by input.
+        self.clocks: dict[str, Clocks] = {}
+        #: What of mappings has occurred.
+        self.uses: list[Uses] = []
 
     def add(self, shard: Shard) -> None:
         """Take in all that a shard knows, which has come to its end."""
@@ -190,19 +225,25 @@ class Account:
             place = self._place(refusal.kind, shard.partition, refusal.offset)
             first, where = self._refusals.get(key, (refusal._replace(records=0), place))
             self._refusals[key] = first._replace(records=first.records + refusal.records), where
-        self._streams += [with_example(shard, facts) for facts in streams_of(shard)]
+        facts_of_streams = streams_of(shard, place_of=partial(self._place_in_words, shard.partition))
+        self._streams += [with_example(shard, facts) for facts in facts_of_streams]
         self._configured = tuple(shard.config.streams)
         for name, count in shard.misplaced_streams.items():
             self._misplaced[name] = self._misplaced.get(name, 0) + count
         for stream in shard.catalog.streams:
             self._add_stream(shard, stream)
 
+    def _place_in_words(self, partition: int, kind: int, offset: int) -> str:
+        place = place_in_words(self._place(kind, partition, offset))
+        # The files of an evaluation are called as what they are of.
+        return place if KINDS[kind] in place else f"{KINDS[kind]} in {place}"
+
     def facts(self) -> Facts:
         """What is known of all shards so far, for findings about what looks wrong."""
         records = [self._records[name].read for name in KINDS]
         return Facts(
             tuple(self._streams), triple(records), tuple(one for one, _ in self._refusals.values()),
-            self._configured, tuple(self._misplaced.items()),
+            self._configured, tuple(self._misplaced.items()), clocks=self.clocks, uses=tuple(self.uses),
         )  # fmt: skip
 
     def summary(self, emission: list[Emission] | None) -> Summary:
@@ -243,15 +284,19 @@ class Account:
         for kind, why, reason, count, which in (
             (LABELS, "late_label", "label later than the horizon", streams.late_label[code], LATE_LABEL),
             (
-                LABELS, "unmatched_label", "no prediction for a label within the horizon",
+                LABELS, "unmatched_label", "no prediction had come for a label when its horizon ended",
                 streams.unmatched_label[code], None,
+            ),
+            (
+                LABELS, "after_settle", "label of an instance that was settled and forgotten",
+                streams.after_settle[code], AFTER_SETTLE,
             ),
             (
                 PREDICTIONS, "late", "prediction made after its label", entities.late[models].sum(),
                 LATE_PREDICTION,
             ),
             (
-                PREDICTIONS, "expired", f"no label within the horizon of {horizon}",
+                PREDICTIONS, "expired", f"no label had come when the horizon of {horizon} ended",
                 entities.expired[models].sum(), EXPIRED_PREDICTION,
             ),
             (
@@ -269,8 +314,8 @@ class Account:
         ):  # fmt: skip
             if count:
                 place = self._dropped(shard, which)
-                if place is None and why == "expired":
-                    place = self._expired(shard, stream)
+                if why in _ENDS:
+                    place = self._ended(shard, stream, kind, _ENDS[why]) or place
                 self._drop(kind, why, reason, int(count), place)
         self._sequences += _sequences(shard, stream)
         self._pairs += _pairs(shard, stream)
@@ -288,10 +333,10 @@ class Account:
         kind, offset = shard.dropped[reason]
         return self._place(kind, shard.partition, offset)
 
-    def _expired(self, shard: Shard, stream: Stream) -> Place | None:
-        """Where a prediction stands that has expired, by the id of an instance that is remembered as such."""
-        instance_id = example(shard, stream, expired=True).prediction
-        return None if instance_id is None else self._find(PREDICTIONS, stream.name, instance_id)
+    def _ended(self, shard: Shard, stream: Stream, kind: int, way: int) -> Place | None:
+        """Where the first record of a kind is about the first instance that ended in this way."""
+        instance_id = first_end(shard.state.logs, way, stream.code)
+        return None if instance_id is None else self._find(kind, stream.name, instance_id)
 
 
 def emission_of(config: Config, configured: Config, *, untimed: bool = False) -> list[Emission]:
@@ -314,18 +359,20 @@ def emission_of(config: Config, configured: Config, *, untimed: bool = False) ->
 
 
 def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
-    """What is evaluated of a stream as a whole, in its first stages."""
+    """What is evaluated of a stream as a whole: model by model, in every stage that has messages."""
     catalog, entities = shard.catalog, shard.catalog.columns.entities
     rows = [
         about.row for about in catalog.entities_of(stream)
-        if about.kind in _WHOLE and entities.outcomes[about.row]
+        if about.kind in _ALL_STAGES and entities.outcomes[about.row]
     ]  # fmt: skip
     by_name: dict[tuple[str, str], Sequence] = {}
     for about, model, stage, estimator, state, details, same in shard.reporter.estimates(rows):
-        if model != about.model or stage not in stream.evaluated[:COURSE_STAGES]:
+        if model != about.model:
             continue
-        place, courses = stream.evaluated.index(stage), shard.state.courses
-        course = courses.course(about.row, place) if courses is not None else (0, [])
+        with_course = (about.age,) if about.age is not None else stream.evaluated[:COURSE_STAGES]
+        courses, course = shard.state.courses, (0, list[float]())
+        if courses is not None and stage in with_course:
+            course = courses.course(about.row, with_course.index(stage))
         sequence = by_name.setdefault(
             (model, stage),
             Sequence(
@@ -337,7 +384,8 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
         if "reference" in details:
             known = {} if sequence.reference is msgspec.UNSET else sequence.reference
             sequence.reference = {**known, estimator: details["reference"]}
-    yield from by_name.values()
+    models = list(dict.fromkeys(model for model, _ in by_name))
+    yield from sorted(by_name.values(), key=lambda one: models.index(one.model))
 
 
 def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:

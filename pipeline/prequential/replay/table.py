@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from prequential.topics.reasons import printable
-from rich.console import Console
+from prequential.wording.console import Console
 from rich.table import Table
 from rich.text import Text
 

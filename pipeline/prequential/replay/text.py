@@ -7,22 +7,27 @@ from typing import Any, NamedTuple
 
 import msgspec
 from prequential.core.estimators.naming import recency
-from prequential.diagnosis.findings import Finding
+from prequential.diagnosis.found import Finding
 from prequential.replay.emission import POINTS
-from prequential.replay.summary import Place, Saying, Sequence, Summary
+from prequential.replay.summary import Saying, Sequence, Summary, place_in_words
 from prequential.replay.table import Row, models_table, print_wide, with_courses
 from prequential.settings.durations import shown_duration
+from prequential.settings.stages import FINAL, INITIAL
+from prequential.topics.errors import Fault
 from prequential.topics.reasons import printable
 from prequential.wording.comparing import report
+from prequential.wording.console import Console
 from prequential.wording.expected import ASSUMPTION, in_words
 from prequential.wording.incidents import sentence
 from prequential.wording.measures import COLUMNS as MEASURES
 from prequential.wording.period_alarms import of_period
 from prequential.wording.references import main_one
 from prequential.wording.stages import caption_of_stages, marked, stage_in_words
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+#: Stages that the caption explains.
+_EXPLAINED = (INITIAL, FINAL)
 
 #: Lines of a table, of drops and of incidents (or alarms) that are shown; the file has all.
 _ROWS, _DROPS, _ALARMS = 40, 10, 10
@@ -102,20 +107,6 @@ def record_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[
         yield f"  … for {len(summary.dropped) - _DROPS:,} further reasons{more.drops}"
 
 
-def place_in_words(place: Place) -> str:
-    """Where a record stands.
-
-    >>> place_in_words({"file": "labels.jsonl", "line": 7})
-    'labels.jsonl line 7'
-    >>> place_in_words({"topic": "labels", "partition": 3, "offset": 17})
-    'labels/3 offset 17'
-    """
-    if "file" in place:
-        unit = "row" if "row" in place else "line"
-        return f"{place['file']} {unit} {place[unit]}"
-    return f"{place['topic']}/{place['partition']} offset {place['offset']}"
-
-
 def outcome_lines(summary: Summary) -> Iterator[str]:
     """Lines about outcomes by stream and model, and about when there were messages."""
     by_stream: dict[str, dict[str, tuple[int, int]]] = {}
@@ -173,14 +164,15 @@ def _table(rows: list[Sequence], task: str, console: Console) -> Table:
         (*(f"{name}\nwhole run" for name in whole), *(f"{name}\nlatest" for name in latest)),
         f"{measure} over time" if with_courses(console) else None,
         title=f"latest: {last}" if several else f"{rows[0].stream}; latest: {last}",
-        caption=f"{caption_of_stages(one.same for one in rows)}{_CAPTIONS[task]}",
+        caption=f"{caption_of_stages(one.same for one in rows if one.stage in _EXPLAINED)}{_CAPTIONS[task]}",
     )  # fmt: skip
 
 
 def reference_lines(summary: Summary) -> Iterator[str]:
     """Lines about sequences beside their first outcomes: the main measure of the latest ones."""
     for one in [one for one in summary.sequences if one.reference][:_ROWS]:
-        assert one.reference is not msgspec.UNSET
+        if one.reference is msgspec.UNSET:
+            raise Fault("a sequence has no reference: this is a fault of prequential, please report it")
         _, last = shown_estimators(one.measures)
         if (said := main_one(one.reference.get(last, {}))) is not None:
             yield f"{one.stream}/{one.model} {stage_in_words(one.stage, one.same)}, {last}: {said}"

@@ -20,6 +20,8 @@ from prequential.dashboard.pair import pair_page
 from prequential.dashboard.plots import by_stream
 from prequential.dashboard.series import Series
 from prequential.dashboard.server import static_files
+from prequential.topics.errors import Fault
+from prequential.topics.reasons import printable
 from prequential.watching.ranking import Choice, Row, measures_shown
 from prequential.watching.state import ModelKey
 
@@ -113,7 +115,8 @@ def page(history: History, title: str, findings: Iterable[str], most: int = MOST
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{html.escape(title or 'report')} · prequential</title>\n<style>{style}</style>\n</head>\n"
+        f"<title>{html.escape(printable(title or 'report'))} · prequential</title>\n"
+        f"<style>{style}</style>\n</head>\n"
         "<body>\n"
         '<a class="skip" href="#main">Skip to the content</a>\n<header id="header"></header>\n'
         '<main id="main" tabindex="-1"></main>\n<noscript>This page needs JavaScript.</noscript>\n'
@@ -123,7 +126,8 @@ def page(history: History, title: str, findings: Iterable[str], most: int = MOST
         + "</body>\n</html>\n"
     )
     written = text.encode()
-    assert len(written) < most, f"{len(written)} bytes"
+    if len(written) >= most:
+        raise Fault(f"the report has {len(written):,} bytes: expected fewer than {most:,}")
     return written
 
 

@@ -27,7 +27,6 @@ _MODELS, _FAILURES, _MEASURES = 30, 20, 5
 #: Runs of backticks: what is between a longer one is code.
 _TICKS = re.compile("`+")
 
-
 def markdown(history: History, title: str = "", conditions: Sequence[Condition | Challenge] = ()) -> str:
     """Conditions with what they say, models the worst first, which is better, alarms and incidents.
 
@@ -151,8 +150,13 @@ def code(text: str) -> str:
 
     >>> code("nb"), code("a`b"), code("a|b")
     ('`nb`', '`` a`b ``', '`a\\|b`')
+
+    A backslash before the bar would be taken for the one that escapes it, and the cell would end there.
+
+    >>> code(r"a\|b")
+    '`a�\\|b`'
     """
-    text = printable(text).replace("|", "\\|")
+    text = printable(text).replace("\\|", "\ufffd|").replace("|", "\\|")
     longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=0)
     if not longest:
         return f"`{text}`"

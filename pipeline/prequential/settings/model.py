@@ -31,6 +31,9 @@ DEFAULT_MEASURES = (
 #: Measures of predicted intervals: with one of them, `y_lower` and `y_upper` of predictions are read.
 OF_INTERVALS = ("interval_coverage", "interval_width")
 
+#: Measures of the label's rank among the probabilities.
+OF_TOP = ("top_k_accuracy",)
+
 #: Of how many classes with the largest probabilities the label is one, where nothing is said: as usual for
 #: many classes (Russakovsky et al. 2015).
 TOP_K = 5
@@ -94,12 +97,12 @@ class Objective:
 
     #: By measure: the least, or of measures of which less is better the most, that is good enough.
     bounds: Mapping[str, float] = field(hash=False)
-    #: What a measure may be worse than its bound.
+    #: How much worse than its bound a measure may be.
     tolerance: float = 0.0
-    #: Share of false alarms that is accepted where keeping it is tested.
+    #: Probability that the test of a bound ever raises a false alarm in a sequence.
     level: float = 0.01
-    #: So many first outcomes of each sequence, or (a duration such as `30d`) those of so much label time,
-    #: stand beside later numbers; so many outcomes also say what the error rate may be. None: none do.
+    #: First outcomes of each sequence with which later measures are compared; a number also bounds the error
+    #: rate; null: none.
     reference: int | str | None = None
 
 
@@ -107,11 +110,13 @@ class Objective:
 class PeriodAlarmConfig:
     """Which periods raise an alarm before their labels are there; None: none does for this reason."""
 
-    #: Beyond how many standard deviations a signal is unusual, on either side.
+    #: Standard deviations beyond which the signal `concept` of a period raises an alarm; null: never.
     concept: float | None = 4.0
+    #: The same for the signal `delays`.
     delays: float | None = 4.0
+    #: The same for the signal `inputs`.
     inputs: float | None = 4.0
-    #: From which probability on that a measure will be worse than its objective.
+    #: Probability of missing the objective at which a period raises an alarm; null: never.
     miss: float | None = 0.95
 
 
@@ -123,52 +128,64 @@ BY_STREAM, BY_INSTANCE = KEYS = ("stream", "instance")
 class StreamConfig:
     """How the outcomes of one stream are evaluated: the settings of `defaults` or of its own section."""
 
+    #: What labels are: classes or numbers.
     task: str = "classification"
-    #: A number's loss, which `error` is for detectors: `absolute` or `squared`.
+    #: Loss of one outcome in detectors and comparisons of `task: regression`.
     loss: str = "absolute"
+    #: Class of `precision`, `recall`, `f1` and ranking; null: `true` or `1` where labels are booleans, or 0
+    #: and 1.
     positive_class: str | None = None
+    #: `all`, `window:W` (outcomes), `fading:A` (factor above 0, at most 1), `decay:H` (half-life such as
+    #: `1h`).
     estimators: tuple[str, ...] = ("all", "window:1000", "fading:0.999")
+    #: Measures that are computed and published.
     measures: tuple[str, ...] = DEFAULT_MEASURES
-    #: Of how many classes with the largest probabilities the label is to be one, for `top_k_accuracy`.
+    #: Number of most probable classes that `top_k_accuracy` accepts.
     top_k: int = TOP_K
-    #: Which quantile of what may come predicted numbers are, for `pinball`; None: it isn't said.
+    #: Quantile that models predict, such as 0.9, for `pinball`; null: none.
     quantile: float | None = None
-    #: What an outcome costs, by its label and then by its prediction; 0 where nothing is said.
+    #: Cost of an outcome, by label and then by prediction; pairs that are not listed cost 0.
     costs: Mapping[str, Mapping[str, float]] | None = field(default=None, hash=False)
-    #: Whether that is the cost of a value of 1, and each outcome's is that times its record's `value`.
+    #: Whether a cost is multiplied by the `value` of the label or the prediction.
     cost_per_value: bool = False
-    #: The largest value that there may be, by which comparisons of costs have verdicts; None: none is known.
+    #: Largest `value` that can occur, so that comparisons by `cost` have a verdict; null: unknown.
     value_limit: float | None = None
+    #: `initial`, `final`, `bins`, `intermediate`, `after:D` with D up to `label_horizon`.
     stages: tuple[str, ...] = (INITIAL, FINAL)
-    #: Whether `MODEL+temporal` is evaluated beside each model that gives probabilities.
+    #: Whether `MODEL+temporal` is evaluated for each model with `y_proba`: corrected by the latest label.
     temporal_correction: bool = False
-    #: Baselines that are evaluated as models `@persistent`, `@majority`, and `MODEL@random` of each model.
+    #: Baselines that are evaluated like models: `persistent`, `majority`, `random`.
     baselines: tuple[str, ...] = ()
-    #: Keys of `segments` in messages by whose values models are evaluated once more, and the most values.
+    #: Keys of `segments` in records; models are also evaluated for each of their values.
     segments: tuple[str, ...] = ()
+    #: Values of a key with a segment of their own; the others share `KEY=other`.
     segments_per_key: int = 20
-    #: Length (ms) of the periods of prediction time that are evaluated by themselves; None: none are.
+    #: Length of the periods of prediction time that are evaluated separately; null: none.
     period: int | None = None
-    #: A period is final when this much of the share of labels that is expected has come.
+    #: Share of the expected labels with which a period becomes final.
     period_final_at: float = 0.95
-    #: Whether messages about periods say what their final values are expected to be.
+    #: Whether messages about periods report estimated performance.
     expected: bool = True
     period_alarms: PeriodAlarmConfig = PeriodAlarmConfig()
-    #: What metrics messages say of an estimator beyond its measures.
+    #: What messages contain beyond measures: `confusion`, `per_class`, `intervals`, …
     details: tuple[str, ...] = ()
-    #: Whether messages that time makes due say what became of the model's predictions and when.
+    #: Whether messages report label coverage and label latency.
     coverage: bool = True
-    #: Labels in a row up to which `dependence` says what one more adds (2015 paper, section 6.8).
+    #: Labels in a row up to which the detail `dependence` reports increments.
     dependence_order: int = 3
+    #: Number of bins for the stages `bins` and `intermediate`.
     bins: int = 10
+    #: How much more the initial prediction counts than the last bin in `intermediate`.
     alpha: float = 2.0
+    #: Longest time from an instance to its label.
     label_horizon: int = WEEK
-    #: What producers key the stream's records by: `stream`, so that all lie in one partition, or `instance`,
-    #: so that they lie in all, each of which evaluates its own; what adds up is merged.
+    #: What records are keyed by; with `instance` the stream lies in all partitions (not in `defaults`).
     key: str = BY_STREAM
-    #: The class of an instance that has no label by then; None: it has none, and predictions expire.
+    #: Class of instances without a label when the horizon ends, such as `no_click`; null: predictions expire.
     label_at_horizon: str | None = None
+    #: How long after an outcome duplicates and revisions are recognised.
     settle: int = 5 * MINUTE
+    #: List of `detector`, `signal` and the parameters of the detector.
     detectors: tuple[DetectorConfig, ...] = OF_TASK
     #: What varies within this time (ms) counts as one observation; None: it follows from the data (`auto`).
     cluster: int | None = None
@@ -177,31 +194,35 @@ class StreamConfig:
     incident_budget: str | None = DEFAULT_BUDGET
     #: Pairs of models that are compared: `all`, `champion` (with each other one), `off`.
     compare: str = "all"
+    #: The model that `compare: champion` compares with the others.
     champion: str | None = None
-    #: Losses that they are compared by.
+    #: Losses for comparisons: `error`, `log_loss`, `brier`, `cost`; for regression `error`, `absolute`,
+    #: `squared`.
     compare_losses: tuple[str, ...] = ("error",)
-    #: Stages of a model that are compared with each other, such as `initial/final`.
+    #: Stages of one model that are compared with each other, such as `initial/final`.
     compare_stages: tuple[str, ...] = ()
-    #: Share of streams without any difference in which a verdict may ever come; its pairs divide it.
+    #: Probability that a stream without any difference ever gets a verdict, per stage and segment.
     compare_level: float = 0.05
-    #: … and of single looks at McNemar's statistic that may find one.
+    #: Level of `significant`: McNemar's test at a single look.
     mcnemar_level: float = 0.01
-    #: What the models are to keep; None: nothing is said of it.
+    #: Bounds of measures that models should keep, such as `{accuracy: 0.9, tolerance: 0.02}`.
     objective: Objective | None = None
-    #: False alarms of the stream that are accepted, such as `1 per 30d`: they set the thresholds that aren't
-    #: configured (`prequential.core.detectors.budgets`).
+    #: Accepted false alarms of the stream, such as `1 per 30d`; sets thresholds that are not configured.
     alarm_budget: str | None = None
-    #: The rise of the mean loss whose delay `prequential calibrate` reports.
+    #: Rise of the mean loss whose delay `prequential calibrate` reports.
     alarm_change: float = 0.05
-    #: What the version of a model, in its predictions, is for: `mark` says in messages which one it is,
-    #: `separate` evaluates each as a model of its own, `MODEL:VERSION`.
+    #: `mark`: messages name the version at work; `separate`: each version is a model `MODEL:VERSION`.
     versions: str = "mark"
-    #: A message after every this many outcomes of a sequence, or of a pair; None: not by count.
+    #: Metrics and comparisons after so many outcomes; null: not by count.
     emit_outcomes: int | None = 1000
-    #: Metrics messages when record time passes a multiple of this many ms; None: not by time.
+    #: Metrics when record time passes a multiple; null: not by time. In a replay of files the default is
+    #: longer.
     emit_every: int | None = 10_000
-    #: Comparison messages when record time passes a multiple of this many ms; None: not by time.
+    #: Comparisons when record time passes a multiple; null: not by time. In a replay of files the default is
+    #: longer.
     emit_comparisons: int | None = MINUTE
+    #: In a worker, what is unpublished is published after so many ms without any record; None: it waits.
+    emit_idle: int | None = 30_000
     #: Whether the configuration sets them: where it doesn't, a replay of files has times of its own.
     emit_every_given: bool = field(default=False, compare=False)
     emit_comparisons_given: bool = field(default=False, compare=False)
@@ -268,6 +289,18 @@ class StreamConfig:
         return self.task == "regression" and not {*self.measures, *signals, *bounds}.isdisjoint(OF_INTERVALS)
 
     @cached_property
+    def ranks_labels(self) -> bool:
+        """Whether a measure, a signal or a bound needs the rank of the label among the probabilities."""
+        signals = (one.signal.rpartition(":")[2] for one in self.detectors)
+        bounds = self.objective.bounds if self.objective is not None else ()
+        return self.task != "regression" and not {*self.measures, *signals, *bounds}.isdisjoint(OF_TOP)
+
+    @property
+    def extends_scores(self) -> bool:
+        """Whether estimators keep one value more of each outcome: an interval's width, or a share of ties."""
+        return self.reads_intervals or self.ranks_labels
+
+    @cached_property
     def digest(self) -> str:
         """SHA-256, in hex digits, of all that says how outcomes are evaluated.
 
@@ -308,16 +341,19 @@ _DEFAULTS = StreamConfig()
 class Limits:
     """Bounds against runaway cardinality; a record beyond one goes to dead-letters, with the limit."""
 
+    #: Streams of a shard.
     streams_per_shard: int = 10_000
+    #: Models of a stream.
     models_per_stream: int = 200
+    #: Classes of a stream, labels and predictions together.
     classes_per_stream: int = 256
-    #: Instances that a shard remembers (waiting, settled or expired): some 300 bytes each.
+    #: Instances that a shard remembers: pending, settled or expired, about 300 bytes each.
     instances_per_shard: int = 10_000_000
-    #: Predictions that wait for one label (all models together).
+    #: Pending predictions of one instance, all models together.
     predictions_per_instance: int = 1_000
-    #: Pairs of models with each other; those that come later aren't compared.
+    #: Pairs of models that are compared; later pairs are not.
     pairs_per_stream: int = 10
-    #: Versions of a model that are evaluated apart; the oldest one goes when one more comes.
+    #: Versions of a model that are evaluated separately; a new one replaces the oldest.
     versions_per_model: int = 5
 
 
@@ -334,25 +370,28 @@ SERIES = ("latency_buckets", "maturity", "selection", "tests", "thresholds")
 class HttpConfig:
     """Where a worker, or `ingest`, serves `/metrics`, `/live` and `/ready`."""
 
+    #: Address of `/metrics`, `/live` and `/ready`, IPv4 or IPv6.
     host: str = "127.0.0.1"
-    #: 0 takes a free one; None: each program has its own (`prequential.http.endpoint`).
+    #: Its port; 0: a free one; null: 9464 for a worker, 9466 for `ingest`, 9467 for `notify`.
     port: int | None = None
-    #: Measures that become series at `/metrics`, each for the stages and estimators below; the topic has all.
+    #: Measures that become series; `all`, or an empty list for none.
     measures: tuple[str, ...] = (
         "accuracy", "kappa", "kappa_per", "kappa_plus", "f1", "log_loss", "mae", "rmse",
     )  # fmt: skip
-    #: Stages and estimators whose measures, comparisons and alarms become series, or `ALL_SERIES`; None: of
-    #: each stream its main ones.
+    #: Stages that become series, or `all`; null: `final` and compared stages.
     stages: tuple[str, ...] | str | None = None
+    #: Estimators that become series, or `all`; null: the first one that forgets.
     estimators: tuple[str, ...] | str | None = None
-    #: Groups of further series.
+    #: Groups of further series: `latency_buckets`, `maturity`, `selection`, `tests`, `thresholds`, or `all`.
     series: tuple[str, ...] = ()
-    #: Whether segments have series, too.
+    #: Whether segments become series.
     segments: bool = True
-    #: What requests must carry as `Authorization: Bearer …`, or `env:NAME` or `file:PATH`; None: nothing.
+    #: Token that requests must carry as `Authorization: Bearer`, or the password of the dashboard; `env:NAME`
+    #: or `file:PATH`.
     token: str | None = field(default=None, repr=False)
-    #: PEM files; with both, it is HTTPS.
+    #: PEM file with the certificate; with both files the server uses HTTPS.
     tls_certificate: str | None = None
+    #: PEM file with its key.
     tls_key: str | None = None
 
     def shows_stage(self, stage: str, config: StreamConfig, same: Iterable[str] = ()) -> bool:
@@ -401,27 +440,23 @@ UNSEEN_COMMITS: Final = 4
 class WorkerConfig:
     """How a worker takes part in its group, and when it commits, snapshots and gives up; times in ms."""
 
+    #: Consumer group, and the start of the transactional IDs.
     group: str = "prequential"
-    #: The group's name for this worker (static membership; `env:NAME` is that variable's value): one that
-    #: comes back under the same name has its shards at once. None: a new member each time, which leaves at
-    #: its end.
+    #: The worker's name in the group (static membership), or `env:NAME`; null: a new member at each start.
     instance_id: str | None = None
-    #: Without a heartbeat for this long (ms) a worker has lost its shards: short, so that those of a
-    #: dead one are soon at work elsewhere; long enough for a pause of a healthy one.
+    #: Time without a heartbeat after which the shards of a worker go to others.
     session_timeout: int = 10_000
-    #: A topic read to its end holds the others back for this long (ms): time enough for a record
-    #: that the broker already has to be fetched.
+    #: How long a topic that was read to its end holds back the other topics of its shard.
     grace: int = 100
-    #: Outputs and journal of a shard are committed in transactions at least this far apart (ms):
-    #: one costs about 10 ms of waiting for the broker, and metrics must be out within 2 s.
+    #: Shortest time between two commits of a shard.
     commit_every: int = 500
-    #: Snapshots are at least this far apart (ms): see `SNAPSHOT_SHARE` and `SNAPSHOT_WORTH`.
+    #: Shortest time between two snapshots of a shard.
     snapshot_every: int = 10_000
-    #: A record at which so many workers in a row have died goes to the dead letters; None: none ever does.
+    #: Crashes at one record after which the shard skips it; null: never.
     quarantine_after: int | None = 3
-    #: Partitions whose shards go on from what is there where retention has removed records that they needed.
+    #: Partitions whose shards go on although retention deleted records that they needed.
     accept_loss: tuple[int, ...] = ()
-    #: Told to stop, it publishes, takes snapshots and leaves the group within so long (ms), or ends without.
+    #: Longest time for an orderly stop; after it the process exits with status 1.
     stop_within: int = 10_000
 
 

@@ -19,21 +19,23 @@ STATUSES = ("open", "recovered", "closed")
 class NotifyConfig:
     """A webhook, which messages it gets, and in which form; times in ms."""
 
-    #: Where messages are posted; `env:NAME` and `file:PATH` stand for what is there. None: nowhere.
+    #: Webhook, or `env:NAME` or `file:PATH` with its URL.
     url: str | None = field(default=None, repr=False)
+    #: `message`, `slack` or `cloudevents`.
     form: str = MESSAGE
-    #: `env:NAME` or `file:PATH` of what messages are signed with; None: they aren't.
+    #: `env:NAME` or `file:PATH` with the key that signs requests; null: unsigned.
     secret: str | None = field(default=None, repr=False)
+    #: Topics whose messages are sent: `incidents`, `drift-alarms`.
     topics: tuple[str, ...] = ("incidents",)
-    #: Names of streams, with `*`, `?` and `[…]` as in a shell; None: all.
+    #: Streams whose messages are sent, with `*`, `?` and `[…]`; null: all.
     streams: tuple[str, ...] | None = None
     #: Statuses of incidents that are sent.
     statuses: tuple[str, ...] = STATUSES
-    #: The least severity of an incident that is sent; None: any, also what has become better.
+    #: Lowest severity of an incident that is sent; null: any.
     severity: float | None = None
-    #: Whether an incident that is open is sent again when more is known of it.
+    #: Whether further messages about an open incident are sent.
     updates: bool = True
-    #: Within so long a request is answered, or tried again.
+    #: Longest time for an answer before a retry.
     timeout: int = 10_000
-    #: The consumer group; None: that of the worker with `-notify` behind it.
+    #: Consumer group; null: the worker's with `-notify` appended.
     group: str | None = None

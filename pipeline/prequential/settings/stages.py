@@ -1,4 +1,4 @@
-"""Stages: which prediction of an instance, and after how much of its waiting time (`docs/semantics.md`).
+"""Stages: which prediction of an instance, and after how much of its waiting time.
 
 A stage stands in configurations, messages and snapshots by its name; what the name says is read here. These
 have outcomes of their own: `initial` and `final`, the first and the last prediction of an instance; `bin:b`,
@@ -11,7 +11,7 @@ with each other are a pair, `initial/final`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -227,15 +227,6 @@ def standing_for(stage: str, stages: Iterable[str]) -> str:
     if stage in (INITIAL, FINAL):
         return FINAL if FINAL in stages else INITIAL
     return stage
-
-
-def told(stages: Sequence[str]) -> tuple[str, ...]:
-    """Those of these stages that something is said of where no instance has had two predictions.
-
-    >>> told(("initial", "final", "bin:1")), told(("initial", "bin:1"))
-    (('final', 'bin:1'), ('initial', 'bin:1'))
-    """
-    return tuple(dict.fromkeys(stage for stage in stages if standing_for(stage, stages) == stage))
 
 
 def shown_order(name: str) -> tuple[int, int, str]:

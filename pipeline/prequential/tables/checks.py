@@ -7,7 +7,8 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from prequential.mapping.conversion import is_absent, lacks_offset, time
-from prequential.mapping.model import RFC3339, UNITS, Path, RecordMapping
+from prequential.mapping.model import Path, RecordMapping
+from prequential.mapping.units import RFC3339, UNITS
 from prequential.settings.model import ConfigError
 from prequential.tables.rows import RowFile, Rows, some
 from prequential.topics.values import quoted
@@ -47,7 +48,7 @@ def _of_columns(mapping: RecordMapping, file: RowFile) -> Iterator[tuple[object,
         kind = file.type_of_time(one.path)
         if kind is not None:
             where = mapping.origin.place("ts", "unit")
-            said = f"{where}: {one.path} of {file.name} is {kind}, a time already: expected no unit"
+            said = f"{where}: {one.path} of {file.name} is {kind}, a time already: remove unit"
             yield (file.name, "unit"), said
 
 
@@ -64,11 +65,16 @@ def check_first(mapping: RecordMapping, file: RowFile, rows: Rows) -> None:
     if not sentences and one is not None and one.path is not None and file.type_of_time(one.path) is None:
         value = next((value for value in rows.column(one.path) if not is_absent(value)), None)
         unit = better_unit(value, one.unit)
-        if one.unit in (None, RFC3339) and lacks_offset(value):
+        if one.unit in (None, RFC3339) and one.timezone is None and lacks_offset(value):
             sentences.append(
                 f"{mapping.origin.place('ts')}: {one.path} is {quoted(value)} in the first record of "
-                f"{file.name} that has it, a time without a zone: expected {{path: {one.path}, unit: iso, "
+                f"{file.name} that has it, a time without a zone: expected {{path: {one.path}, "
                 "timezone: UTC}, or the zone whose clock it is"
+            )
+        elif one.unit is None and one.timezone is not None and _is_number(value):
+            sentences.append(
+                f"{mapping.origin.place('ts', 'timezone')}: {one.path} is {quoted(value)} in the first "
+                f"record of {file.name} that has it, a number since 1970: remove timezone"
             )
         elif unit is not None:
             sentences.append(
@@ -99,6 +105,10 @@ def better_unit(value: Any, unit: str | None) -> str | None:
         if other != (unit or "ms") and as_other is not None and _LIKELY[0] <= as_other <= _LIKELY[1]:
             return other
     return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _time(value: Any, unit: str | None) -> int | None:

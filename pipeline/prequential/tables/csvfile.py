@@ -7,6 +7,7 @@ import io
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from typing import IO, Any
 
@@ -14,10 +15,15 @@ import msgspec
 from prequential.mapping.model import Path
 from prequential.tables.rows import BATCH, Progress
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.messages import MAX_VALUE_BYTES
+from prequential.topics.messages import INPUT_MESSAGE_BYTES
 
 #: What may stand between cells: of these the one that the line of names has most of.
 DELIMITERS = ",;\t|"
+
+#: Stands for a row with a line that is cut off.
+_TOO_LONG: list[str] = []
+
+_LONGEST = f"more than {INPUT_MESSAGE_BYTES:,} characters"
 
 _pack, _unpack = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
 
@@ -32,6 +38,7 @@ class CsvRows:
         if any(len(row) != len(columns) for row in rows):
             self.reasons = {
                 place: f"the row has {len(row)} cells: expected {len(columns)}, as the first line has"
+                if row else f"the row has a line of {_LONGEST}"
                 for place, row in enumerate(rows) if len(row) != len(columns)
             }  # fmt: skip
             empty = [""] * len(columns)
@@ -78,11 +85,13 @@ class CsvFile:
         self.name = name
         self._open_file, self._position = open_file, position
         with self._reading() as (lines, _):
-            head = next(lines, "").lstrip("\ufeff")
+            head = lines.readline(INPUT_MESSAGE_BYTES).lstrip("\ufeff")
             self._delimiter = max(DELIMITERS, key=head.count)
         with self._reading() as (lines, _):
-            names = next(self._rows(lines), [])
-        if not names:
+            names = next(self._rows(lines), None)
+        if names == _TOO_LONG:
+            raise UsageError(f"{name}: the first line has {_LONGEST}: expected the names of its columns")
+        if names is None:
             raise UsageError(f"{name} is empty: expected a line with the names of its columns")
         self.columns: Sequence[str] = [cell.strip() for cell in names]
         self.own_columns = self.columns
@@ -101,7 +110,7 @@ class CsvFile:
         """The rows, in their order; empty lines are none."""
         count = 0
         with self._reading() as (lines, stream):
-            rows = filter(None, self._rows(lines))
+            rows = self._rows(lines)
             next(rows)
             while batch := list(islice(rows, BATCH)):
                 yield CsvRows(self.columns, batch)
@@ -112,26 +121,65 @@ class CsvFile:
         """All rows in memory."""
         held: list[bytes] = []
         with self._reading() as (lines, _):
-            rows = filter(None, self._rows(lines))
+            rows = self._rows(lines)
             next(rows)
             held += (_pack([cell.encode("utf-8", "surrogateescape") for cell in row]) for row in rows)
         return HeldRows(self.columns, held)
 
     @contextmanager
-    def _reading(self) -> Iterator[tuple[Iterator[str], IO[bytes]]]:
+    def _reading(self) -> Iterator[tuple[io.TextIOWrapper, IO[bytes]]]:
         stream = self._open_file()
         with stream, io.TextIOWrapper(
             stream, encoding="utf-8-sig", errors="surrogateescape", newline=""
         ) as lines:  # fmt: skip
             yield lines, stream
 
-    def _rows(self, lines: Iterator[str]) -> Iterator[list[str]]:
-        csv.field_size_limit(MAX_VALUE_BYTES)
-        reader = csv.reader(lines, delimiter=getattr(self, "_delimiter", ","))
+    def _rows(self, lines: io.TextIOWrapper) -> Iterator[list[str]]:
+        """The rows that aren't blank; `_TOO_LONG` for one with a line that is cut off."""
+        own = _Lines(lines)
+        csv.field_size_limit(INPUT_MESSAGE_BYTES)
+        reader = csv.reader(own, delimiter=getattr(self, "_delimiter", ","))
         try:
-            yield from reader
+            for row in reader:
+                if own.cut:
+                    yield _TOO_LONG
+                elif row:
+                    yield row
+                own.begin_row()
         except (csv.Error, OSError, EOFError, zlib.error) as error:
             raise WorkError(f"can't read {self.name!r} beyond line {reader.line_num}: {error}") from error
+
+
+class _Lines:
+    """The lines of a text for `csv.reader`, of which it takes as many as a row has.
+
+    A line beyond what a record may have is skipped, and a blank one stands for it. Raises csv.Error where
+    lines of one row come to more, as they do where the end of a quoted cell is missing.
+    """
+
+    def __init__(self, text: io.TextIOWrapper) -> None:
+        self._read = partial(text.readline, INPUT_MESSAGE_BYTES)
+        self.begin_row()
+
+    def begin_row(self) -> None:
+        """Count the next row's characters from here on."""
+        self.cut, self._characters = False, 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._read()
+        if not line:
+            raise StopIteration
+        if len(line) == INPUT_MESSAGE_BYTES and line[-1] not in "\r\n":
+            while line and line[-1] not in "\r\n":
+                line = self._read()
+            self.cut, line = True, "\n"
+        self._characters += len(line)
+        if self._characters > INPUT_MESSAGE_BYTES:
+            raise csv.Error(f"a row has {_LONGEST}: is a quotation mark missing?")
+        return line
 
 
 class HeldRows:

@@ -12,13 +12,18 @@ from pathlib import Path
 from typing import IO, Any
 
 from prequential.mapping.model import FORMATS
+from prequential.replay.sources import cut_lines
 from prequential.tables.csvfile import CsvFile
 from prequential.tables.jsonfile import JsonFile
 from prequential.tables.rows import RowFile
-from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.errors import Fault, UsageError, WorkError
+from prequential.topics.reasons import as_text
 
 #: What files of a format begin with.
 _GZIP, _PARQUET, _ARROW, _ARROW_STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
+
+#: Bytes that tell these from text.
+_MARK = 6
 
 #: Formats by the ends of names, for text: other formats are known by what they begin with.
 _ENDINGS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
@@ -35,8 +40,8 @@ class Stored:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.name = "standard input" if path == "-" else path
-        self._bytes = sys.stdin.buffer.read() if path == "-" else _read_once(path)
+        self.name = "standard input" if path == "-" else as_text(path)
+        self._bytes = _read_whole(sys.stdin.buffer) if path == "-" else _read_once(path)
         with self._raw() as raw:
             head = raw.read(_HEAD)
         self.compressed = head.startswith(_GZIP) or path.endswith(".gz")
@@ -81,9 +86,20 @@ def _read_once(path: str) -> bytes | None:
     """The bytes of what can't be opened twice, such as a pipe; None of a file."""
     where = Path(path)
     try:
-        return where.read_bytes() if where.is_fifo() or where.is_char_device() else None
+        if not (where.is_fifo() or where.is_char_device()):
+            return None
+        with where.open("rb") as stream:
+            return _read_whole(stream)
     except OSError as error:
         raise UsageError(f"can't read {path!r}: {error.strerror}") from error
+
+
+def _read_whole(stream: IO[bytes]) -> bytes:
+    """All bytes; of lines of text no more than a record may have, so that one without an end is no burden."""
+    head = stream.read(_MARK)
+    if head.startswith((_GZIP, _PARQUET, _ARROW, _ARROW_STREAM)):
+        return head + stream.read()
+    return head + b"".join(cut_lines(stream))
 
 
 class _Gzip(gzip.GzipFile):
@@ -120,7 +136,8 @@ def open_rows(stored: Stored, form: str | None) -> RowFile:
     """
     actual = format_of(stored)
     form = form or actual
-    assert form in FORMATS
+    if form not in FORMATS:
+        raise Fault(f"{form!r} is no format of tables: expected one of {', '.join(FORMATS)}")
     text: dict[str, Callable[..., RowFile]] = {"csv": CsvFile, "jsonl": JsonFile}
     if form in text:
         if actual not in text:

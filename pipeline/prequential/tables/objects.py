@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from prequential.mapping.model import Path
+from prequential.mapping.model import Path, as_text
 from prequential.mapping.translation import pick
 from prequential.tables.rows import BATCH, Progress, names_of
 
@@ -28,7 +28,7 @@ class ObjectRows:
 
     def raw(self, place: int) -> bytes:
         """An object as JSON."""
-        return msgspec.json.encode(self.objects[place], enc_hook=str)
+        return msgspec.json.encode(_with_text_keys(self.objects[place]), enc_hook=str)
 
     def has(self, path: Path) -> bool:
         """Whether any object has the field, be it null."""
@@ -52,8 +52,16 @@ class ObjectRows:
         return names_of({name: value for name, value in first.items() if name != self._number})
 
     def names(self) -> Sequence[str]:
-        """The names of all objects' fields."""
-        return list(dict.fromkeys(name for one in self.objects if one is not None for name in one))
+        """The names of all objects' fields; what is no text is no name that a mapping could have."""
+        named = dict.fromkeys(name for one in self.objects if one is not None for name in one)
+        return [name for name in named if isinstance(name, str)]
+
+
+def _with_text_keys(value: Any) -> Any:
+    """Objects whose keys are text, as JSON has them."""
+    if isinstance(value, Mapping):
+        return {as_text(key): _with_text_keys(one) for key, one in value.items()}
+    return value
 
 
 class Objects:

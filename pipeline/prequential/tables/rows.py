@@ -59,7 +59,7 @@ class RowFile(Protocol):
 
     @property
     def unit(self) -> str:
-        """What the number of a row is called: `line` or `row`, from 1 on."""
+        """What the number of a row is called: `line`, counted from 1, or `row`, counted from 0."""
 
     @property
     def text(self) -> bool:
@@ -94,7 +94,7 @@ def names_of(record: Mapping[str, Any]) -> str:
     """
     return some(
         [
-            f"{name} {{{names_of(one)}}}" if isinstance(one, Mapping) and one else name
+            f"{name} {{{names_of(one)}}}" if isinstance(one, Mapping) and one else str(name)
             for name, one in record.items()
         ]
     )

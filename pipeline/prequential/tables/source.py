@@ -15,13 +15,15 @@ from typing import Any, NamedTuple, Union
 import numpy as np
 from prequential.core.compiled.kernel import Ints
 from prequential.core.input.merge import Batch
+from prequential.mapping.clocks import Clocks
 from prequential.mapping.model import Path, RecordMapping
 from prequential.mapping.translation import Translator
+from prequential.mapping.uses import Uses
 from prequential.replay.summary import Place
 from prequential.tables.checks import check_first
 from prequential.tables.rows import BATCH, Progress, RowFile, Rows
 from prequential.topics.decoding import LABELS, Decoded
-from prequential.topics.errors import WorkError
+from prequential.topics.errors import Fault, WorkError
 from prequential.topics.messages import Record
 
 #: No time is known.
@@ -75,14 +77,17 @@ class TableSource:
         self.kind, self.file = kind, file
         #: Where its mapping is written, as a sentence names it.
         self.section = mappings[0].origin.section
-        mappings = [_with_times(mapping, file) for mapping in mappings]
+        #: What its times say of their zone.
+        self.clocks = Clocks()
+        types = [_type_of_time(mapping, file) for mapping in mappings]
+        mappings = [_with_times(one, kind) for one, kind in zip(mappings, types)]
         file.select([path for mapping in mappings for _, path in mapping.paths()])
         self._translators = [
             Translator(mapping, is_regression, text=file.text, unlabelled=unlabelled and kind == LABELS)
             for mapping in mappings
         ]
         self._recent: deque[_Recent] = deque()
-        self._rows, self._which, times = self._times(progress)
+        self._rows, self._which, times = self._times(progress, types)
         #: Whether its records say when something happened.
         self.has_times = not len(self._rows) or times is not None
         self._record_times: Numbers = self._rows
@@ -99,6 +104,11 @@ class TableSource:
         return len(self._rows)
 
     @property
+    def uses(self) -> list[Uses]:
+        """What of each mapping has occurred."""
+        return [translator.uses for translator in self._translators]
+
+    @property
     def span(self) -> tuple[int, int] | None:
         """The first and the last record time, ms; None without records."""
         times = self._record_times
@@ -106,7 +116,8 @@ class TableSource:
 
     def delay(self, by: int) -> None:
         """Have all records so much later (ms), where the order of rows is that of time."""
-        assert not self.has_times
+        if self.has_times:
+            raise Fault("records with times can't be delayed by their rows: this is a fault of prequential")
         times = self._record_times
         moved = range(times.start + by, times.stop + by) if isinstance(times, range) else times + by
         self._record_times = moved
@@ -153,9 +164,12 @@ class TableSource:
         return None
 
     def _place(self, row: int) -> Place:
-        return {"file": self.file.name, self.file.unit: 1 + row}
+        number = row + 1 if self.file.unit == "line" else row
+        return {"file": self.file.name, self.file.unit: number}
 
-    def _times(self, progress: Progress) -> tuple[Numbers, Any, Ints | None]:
+    def _times(
+        self, progress: Progress, types: Sequence[str | None]
+    ) -> tuple[Numbers, Any, Ints | None]:
         """Of every record, in the file's order: its row, which mapping it is of, its time if it has one.
 
         The second is None where there is one mapping, the third where no record has a time.
@@ -168,7 +182,7 @@ class TableSource:
             if row == 0:
                 for translator in self._translators:
                     check_first(translator.mapping, self.file, rows)
-            for_each = [translator.times(rows) for translator in self._translators]
+            for_each = [self._times_of(*one, rows) for one in zip(self._translators, types)]
             places, whose = self._places(rows, [passed for passed, _ in for_each])
             of_rows = np.full((len(self._translators), len(rows)), _NONE)
             for place, (passed, times) in enumerate(for_each):
@@ -190,6 +204,19 @@ class TableSource:
             range(row) if each else np.concatenate([_array(some) for some in rows_of]), whose,
             np.concatenate(filled) if timed else None,
         )  # fmt: skip
+
+    def _times_of(
+        self, translator: Translator, kind: str | None, rows: Rows
+    ) -> tuple[frozenset[int], list[int | None]]:
+        """Places of rows that are passed over, and the times of the others, whose zones are counted."""
+        translator.clocks = self.clocks
+        passed, times = translator.times(rows)
+        translator.clocks = None
+        some = [time for time in times if time is not None]
+        if kind is not None and some and translator.mapping.fields["ts"].timezone is None:
+            aware, example = "tz=" in kind, _shown(some[0])
+            self.clocks.note("aware" if aware else "naive", example + "Z" * aware, len(some))
+        return passed, times
 
     def _places(self, rows: Rows, passed: Sequence[frozenset[int]]) -> tuple[Ints, Any]:
         """Rows of the records of a batch, and which mapping each is of: row by row, mapping by mapping.
@@ -256,10 +283,23 @@ def _filled(times: Ints) -> Ints:
     return times[np.maximum(latest, int(np.argmax(known)))]
 
 
-def _with_times(mapping: RecordMapping, file: RowFile) -> RecordMapping:
-    """The mapping with times as such read as ms."""
+def _shown(time: int) -> str:
+    """A time in ms, as text of a date and a time of day."""
+    return str(np.datetime64(time, "ms").astype("datetime64[s]")).replace("T", " ")
+
+
+def _type_of_time(mapping: RecordMapping, file: RowFile) -> str | None:
+    """The type of the column of times, if it holds times as such."""
     one = mapping.fields.get("ts")
-    if one is None or one.path is None or file.type_of_time(one.path) is None:
+    return None if one is None or one.path is None else file.type_of_time(one.path)
+
+
+def _with_times(mapping: RecordMapping, kind: str | None) -> RecordMapping:
+    """The mapping with times as such, which are of this type, read as ms: local ones where it has a zone."""
+    if kind is None:
         return mapping
-    path = Path("timestamp", one.path.keys, one.path.text)
-    return replace(mapping, fields={**mapping.fields, "ts": replace(one, path=path, unit="ms")})
+    one = mapping.fields["ts"]
+    assert one.path is not None, "a column of times has a path"
+    path, zone = Path("timestamp", one.path.keys, one.path.text), None if "tz=" in kind else one.timezone
+    of_time = replace(one, path=path, unit="ms", timezone=zone)
+    return replace(mapping, fields={**mapping.fields, "ts": of_time})

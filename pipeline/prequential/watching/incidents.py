@@ -15,7 +15,47 @@ _KEPT = 20
 
 CLOSED = "closed"
 
-decode_incident = msgspec.json.Decoder(Incident).decode
+
+
+class _Place(msgspec.Struct):
+    """Where in a sequence something was."""
+
+    outcome: int
+    ts: int
+
+
+class _Level(msgspec.Struct):
+    """A mean loss."""
+
+    level: float
+    interval: tuple[float, float]
+
+
+class _Cause(msgspec.Struct):
+    """What has changed, and how much of the difference that explains."""
+
+    cause: str
+    share: float
+
+
+class _Shape(msgspec.Struct):
+    """What readers take from the objects whose fields the schema leaves open."""
+
+    opened: _Place
+    change_point: _Place
+    before: _Level
+    after: _Level
+    causes: list[_Cause]
+    recovered: _Place | msgspec.UnsetType = msgspec.UNSET
+
+
+_decode, _check = msgspec.json.Decoder(Incident).decode, msgspec.json.Decoder(_Shape).decode
+
+
+def decode_incident(value: bytes) -> Incident:
+    """A message about an incident; raises msgspec's errors if it lacks what is shown of each."""
+    _check(value)
+    return _decode(value)
 
 
 class OpenIncident:

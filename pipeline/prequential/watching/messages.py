@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
+from prequential.core.tables.score_bins import BINS
+from prequential.settings.stages import sides
 from prequential.topics.outputs import Comparison
 
 #: Stands for a field that isn't there.
@@ -126,9 +128,121 @@ class Notice(msgspec.Struct, gc=False):
     same: tuple[str, ...] = ()
 
 
+Interval = tuple[float, float]
+
+
+# What readers take from objects whose fields the schema leaves open. A message that has other ones can't be
+# read: it is counted, and nothing else depends on it.
+
+
+#: Equal outcomes that something counts as: all sums of them are exact enough.
+_Weight = Annotated[float, msgspec.Meta(ge=0, le=1 << 53)]
+
+
+class _Scores(msgspec.Struct):
+    """Counts or weights of outcomes by bin."""
+
+    bins: list[Annotated[int, msgspec.Meta(ge=0, lt=BINS)]]
+    negatives: list[_Weight]
+    positives: list[_Weight]
+
+    def __post_init__(self) -> None:
+        if not len(self.bins) == len(self.negatives) == len(self.positives):
+            raise ValueError("expected as many negatives and positives as bins")
+
+
+class _Beside(msgspec.Struct):
+    """A measure beside its reference."""
+
+    value: float
+    difference: float
+    interval: Interval | None
+
+
+class _Reference(msgspec.Struct):
+    """Measures beside their reference."""
+
+    outcomes: int = 0
+    measures: dict[str, _Beside] = {}
+
+
+class _ExpectedMeasure(msgspec.Struct):
+    """What is expected of a measure."""
+
+    value: float
+    interval: Interval | None = None
+
+
+class _Verdict(msgspec.Struct):
+    """A verdict, and since when it holds; also the one that forgets."""
+
+    verdict: Literal["a_better", "b_better", "undecided"]
+    since: int | None
+
+    def __post_init__(self) -> None:
+        if (self.since is None) != (self.verdict == "undecided"):
+            raise ValueError("expected since with a verdict, and none while it is undecided")
+
+
+class _Waiting(msgspec.Struct):
+    """What is expected of predictions that wait."""
+
+    predictions: float
+    labels: float
+    right: float
+    interval: Interval | None = None
+
+
+class _Coverage(msgspec.Struct):
+    """What became of predictions."""
+
+    label_latency_ms: dict[str, float] | None = None
+    recent_label_latency_ms: dict[str, float] | None = None
+    labelled: dict[str, float] | None = None
+    labelled_by_class: dict[str, float] | None = None
+    segment_psi: dict[str, float] | None = None
+    waiting_expected: _Waiting | None = None
+
+
 decode_heading = msgspec.json.Decoder(Heading).decode
-decode_reading = msgspec.json.Decoder(Reading).decode
-decode_period = msgspec.json.Decoder(PeriodReading).decode
-decode_comparison = msgspec.json.Decoder(Comparison).decode
 decode_notice = msgspec.json.Decoder(Notice).decode
-decode_coverage = msgspec.json.Decoder(dict[str, Any]).decode
+_reading = msgspec.json.Decoder(Reading).decode
+_period = msgspec.json.Decoder(PeriodReading).decode
+_comparison = msgspec.json.Decoder(Comparison).decode
+_coverage = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def decode_reading(value: bytes) -> Reading:
+    """The state of an estimator; raises msgspec's errors where it can't be read."""
+    read = _reading(value)
+    if read.scores:
+        msgspec.convert(read.scores, _Scores)
+    if read.reference:
+        msgspec.convert(read.reference, _Reference)
+    return read
+
+
+def decode_period(value: bytes) -> PeriodReading:
+    """What a message says of a period; raises msgspec's errors where it can't be read."""
+    read = _period(value)
+    if read.expected is not None:
+        msgspec.convert(read.expected.measures, dict[str, _ExpectedMeasure])
+    return read
+
+
+def decode_comparison(value: bytes) -> Comparison:
+    """A comparison of two models; raises msgspec's errors where it can't be read."""
+    read = _comparison(value)
+    msgspec.convert({"verdict": read.verdict, "since": read.since}, _Verdict)
+    if read.recent:
+        msgspec.convert(read.recent, _Verdict)
+    if read.model == read.against and len(sides(read.stage)) != 2:
+        raise ValueError(f"{read.model} against itself in stage {read.stage!r}: expected two stages")
+    return read
+
+
+def decode_coverage(value: bytes | msgspec.Raw) -> dict[str, Any]:
+    """What became of predictions; raises msgspec's errors where it can't be read."""
+    read = _coverage(value)
+    msgspec.convert(read, _Coverage)
+    return read

@@ -14,7 +14,13 @@ from prequential.watching.ranking import Choice, Ranking, Row, is_shown
 from prequential.watching.state import Model, ModelKey, State
 from prequential.watching.table import change_lines, label, newest_changes, table, warnings
 from prequential.watching.text import clock, counted, elide, moment
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import (  # `Console`: the type that rich calls with
+    Console,  # noqa: TID251
+    ConsoleOptions,
+    Group,
+    RenderableType,
+    RenderResult,
+)
 from rich.segment import Segment
 from rich.text import Text
 
@@ -63,7 +69,12 @@ class Screen:
         """Look at the state again; `now` in epoch ms."""
         self._now = now
         self._rows = self._ranking.rows(now)
-        models = (row.model for row in self._rows if row.change is not None or len(row.model.incidents))
+        if self.reading:  # what is read later may have ended, or merged, what is known by now
+            self._rows = [row._replace(change=None) for row in self._rows]
+        models = (
+            row.model for row in self._rows
+            if not self.reading and (row.change is not None or len(row.model.incidents))
+        )
         self._recent = [one for one in newest_changes(models) if is_shown(one[0], now)]
         keys = (place for place, row in enumerate(self._rows) if row.model.key == self._chosen)
         self._at = next(keys, 0)
@@ -123,12 +134,14 @@ class Screen:
             return console.render_lines(Group(*what), plain)
 
         top = lines(self._title(width), Text(self._what(), "bold", no_wrap=True, overflow="ellipsis"))
-        top += lines(*warnings(self._state, self.trouble, self._now))[:_WARNINGS]
+        top += lines(*warnings(self._state, self.trouble, self._now, reading=self.reading))[:_WARNINGS]
         if self.reading:
             top += lines(Text(f"reading what is there: {self._state.messages:,} messages", "dim"))
         room = max(1, height - len(top) - 1)
         if self._opened is None:
             body = self._list(lines, width, room)
+        elif self.reading:
+            body = lines(Text("details are shown as soon as all is read"))
         else:
             row = self._ranking.row(self._opened)
             body = lines(detail(row, self._state, self._ranking.choice.by, self._now, width))

@@ -129,7 +129,7 @@ class State:
         self.messages += 1
         try:
             return self._handlers[topic](value or b"", time)
-        except (msgspec.MsgspecError, ValueError):
+        except (msgspec.MsgspecError, ValueError, OverflowError):  # the last: a number of more than 64 bits
             self.unreadable += 1
             return False
 

@@ -139,13 +139,18 @@ def _names_of_change(model: Model, state: State, width: int) -> str:
     return f"{stream} {elide(name, max(half, 2 * half - cell_len(stream)))}"
 
 
-def warnings(state: State, trouble: str | None, now: int) -> list[Text]:
-    """Lines of what stands above everything else: whoever doesn't see it reads the table wrongly."""
+def warnings(state: State, trouble: str | None, now: int, *, reading: bool = False) -> list[Text]:
+    """Lines of what stands above everything else: whoever doesn't see it reads the table wrongly.
+
+    While what is there is being read (`reading`), models aren't silent, and streams aren't split yet.
+    """
     lines = []
     if trouble:
         lines.append(Text(printable(trouble), style="red"))
     if state.unreadable:
         lines.append(Text(counted(state.unreadable, "unreadable message"), style="red"))
+    if reading:
+        return lines
     if (silent := silent_warning(state, now)) is not None:
         lines.append(Text(silent, style="yellow"))
     if misplaced := state.misplaced:

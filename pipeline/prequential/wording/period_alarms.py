@@ -1,4 +1,4 @@
-"""Alarms of periods in words (`docs/semantics.md`, "Alarms of periods")."""
+"""Alarms of periods in words (`docs/reference/semantics-periods.md`, "Alarms of periods")."""
 
 from __future__ import annotations
 

@@ -38,6 +38,7 @@ from prequential.topics.admin import (
 from prequential.topics.clients import KafkaConfig, connect, resolved
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.permissions import WORKER, Permission, lacking, needs, require
+from prequential.topics.reasons import printable
 from prequential.topics.specs import COMPARISONS, INCIDENTS, INPUTS, PARTS, TopicSpec, topic_specs
 from prequential.worker.batches import MANY, Content
 from prequential.worker.exporter import Exporter
@@ -61,7 +62,10 @@ _GIVE_BACK_SECONDS = 30.0
 class Worker(Served):
     """Everything of one worker process. `run` is the process's main coroutine."""
 
-    def __init__(self, config: Config, *, rebuild: bool = False) -> None:
+    def __init__(
+        self, config: Config, *, rebuild: bool = False, endpoint: Endpoint | None = None
+    ) -> None:
+        """`endpoint`: one that already listens; None: the worker opens its own."""
         self.config = config
         self.runners: dict[int, ShardRunner] = {}
         self._rebuild = rebuild
@@ -80,7 +84,7 @@ class Worker(Served):
         #: Asks clients whether they reach the cluster: one that doesn't takes its time.
         self._watchers = ThreadPoolExecutor(thread_name_prefix="watch")
         self._unseen: set[str] = set()  # topics whose settings may not be seen
-        self.endpoint: Endpoint | None = None
+        self.endpoint = endpoint
         self.app = self._build_app()
 
     # ---- Faust
@@ -237,9 +241,8 @@ class Worker(Served):
         stop = stop_on_signals(self._loop)
         self._origin = await unless_stopped(stop, self._check_topics)  # step 1
         self.app.shard_count = self._origin.partitions
-        self.endpoint = Endpoint(  # step 2
-            self.config.http, {"/metrics": self._metrics, "/live": self.live, "/ready": self._ready}
-        )
+        self.endpoint = self.endpoint or Endpoint(self.config.http, {})  # step 2
+        self.endpoint.serve({"/metrics": self._metrics, "/live": self.live, "/ready": self._ready})
         log.info("metrics: %s/metrics", self.endpoint.address)
         await self.app.start()  # step 3
         stopping = asyncio.ensure_future(stop.wait())
@@ -376,9 +379,9 @@ class Worker(Served):
         One that has halted stays so until somebody decides: a roll-out, of that decision, goes on.
         """
         lines = [
-            f"shard {partition}: {text}\n"
+            f"shard {partition}: {printable(text)}\n"
             for partition, runner in sorted(self.runners.items())
-            for text in (runner.progress, runner.changed)
+            for text in (runner.progress, runner.changed, *(one.text for one in runner.open_transactions))
             if text is not None
         ]
         if self._assigned is None:  # shards go on meanwhile, see `_assign`
@@ -430,20 +433,20 @@ async def _answered(question: Callable[[], Any]) -> Any:
     return question()
 
 
-def run_worker(config: Config, *, rebuild: bool = False) -> int:
+def run_worker(config: Config, *, rebuild: bool = False, endpoint: Endpoint | None = None) -> int:
     """Run a worker in this process until it is told to stop; returns the exit status.
 
-    With `rebuild` its shards begin without their snapshots, from the journal and the inputs. Raises WorkError
-    if its topics don't fit or Kafka can't be reached.
+    With `rebuild` its shards begin without their snapshots, from the journal and the inputs. `endpoint`: one
+    that already listens. Raises WorkError if its topics don't fit or Kafka can't be reached.
     """
-    return asyncio.run(_main(config, rebuild))
+    return asyncio.run(_main(config, rebuild, endpoint))
 
 
-async def _main(config: Config, rebuild: bool) -> int:
+async def _main(config: Config, rebuild: bool, endpoint: Endpoint | None) -> int:
     if config.worker.instance_id is not None:
         resolved("worker.instance_id", config.worker.instance_id)  # what is wrong with it is said first
     # Before the worker's own clients, which would tell of a missing broker in their own words.
     await asyncio.to_thread(connect, config.kafka)
-    status = await Worker(config, rebuild=rebuild).run()
+    status = await Worker(config, rebuild=rebuild, endpoint=endpoint).run()
     # Threads may be waiting for a broker; everything that must be written has been.
     return leave(status)

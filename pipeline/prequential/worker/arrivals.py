@@ -7,14 +7,20 @@ from collections.abc import Sequence
 
 from prequential.kafka.fetching import Fetched, Fetcher
 from prequential.topics.specs import INPUTS
+from prequential.worker.open_transactions import OpenTransaction
 
 
 class Arrivals:
     """By topic what tells whether it holds the others back: what it may still have, and until when."""
 
-    def __init__(self, fetcher: Fetcher, partition: int, grace: float) -> None:
-        """`grace`: seconds after which a topic, read to its end, has nothing of what had come before."""
+    def __init__(self, fetcher: Fetcher, partition: int, grace: float, topics: Sequence[str]) -> None:
+        """`grace`: seconds after which a topic, read to its end, has nothing of what had come before.
+
+        `topics`: the full names of the inputs.
+        """
         self._fetcher, self._partition, self._grace = fetcher, partition, grace
+        #: By topic, what keeps its last records from being read.
+        self.open_transactions = [OpenTransaction(f"{topic}/{partition}") for topic in topics]
         #: By topic the offset at which its partition ended, when it was last read to its end.
         self.ends: list[int | None] = [None] * len(INPUTS)
         #: By topic that may hold others back: when records came, of any topic, and their record times.
@@ -40,8 +46,8 @@ class Arrivals:
     def watermarks(self, added: Sequence[int]) -> list[int | None]:
         """By topic the record time below which nothing comes any more; None: nobody knows.
 
-        A topic has nothing more of what came a grace period before the topic was read to its end. `added`:
-        next offsets of what the shard has been given.
+        A topic has nothing more of what came a grace period before the topic was read to its end; while a
+        transaction is open in it nobody knows. `added`: next offsets of what the shard has been given.
         """
         for kind, came in enumerate(self._came):
             read_at = self._fetcher.read_at(kind, self._partition)
@@ -50,9 +56,18 @@ class Arrivals:
                 quiet = self._quiet_times[kind]
                 self._quiet_times[kind] = time if quiet is None else max(time, quiet)
         return [
-            quiet + 1 if quiet is not None and end is not None and offset <= end else None
-            for quiet, end, offset in zip(self._quiet_times, self.ends, added)
+            quiet + 1
+            if quiet is not None and end is not None and offset <= end and not waits.holds_back else None
+            for quiet, end, offset, waits in zip(
+                self._quiet_times, self.ends, added, self.open_transactions
+            )
         ]
+
+    def look_for_open_transactions(self, added: Sequence[int]) -> None:
+        """Note where topics end for who reads what is committed, and for who reads all."""
+        for kind, (end, offset) in enumerate(zip(self.ends, added)):
+            read = None if end is None or offset > end else end
+            self.open_transactions[kind].look(read, self._fetcher.ends.get((kind, self._partition)))
 
     @property
     def grace_ends_at(self) -> float | None:

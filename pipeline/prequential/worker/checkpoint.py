@@ -1,7 +1,7 @@
 """The checkpoint: publishing what a shard has put out, the order that led to it, and snapshots of its state.
 
 The order is settled before the outputs are sent, and a snapshot is of the state exactly after an order that
-is settled. So whoever goes on from what was committed puts out the same (see `docs/reliability.md`).
+is settled. So whoever goes on from what was committed puts out the same.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from prequential.worker.journal import (
     Attempt,
     Death,
     Grown,
+    Idle,
     JournalEntry,
     Lost,
     Note,
@@ -343,6 +344,18 @@ class Checkpoint:
         """Settle that the shard goes on without what is missing; a snapshot is due at once."""
         await self._publish_entry([], [], lost)
         self._changed, self._snapshot_at = True, -math.inf
+
+    async def idle(self, quiet: int) -> None:
+        """Publish all before, and settle that no record has come for `quiet` ms.
+
+        The shard must take nothing before it has done what that means (`Shard.idle`).
+        """
+        if self._committing is not None:
+            await self._committing
+            self._committing = None
+        await self.commit()
+        await self._publish_entry([], [], Idle(quiet))
+        self._changed = True
 
     async def death(self, error: str) -> None:
         """Leave word of an unexpected error, behind what is being committed."""

@@ -11,35 +11,37 @@ from prequential.settings.model import HttpConfig
 FAMILIES = (
     (
         "comparison_difference", GAUGE,
-        "Mean loss of the model less that of the one it is compared against; above 0: the other is better",
+        "Mean loss of the model minus that of the model against it; above 0: the latter is better",
     ),
-    ("comparison_q", GAUGE, "Q statistic: logarithm of the ratio of their sums of losses"),
-    ("comparison_mcnemar", GAUGE, "Signed McNemar statistic, for a single look"),
+    ("comparison_q", GAUGE, "Q statistic: logarithm of the ratio of the sums of losses of both models"),
+    ("comparison_mcnemar", GAUGE, "Signed McNemar statistic of both models, for a single look"),
     (
         "comparison_low", GAUGE,
-        "Lower end of the difference's confidence sequence, over all history, for any number of looks where "
-        "outcomes depend on each other over less than a sixth of it",
+        "Lower bound of the confidence sequence of the loss difference, over all history",
     ),
-    ("comparison_high", GAUGE, "Its upper end"),
+    (
+        "comparison_high", GAUGE,
+        "Upper bound of the confidence sequence of the loss difference, over all history",
+    ),
     (
         "comparison_verdict", GAUGE,
-        "Which is better by the confidence sequence: 1 the other, -1 the model, 0 undecided",
+        "Which model is better by the confidence sequence: 1 the one against, -1 the model, 0 undecided",
     ),
-    ("comparison_since_outcome", GAUGE, "Number of the outcome of both at which the verdict began"),
+    ("comparison_since_outcome", GAUGE, "Joint outcome at which the verdict began"),
     (
         "comparison_recent_verdict", GAUGE,
-        "Which has been better since the latest confirmed change of the difference, as comparison_verdict",
+        "Which model has been better since the latest confirmed change, as comparison_verdict",
     ),
     (
         "comparison_recent_since_outcome", GAUGE,
-        "Number of the outcome of both since about which it has been better",
+        "Joint outcome since about which the recent verdict holds",
     ),
-    ("comparison_outcomes", GAUGE, "Outcomes that both have"),
+    ("comparison_outcomes", GAUGE, "Joint outcomes of both models"),
     (
         "comparison_pairs_left_out", GAUGE,
-        "Pairs of models that aren't compared, as there are more than limits.pairs_per_stream",
+        "Pairs of models that are not compared because of limits.pairs_per_stream",
     ),
-    ("champion_info", GAUGE, "The model that others are compared with, where the configuration names it"),
+    ("champion_info", GAUGE, "1 for the champion of the stream"),
 )  # fmt: skip
 
 _VERDICTS = {UNDECIDED: 0, A_BETTER: -1, B_BETTER: 1}

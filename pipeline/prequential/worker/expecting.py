@@ -14,23 +14,23 @@ FAMILIES = (
     (
         "expected",
         GAUGE,
-        "What a measure of the newest whole period is expected to be in the end",
+        "Estimated final value of a measure in the newest whole period",
     ),
-    ("expected_low", GAUGE, "Lower end of its interval, which holds in nine of ten periods"),
-    ("expected_high", GAUGE, "Its upper end"),
-    ("expected_coverage", GAUGE, "Share of former periods whose final value was within their interval"),
+    ("expected_low", GAUGE, "Lower bound of the estimated final value, at level 0.9"),
+    ("expected_high", GAUGE, "Upper bound of the estimated final value, at level 0.9"),
+    ("expected_coverage", GAUGE, "Share of earlier periods whose final value was within its interval"),
     (
         "waiting_expected_labels", GAUGE,
-        "Predictions that wait, in periods that aren't final, and are expected to get a label",
+        "Pending predictions, in periods that are not final, that are expected to get a label",
     ),
-    ("waiting_expected_right", GAUGE, "Of these, so many are expected to be right"),
-    ("waiting_expected_right_low", GAUGE, "Lower end of its interval"),
-    ("waiting_expected_right_high", GAUGE, "Its upper end"),
-    ("expected_miss", GAUGE, "Probability that it will miss its bound in the objective"),
+    ("waiting_expected_right", GAUGE, "Pending predictions that are expected to get a label and be correct"),
+    ("waiting_expected_right_low", GAUGE, "Lower bound of the expected correct pending predictions"),
+    ("waiting_expected_right_high", GAUGE, "Upper bound of the expected correct pending predictions"),
+    ("expected_miss", GAUGE, "Probability that the newest whole period will miss its objective"),
     (
         "expected_signal",
         GAUGE,
-        "How unusual whole periods are, in standard deviations: the largest that was said last of a maturity",
+        "Largest recent deviation of a completed period from earlier ones, in standard deviations",
     ),
 )  # fmt: skip
 

@@ -57,7 +57,7 @@ class Exporter:
 
     def text(self, in_loop: InLoop) -> str:
         """All metrics; to be called in a thread that may wait for the loop."""
-        scrape = Scrape(self._http)
+        scrape = Scrape(self._http, self._config.group)
         scraped: list[tuple[ShardRunner, list[Part]]] = in_loop(partial(self._begin, scrape))
         for runner, parts in scraped:
             for part in parts:
@@ -121,6 +121,8 @@ class Exporter:
                 end = self._fetcher.ends.get((kind, runner.partition))
                 if end is not None:
                     families["lag_records"].add(where, max(0, end - runner.shard.merge.vector[kind]))
+                if (age := runner.open_transactions[kind].age) is not None:
+                    families["open_transaction_seconds"].add(where, age)
                 if not runner.recovering:
                     families["dead_letters_total"].add(where, runner.shard.state.dead_letters[kind])
                     families["quarantined_records_total"].add(where, runner.shard.state.quarantined[kind])
@@ -140,8 +142,7 @@ class Exporter:
         for state in ("running", "recovering", "halted"):
             families["shards"].add(labels(state=state), states[state])
         families["build_info"].add(labels(version=VERSION), 1)
-        of_config = labels(group=self._config.group, config=self._config.digest)
-        families["config_info"].add(of_config, 1)
+        families["config_info"].add(labels(config=self._config.digest), 1)
 
 
 def _at(column: Any, row: int) -> int:

@@ -11,8 +11,17 @@ from typing import NamedTuple
 
 from prequential.core.input.refusals import Refusal
 from prequential.core.shard import Shard
-from prequential.diagnosis.facts import read_by, since, streams_of, triple, with_example
-from prequential.diagnosis.findings import Facts, Finding, StreamFacts, findings, never_meet
+from prequential.diagnosis.facts import (
+    lacks_example,
+    read_by,
+    since,
+    streams_of,
+    triple,
+    unpaired,
+)
+from prequential.diagnosis.findings import Example, Facts, StreamFacts, findings
+from prequential.diagnosis.found import Finding
+from prequential.diagnosis.identifiers import Cause, likely_cause
 from prequential.settings.model import Config
 from prequential.topics.partitioning import partition_of
 from prequential.topics.reasons import printable
@@ -56,11 +65,12 @@ class _Window:
         self.shard = shard
         self.before = self._middle = began
         self._turn = now + _HOUR
-        self.examples: dict[str, StreamFacts] = {}
+        self.examples: dict[str, tuple[Example, Cause | None]] = {}
 
     def turn(self, now: float, counts: Counts) -> None:
         if now >= self._turn:
             self.before, self._middle, self._turn = self._middle, counts, now + _HOUR
+            self.examples.clear()
 
 
 class Findings:
@@ -89,7 +99,7 @@ class Findings:
             window = self._window(partition, runner)
             counts = await self._counts(runner.shard)
             judged = [since(now, window.before.streams.get(name)) for name, now in counts.streams.items()]
-            streams += self._with_examples(window, judged)
+            streams += await self._with_examples(window, judged)
             records = [a + b - c for a, b, c in zip(records, counts.records, window.before.records)]
             refusals += _since(runner.shard, window.before)
             window.turn(monotonic(), counts)
@@ -99,7 +109,10 @@ class Findings:
         configured = [
             name for name in self._config.streams if name in wide or partition_of(name, partitions) in running
         ]
-        facts = Facts(tuple(streams), triple(records), tuple(refusals), tuple(configured), tuple(misplaced))
+        facts = Facts(
+            tuple(streams), triple(records), tuple(refusals), tuple(configured), tuple(misplaced),
+            frozenset() if len(running) == partitions else frozenset(wide),
+        )  # fmt: skip
         self.present = findings(facts, _LEAST)
         for finding in self.present:
             key = finding.code, finding.stream, finding.about
@@ -126,17 +139,19 @@ class Findings:
         return Counts(streams, read_by(shard), refusals)
 
     @staticmethod
-    def _with_examples(window: _Window, streams: list[StreamFacts]) -> list[StreamFacts]:
-        """With ids of what never meets, for few streams at a time."""
+    async def _with_examples(window: _Window, streams: list[StreamFacts]) -> list[StreamFacts]:
+        """With ids of labels that lack predictions, for few streams at a time."""
         left = _EXAMPLES
         with_examples = []
         for facts in streams:
-            if never_meet(facts):
+            if lacks_example(facts):
                 if facts.name not in window.examples and left:
                     left -= 1
-                    window.examples[facts.name] = with_example(window.shard, facts)
+                    example, ids = unpaired(window.shard, window.shard.catalog.by_name[facts.name])
+                    window.examples[facts.name] = example, await asyncio.to_thread(likely_cause, ids)
                 if facts.name in window.examples:
-                    facts = replace(facts, example=window.examples[facts.name].example)
+                    example, cause = window.examples[facts.name]
+                    facts = replace(facts, example=example, cause=cause)
             with_examples.append(facts)
         return with_examples
 

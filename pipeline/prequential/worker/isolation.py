@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from prequential.core.input.merge import Merge, OffsetVector
-from prequential.worker.journal import Attempt, PairStatus, Quarantine, Suspicion
+from prequential.topics.errors import Fault
+from prequential.worker.journal import Attempt, Idle, PairStatus, Quarantine, Suspicion
 
 #: Records of a part at first: small enough that its records can be tried one by one in some seconds, large
 #: enough that a whole micro-batch of them takes only about that long.
@@ -38,7 +39,8 @@ class Isolation:
     def __init__(self, status: PairStatus) -> None:
         suspicion = status.suspicion or Suspicion()
         self.deaths = suspicion.deaths
-        self.planned = deque(status.open)
+        # What a silence made due is published before anything is tried.
+        self.planned = deque(one for one in status.open if not isinstance(one, Idle))
         self.most = 1 if 0 < suspicion.records <= _PART else _PART
         self._left = 0 if suspicion.records else _DOUBTFUL
         self._ends: tuple[int, ...] | None = None
@@ -89,15 +91,17 @@ def to_quarantine(suspicion: Suspicion, after: int | None) -> Quarantine | None:
 
     An error that came when the record was tried alone shows that it was this one that the deaths before were
     about. A process that ended without a word may have been killed for other reasons just then: only deaths
-    when the record was tried alone count.
+    when the record was tried alone count. A fault of the program is no record's (`Fault`).
 
     >>> to_quarantine(Suspicion(3, 1, (2, 17), "ValueError: no", 1), 3).reason
     '3 workers in a row died at it: ValueError: no'
+    >>> to_quarantine(Suspicion(3, 1, (2, 17), "prequential.topics.errors.Fault: row 7 is missing", 3), 3)
     >>> to_quarantine(Suspicion(3, 1, (2, 17), None, 1), 3)
     >>> to_quarantine(Suspicion(5, 1, (2, 17), None, 3), 3).reason
     '3 workers in a row died at it: the process ended without an error of its own'
     """
-    if suspicion.record is None or after is None:
+    is_fault = suspicion.error is not None and suspicion.error.partition(":")[0].endswith(Fault.__name__)
+    if suspicion.record is None or after is None or is_fault:
         return None
     deaths = suspicion.alone if suspicion.error is None else suspicion.deaths
     if deaths < after:

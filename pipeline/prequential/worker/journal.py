@@ -7,7 +7,8 @@ all entries but the last one are out. Recovery and `replay --from-topics` follow
 
 An entry may also have a note: about deaths of workers (see `prequential.worker.isolation`), that records are
 about to be tried, that a worker died at them, or that a record is passed over for good; that the inputs
-have got more partitions; or that the shard goes on without records that retention has removed.
+have got more partitions; that the shard goes on without records that retention has removed; or that no record
+has come for a while, so that what was unpublished is published.
 `standing` says what a journal as a whole comes to.
 """
 
@@ -75,31 +76,58 @@ class Lost(msgspec.Struct, array_like=True, frozen=True, tag="lost"):
     #: From where the records of each input were wanted, and where they begin.
     start: OffsetVector
     begins: OffsetVector
-    #: How many entries of the journal before this one are missing, too.
+    #: How many entries of the journal before this one are missing also.
     entries: int = 0
+    #: Up to where their outputs are out: what is missing before was evaluated once, and is in no state.
+    published: OffsetVector = (0, 0, 0)
 
     @property
     def missing(self) -> list[int]:
-        """How many offsets of each input, and entries of the journal."""
-        return [*(now - then for then, now in zip(self.start, self.begins)), self.entries]
+        """How many records of each input, entries of the journal, and records whose outputs are out."""
+        bounds = self._bounds
+        return [
+            *(end - taken for _, taken, end in bounds), self.entries,
+            sum(taken - begin for begin, taken, _ in bounds),
+        ]  # fmt: skip
+
+    @property
+    def _bounds(self) -> list[tuple[int, int, int]]:
+        """Of each input, where what is missing begins, up to where its outputs are out, and where it ends."""
+        return [
+            (begin, min(max(begin, taken), end), end)
+            for begin, taken, end in zip(self.start, self.published, self.begins)
+        ]
 
     def says(self, topics: Sequence[str]) -> str:
         """In words; `topics`: the full names of the inputs.
 
-        >>> Lost((10, 5, 7), (10, 5, 9), 1).says(["instances", "predictions", "labels"])
+        >>> topics = ["instances", "predictions", "labels"]
+        >>> Lost((10, 5, 7), (10, 5, 9), 1).says(topics)
         '2 of labels (offsets 7 to 8), 1 entry of the journal'
+        >>> Lost((0, 5, 0), (0, 5, 9), 0, (0, 5, 7)).says(topics)
+        '2 of labels (offsets 7 to 8), 7 of labels whose outputs are published (offsets 0 to 6)'
         """
         said = [
-            f"{end - begin} of {topic} (offsets {begin} to {end - 1})"
-            for topic, begin, end in zip(topics, self.start, self.begins)
-            if end > begin
+            f"{stop - start} of {topic}{which} (offsets {start} to {stop - 1})"
+            for topic, (begin, taken, end) in zip(topics, self._bounds)
+            for start, stop, which in ((taken, end, ""), (begin, taken, " whose outputs are published"))
+            if stop > start
         ]
         if self.entries:
             said.append(f"{self.entries} entr{'y' if self.entries == 1 else 'ies'} of the journal")
         return ", ".join(said)
 
 
-Note = Union[Attempt, Death, Quarantine, Grown, Lost]
+class Idle(msgspec.Struct, array_like=True, frozen=True, tag="idle"):
+    """No record has come for so many ms: what was unpublished is published here (`Shard.idle`)."""
+
+    quiet: int
+
+
+Note = Union[Attempt, Death, Quarantine, Grown, Lost, Idle]
+
+#: What whoever follows a journal does next: process up to an offset vector, or what the silence made due.
+Step = Union[OffsetVector, Idle]
 
 
 class JournalEntry(NamedTuple):
@@ -193,9 +221,9 @@ class Suspicion(NamedTuple):
 class PairStatus(NamedTuple):
     """What the entries of a journal come to."""
 
-    #: Offset vectors in their order whose outputs are out, and those whose outputs may not be.
-    settled: list[OffsetVector]
-    open: list[OffsetVector]
+    #: Steps in their order whose outputs are out, and those whose outputs may not be.
+    settled: list[Step]
+    open: list[Step]
     #: Records that are passed over.
     quarantined: list[Quarantine]
     #: Whether the last one to hold the shard may have died at its records; None: it has got on.
@@ -210,6 +238,7 @@ def standing(entries: Iterable[JournalEntry]) -> PairStatus:
     - An attempt has all offset vectors below its own published. Offset vectors beyond it stay open, and in
       their place: what one worker tried as a whole and died of, the next one tries in parts, in the same
       order.
+    - A silence has everything before it published; it is open itself.
     - A death, a quarantine or a loss changes nothing about offset vectors.
     - When the inputs have got more partitions, everything before is published.
 
@@ -220,8 +249,8 @@ def standing(entries: Iterable[JournalEntry]) -> PairStatus:
     >>> standing([first, parts, JournalEntry(3, [(3, 0, 0)], Origin(1), Attempt(1, 1, (0, 2)))])[:2]
     ([(2, 0, 0)], [(3, 0, 0), (5, 0, 0)])
     """
-    settled: list[OffsetVector] = []
-    open_: list[OffsetVector] = []
+    settled: list[Step] = []
+    open_: list[Step] = []
     quarantined: list[Quarantine] = []
     suspicion: Suspicion | None = None
     for entry in entries:
@@ -233,12 +262,14 @@ def standing(entries: Iterable[JournalEntry]) -> PairStatus:
         elif isinstance(note, Quarantine):
             quarantined.append(note)
             suspicion = Suspicion(records=1)
+        elif isinstance(note, Idle):
+            settled, open_, suspicion = settled + open_, [note], None
         elif isinstance(note, Lost):
             pass
         elif isinstance(note, Attempt) and entry.vectors:
             [vector] = entry.vectors
-            settled += (one for one in open_ if one != vector and _below(one, vector))
-            open_ = [vector, *(one for one in open_ if one != vector and not _below(one, vector))]
+            settled += (one for one in open_ if one != vector and _is_below(one, vector))
+            open_ = [vector, *(one for one in open_ if one != vector and not _is_below(one, vector))]
             again = suspicion is not None and note.record is not None and suspicion.record == note.record
             alone = suspicion.alone if suspicion is not None and again else 0
             suspicion = Suspicion(
@@ -251,9 +282,9 @@ def standing(entries: Iterable[JournalEntry]) -> PairStatus:
     return PairStatus(settled, open_, quarantined, suspicion)
 
 
-def _below(one: OffsetVector, other: OffsetVector) -> bool:
-    """Whether all records below one offset vector are below the other."""
-    return all(a <= b for a, b in zip(one, other))
+def _is_below(step: Step, vector: OffsetVector) -> bool:
+    """Whether a step comes before any that ends at an offset vector: all of its records are below that."""
+    return isinstance(step, Idle) or all(a <= b for a, b in zip(step, vector))
 
 
 class Generation(NamedTuple):
@@ -263,8 +294,8 @@ class Generation(NamedTuple):
     since: int | None
     #: How many they had; None: it says nothing at all.
     partitions: int | None
-    #: Offset vectors in their order.
-    vectors: list[OffsetVector]
+    #: What was done, in its order.
+    steps: list[Step]
     #: Records that are passed over.
     quarantined: list[Quarantine]
     #: What workers have gone on without.

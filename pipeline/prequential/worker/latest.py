@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from prequential.topics.errors import Fault
 from prequential.topics.outputs import Encoded, Metrics, decoded
 from prequential.topics.specs import METRICS
 
@@ -27,7 +28,8 @@ class Latest:
         if output.topic != METRICS:
             return
         said = decoded(output)
-        assert isinstance(said, Metrics)
+        if not isinstance(said, Metrics):
+            raise Fault(f"a message of topic {METRICS!r} is of another kind: {type(said).__name__}")
         model = said.stream, said.model
         if said.coverage is not msgspec.UNSET:
             waits = said.coverage.get("waiting_expected")

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Message
-from prequential.core.input.merge import OffsetVector
 from prequential.core.shard import Shard
 from prequential.core.snapshot.split import split, streams_of
 from prequential.kafka.consumer_records import ConsumerRecords
@@ -20,7 +19,7 @@ from prequential.settings.model import Config
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS
 from prequential.worker.batches import SharedParser, to_batch
-from prequential.worker.journal import Generation, Grown, generations
+from prequential.worker.journal import Generation, Grown, Idle, Step, generations
 from prequential.worker.losses import LostRecords, refusal
 from prequential.worker.origin import Origin
 from prequential.worker.recovery import Known, Waiting, read_known, read_partition
@@ -96,7 +95,7 @@ class _Lineage:
         shard.quarantine = {
             (q.kind, q.offset): q.reason for one in self.generations(partition) for q in one.quarantined
         }
-        self._follow(shard, generation.vectors)
+        self._follow(shard, generation.steps)
         return shard
 
     def _quiet(self, partition: int, partitions: int) -> Shard:
@@ -104,8 +103,8 @@ class _Lineage:
         shard.replaying = True
         return shard
 
-    def _follow(self, shard: Shard, vectors: Sequence[OffsetVector]) -> None:
-        """Process exactly what is below these offset vectors, in their order."""
+    def _follow(self, shard: Shard, steps: Sequence[Step]) -> None:
+        """Process exactly what is below these offset vectors, in their order, and what silences made due."""
         kafka, partition = self._config.kafka, shard.partition
         parser = SharedParser(values=self._config.reads_values, intervals=self._config.reads_intervals)
         readers: list[Iterator[Message]] = [
@@ -115,7 +114,10 @@ class _Lineage:
             )
             for name, offset in zip(INPUTS, shard.merge.vector)
         ]
-        for vector in vectors:
+        for vector in steps:
+            if isinstance(vector, Idle):
+                shard.idle(vector.quiet)
+                continue
             for kind, reader in enumerate(readers):
                 messages = []
                 end = shard.merge.added[kind]

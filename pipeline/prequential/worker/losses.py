@@ -14,7 +14,7 @@ from prequential.core.input.merge import OffsetVector
 from prequential.settings.model import Config
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS
-from prequential.worker.journal import JournalEntry, Lost
+from prequential.worker.journal import Idle, JournalEntry, Lost, standing
 
 
 class LostRecords(WorkError):
@@ -83,7 +83,9 @@ def loss(
     gone = [low > offset for low, offset in zip(begins, needed)]
     if not any(gone) and not entries:
         return None
-    return Lost(start, tuple(low if is_gone else a for a, low, is_gone in zip(start, begins, gone)), entries)
+    ends = tuple(low if is_gone else a for a, low, is_gone in zip(start, begins, gone))
+    vectors = [step for step in standing(journal).settled if not isinstance(step, Idle)]
+    return Lost(start, ends, entries, vectors[-1] if vectors else (0, 0, 0))
 
 
 def refusal(config: Config, partition: int, lost: Lost) -> str:
@@ -91,6 +93,6 @@ def refusal(config: Config, partition: int, lost: Lost) -> str:
     topics = [config.kafka.topic(name) for name in INPUTS]
     what = lost.says([f"{topic}/{partition}" for topic in topics])
     return (
-        f"shard {partition} can't go on: retention has removed what it hasn't taken yet: {what}; "
+        f"shard {partition} can't go on: retention has removed what it needs: {what}; "
         f"{way_out(partition)}"
     )

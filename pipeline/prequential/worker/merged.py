@@ -10,11 +10,11 @@ from prequential.worker.merging import Merging
 FAMILIES = (
     (
         "merged_timestamp_seconds", GAUGE,
-        "Record time up to which what partitions know of a stream is merged, as Unix time",
+        "Record time up to which the partitions of a stream are merged, as Unix time",
     ),
     (
         "unmerged_moments_total", COUNTER,
-        "Moments of which nothing was said, as partitions had different settings",
+        "Moments that were not merged because partitions had different configurations",
     ),
 )  # fmt: skip
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
-from prequential.core.input.merge import OffsetVector
 from prequential.core.past.course import Courses
 from prequential.core.past.past import Past
 from prequential.core.shard import Shard
@@ -22,13 +21,13 @@ from prequential.replay.emission import without_metrics
 from prequential.settings.model import Config
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import is_temporary, plain_errors
-from prequential.topics.errors import WorkError
+from prequential.topics.errors import WorkError, existing
 from prequential.topics.outputs import DeadLetter, Encoded, Output
 from prequential.topics.permissions import READ, require, why_unread
 from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL, PARTS
 from prequential.worker.batches import Originals, SharedParser, to_batch
-from prequential.worker.journal import Generation, generations
+from prequential.worker.journal import Generation, Idle, Step, generations
 from prequential.worker.kept_parts import KeptParts
 from prequential.worker.origin import present_origin
 from prequential.worker.recovery import read_known
@@ -130,7 +129,7 @@ class _ShardReplay:
         self._shard = shard
         self._originals = Originals()
         self._parser = SharedParser(values=self._config.reads_values, intervals=self._config.reads_intervals)
-        self._vectors: deque[OffsetVector] = deque()
+        self._steps: deque[Step] = deque()
         #: What of the journal comes after these offset vectors.
         self._generations = deque(cluster.journals[shard.partition])
         self._kinds = {cluster.config.kafka.topic(name): kind for kind, name in enumerate(INPUTS)}
@@ -173,9 +172,9 @@ class _ShardReplay:
             self._read(consumer, [high for _, high in ends], task)
         finally:
             consumer.close()
-        if self._vectors:
+        if self._steps:
             raise WorkError(
-                f"shard {self._partition}: the journal speaks of records up to {self._vectors[-1]} that "
+                f"shard {self._partition}: the journal speaks of records up to {self._steps[-1]} that "
                 "aren't in the input topics (any more): they can't be replayed"
             )
         if self._cluster.last_set:
@@ -236,11 +235,15 @@ class _ShardReplay:
     def _process(self) -> int:
         processed = 0
         self._grow_if_due()
-        while self._vectors and self._shard.merge.covers(self._vectors[0]):
-            processed += self._shard.follow(self._vectors.popleft())
+        while self._steps and (isinstance(step := self._steps[0], Idle) or self._shard.merge.covers(step)):
+            self._steps.popleft()
+            if isinstance(step, Idle):
+                self._shard.idle(step.quiet)
+            else:
+                processed += self._shard.follow(step)
             self._deliver()
             self._grow_if_due()
-        if not self._vectors:
+        if not self._steps:
             watermarks = [_ENDED if ended else None for ended in self._ended]
             while taken := self._shard.advance(watermarks, _MOST):
                 processed += taken
@@ -249,11 +252,10 @@ class _ShardReplay:
 
     def _grow_if_due(self) -> None:
         """Where the topics have got more partitions: replay the new shards, go on without their streams."""
-        while not self._vectors and self._generations:
+        while not self._steps and self._generations:
             generation = self._generations.popleft()
-            before, after = generation.since, generation.partitions
-            assert before is not None
-            assert after is not None
+            before = existing(generation.since, "the number of partitions before the topics grew")
+            after = existing(generation.partitions, "the number of partitions since the topics grew")
             former, cluster = self._shard, self._cluster
             state = [msgspec.msgpack.encode(part) for part in former.snapshot()]
             for number in range(self._partition + before, after, before):
@@ -266,7 +268,7 @@ class _ShardReplay:
 
     def _begin(self, generation: Generation) -> None:
         """Follow its offset vectors. What workers went on without isn't here either, and messages say so."""
-        self._vectors.extend(generation.vectors)
+        self._steps.extend(generation.steps)
         for lost in generation.lost:
             log.warning(
                 "shard %d: workers went on without what retention had removed: %s", self._partition,
@@ -290,8 +292,9 @@ class _ShardReplay:
     def _hold(self, consumer: Consumer) -> None:
         """Back-pressure, except for a topic that the journal's next offset vector waits for."""
         merge = self._shard.merge
+        vector = self._steps[0] if self._steps else merge.added
         for topic, kind in self._kinds.items():
-            needed = bool(self._vectors) and merge.added[kind] < self._vectors[0][kind]
+            needed = not isinstance(vector, Idle) and merge.added[kind] < vector[kind]
             part = [TopicPartition(topic, self._partition)]
             if kind in self._paused:
                 if needed or merge.buffered[kind] < _RESUME:

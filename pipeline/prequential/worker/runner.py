@@ -14,26 +14,27 @@ from time import monotonic
 from traceback import format_exception_only
 from typing import Any
 
-from prequential.core.input.merge import OffsetVector
 from prequential.core.shard import Shard
 from prequential.diagnosis.facts import streams_of
 from prequential.diagnosis.findings import StreamFacts
 from prequential.kafka.fetching import Fetched, Fetcher
 from prequential.settings.model import Config
-from prequential.topics.errors import WorkError
+from prequential.topics.errors import WorkError, existing
 from prequential.topics.specs import INPUTS, SNAPSHOTS
 from prequential.worker.arrivals import Arrivals
 from prequential.worker.back_pressure import BackPressure
 from prequential.worker.batches import Content, Originals, SharedParser, to_batch
 from prequential.worker.checkpoint import Checkpoint
 from prequential.worker.isolation import Isolation, to_quarantine
-from prequential.worker.journal import PairStatus, Suspicion, standing
+from prequential.worker.journal import Idle, PairStatus, Step, Suspicion, standing
 from prequential.worker.lineage import made_anew
 from prequential.worker.losses import LostRecords, refusal, way_out
+from prequential.worker.open_transactions import OpenTransaction
 from prequential.worker.origin import Origin
 from prequential.worker.publisher import Outgoing, Publisher, ShardLost
 from prequential.worker.recovery import Known, read_known
 from prequential.worker.side_thread import SideThread
+from prequential.worker.silence import Silence
 from prequential.worker.snapshot_turn import SnapshotTurn
 from prequential.worker.snapshots import MANIFEST_KEY
 from prequential.worker.statistics import ShardStatistics
@@ -115,15 +116,17 @@ class ShardRunner:
         self._in_thread = SideThread(f"shard-{partition}")
         self._wake = asyncio.Event()
         self._stopping = False
-        self._arrivals = Arrivals(fetcher, partition, config.worker.grace / 1000)
+        topics = [config.kafka.topic(name) for name in INPUTS]
+        self._arrivals = Arrivals(fetcher, partition, config.worker.grace / 1000, topics)
         self._back_pressure = BackPressure(fetcher, partition, self.shard)
         self._fed = 0  # records that came since the last micro-batch
         self._was_full = False  # the last micro-batch
         self._most = _ROUND  # records of each topic in the next one
         self._round_at = 0.0
+        self._silence = Silence(config)
         self._originals = Originals()
         self._parser = SharedParser(values=self._config.reads_values, intervals=self._config.reads_intervals)
-        self._journal: deque[OffsetVector] = deque()  # offset vectors yet to be followed
+        self._journal: deque[Step] = deque()  # steps yet to be followed
         self._unpublished = 0  # how many of them, the last ones, nobody may have published outputs of
         self._isolation: Isolation | None = None
         self._turns: Any = turns or nullcontext()
@@ -150,6 +153,11 @@ class ShardRunner:
             and all(end is not None and end >= wanted for end, wanted in zip(self._arrivals.ends, ends))
         )
 
+    @property
+    def open_transactions(self) -> list[OpenTransaction]:
+        """By topic, the transaction of a producer that keeps records from this shard, if there is one."""
+        return self._arrivals.open_transactions
+
     # ---- records in
 
     @property
@@ -173,6 +181,7 @@ class ShardRunner:
             self.shard.add(batch)
             self._originals.add(kind, records)
             self._fed += len(records)
+            self._silence.end()
             self._arrivals.add(fetched, int(batch.times.max()))
             self.statistics.records[kind] += len(records)
             self._say_demand()
@@ -270,10 +279,9 @@ class ShardRunner:
         await self._skip(known)
         status = standing(known.journal)
         self.shard.quarantine = {(q.kind, q.offset): q.reason for q in status.quarantined}
-        self._journal.extend(status.settled)
-        if status.suspicion is None:
-            self._journal.extend(status.open)
-            self._unpublished = len(status.open)
+        open_ = [one for one in status.open if status.suspicion is None or isinstance(one, Idle)]
+        self._journal.extend([*status.settled, *open_])
+        self._unpublished = len(open_)
         self.shard.replaying = True
         self._speak_if_due()
         fresh = known.fresh
@@ -334,6 +342,7 @@ class ShardRunner:
         """End step 4. The free order begins when the outputs of the journalled one are out."""
         await self.checkpoint.commit()
         self.recovering = False
+        self._silence.end()
         self.progress = "running"
         log.info("shard %d: running", self.partition)
 
@@ -362,7 +371,21 @@ class ShardRunner:
             if processed:
                 await asyncio.sleep(0)  # the commit begins
         if not processed:
+            await self._publish_if_idle()
             await self._woken(self._next_look)
+
+    async def _publish_if_idle(self) -> None:
+        """Publish what waits for records that don't come, once the journal says that it is published here."""
+        free = not (self.recovering or self._isolation or self._stopping)
+        quiet = self._silence.due() if free else None
+        if quiet is None or not self.shard.has_unpublished(quiet):
+            return
+        async with self._trying:
+            if self._stopping:
+                return
+            await self.checkpoint.idle(quiet)
+            self.shard.idle(quiet)
+            await self.checkpoint.commit()
 
     async def _process(self) -> int:
         """Process what is in turn; returns how many records."""
@@ -423,12 +446,16 @@ class ShardRunner:
 
     def _follow(self) -> int:
         """Step 4: process up to the journal's next offset vector, if all of it is here."""
-        vector = self._journal[0]
-        if not self.shard.merge.covers(vector):
-            self._back_pressure.release_for(vector)
+        step = self._journal[0]
+        if not isinstance(step, Idle) and not self.shard.merge.covers(step):
+            self._back_pressure.release_for(step)
             return 0
         self._journal.popleft()
-        processed = self.shard.follow(vector)
+        processed = 0
+        if isinstance(step, Idle):
+            self.shard.idle(step.quiet)
+        else:
+            processed = self.shard.follow(step)
         self._speak_if_due()
         self.progress = f"following the journal: {len(self._journal)} offset vectors to go"
         return max(1, processed)
@@ -445,8 +472,7 @@ class ShardRunner:
 
     async def _try(self) -> int:
         """Process some parts of what workers have died at, each after it was announced."""
-        isolation, shard, processed = self._isolation, self.shard, 0
-        assert isolation is not None
+        isolation, shard, processed = existing(self._isolation, "what is isolated"), self.shard, 0
         async with self._turns, self._trying:
             for _ in range(_TURN):
                 part = isolation.next(shard.merge, self._arrivals.watermarks(shard.merge.added))
@@ -483,8 +509,10 @@ class ShardRunner:
         return processed
 
     def _say_demand(self) -> None:
+        self._arrivals.look_for_open_transactions(self.shard.merge.added)
         settled = self._journal or (self._isolation.planned if self._isolation else ())
-        self._back_pressure.say(self._arrivals.ends, settled[0] if settled else None)
+        vectors = (one for one in settled if not isinstance(one, Idle))
+        self._back_pressure.say(self._arrivals.ends, next(vectors, None))
 
     # ---- the end
 

@@ -27,14 +27,14 @@ _DETAIL_HELP: dict[str, str] = {
     "normalised": "Share of all matrices of this class ratio that are no better",
     "positives": "Share of the positive class among the labels",
     "class_ratio_gradient": "How a measure moves with the class ratio alone",
-    "interval_lower": "Lower bound of a share's 95 % interval",
-    "interval_upper": "Upper bound of a share's 95 % interval",
+    "interval_lower": "Lower bound of the 95% interval of a share",
+    "interval_upper": "Upper bound of the 95% interval of a share",
     "error_autocorrelation": "Lag-1 autocorrelation of the errors",
-    "error_autocorrelation_se": "Its standard error",
+    "error_autocorrelation_se": "Standard error of error_autocorrelation without any dependence",
     "majority_share": "Share of the most frequent label",
     "persistence": "Share of labels that are the same as the one before",
-    "repeat": "Share of a class's successors that are of the class, too",
-    "increment": "What one more label in a row adds to its class's probability",
+    "repeat": "Share of labels of a class that are followed by the same class",
+    "increment": "Increase of a class's probability by one more equal label in a row",
 }
 
 #: The others, in the order in which they are shown: what it is called, what it is, and what it says.
@@ -42,35 +42,42 @@ _FAMILIES = (
     ("outcomes_total", COUNTER, "Outcomes evaluated"),
     (
         "same_stage_info", GAUGE,
-        "A stage that is the same up to now, and has no series, as no instance has had two predictions",
+        "1 if the stage `same` has been identical so far and has no series of its own",
     ),
     ("newest_outcome_timestamp_seconds", GAUGE, "Label time of the newest outcome, as Unix time"),
     ("late_predictions_total", COUNTER, "Predictions made after their label"),
-    ("expired_predictions_total", COUNTER, "Predictions whose label didn't come within the horizon"),
+    ("expired_predictions_total", COUNTER, "Predictions without a label within the horizon"),
     ("at_horizon_predictions_total", COUNTER, "Predictions that got the class of label_at_horizon"),
     ("drift_alarms_total", COUNTER, "Drift alarms raised"),
-    ("drift_threshold", GAUGE, "Threshold that the budget of false alarms has set"),
+    ("drift_threshold", GAUGE, "Threshold in force, set by alarm_budget"),
     ("open_incidents", GAUGE, "Whether a model has an incident that has neither recovered nor is over"),
     ("incident_severity", GAUGE, "Severity of the open incident, by its first cause; above 0: worse"),
-    ("incident_opened_timestamp_seconds", GAUGE, "Label time at which the open incident began, as Unix time"),
+    (
+        "incident_began_timestamp_seconds", GAUGE,
+        "Label time of the change that the open incident reports, as Unix time",
+    ),
+    (
+        "incident_opened_timestamp_seconds", GAUGE,
+        "Label time at which the open incident was noticed, as Unix time",
+    ),
     ("incidents_total", COUNTER, "Incidents opened, by the first cause named then"),
-    ("objective", GAUGE, "Bounds of measures that the configuration sets"),
+    ("objective", GAUGE, "Bound of a measure in the objective"),
     ("objective_margin", GAUGE, "How much better a measure is than bound and tolerance ask; below 0: missed"),
-    ("model_version_info", GAUGE, "The model's version, of its newest prediction that has met its label"),
+    ("model_version_info", GAUGE, "1 for the version of the model's newest labelled prediction"),
     ("model_version_since_outcome", GAUGE, "Number of the first outcome of the model's version"),
     *compared.FAMILIES,
     *expecting.FAMILIES,
     *merged.FAMILIES,
     (
         "newest_prediction_timestamp_seconds", GAUGE,
-        "Record time of a model's newest prediction in this life of the process, as Unix time",
+        "Record time of a model's newest prediction since the process started, as Unix time",
     ),
     (
         "newest_label_timestamp_seconds", GAUGE,
-        "Record time of a stream's newest label in this life of the process, as Unix time",
+        "Record time of a stream's newest label since the process started, as Unix time",
     ),
-    ("waiting_predictions", GAUGE, "Predictions awaiting a label"),
-    ("oldest_waiting_seconds", GAUGE, "Age of the oldest prediction that awaits a label"),
+    ("waiting_predictions", GAUGE, "Pending predictions"),
+    ("oldest_waiting_seconds", GAUGE, "Age of the oldest pending prediction"),
     (
         "labelled_ratio", GAUGE,
         "Share of predictions that had met their label by an age, of those at least as old",
@@ -78,15 +85,15 @@ _FAMILIES = (
     ("waiting_labels", GAUGE, "Labels awaiting a prediction"),
     ("late_labels_total", COUNTER, "Labels later than the horizon"),
     ("revisions_total", COUNTER, "Labels that were revised"),
-    ("unmatched_labels_total", COUNTER, "Labels that no prediction came for within the horizon"),
+    ("unmatched_labels_total", COUNTER, "Labels without a prediction within the horizon"),
     ("duplicates_total", COUNTER, "Records delivered again"),
     (
         "label_latency_quantile_seconds", GAUGE,
-        "Quantiles of the time from an instance to its label, to 1 %",
+        "Quantiles of the time from an instance to its label, accurate to 1%",
     ),
     (
         "label_latency_recent_quantile_seconds", GAUGE,
-        "The same of the stream's latest labels, to 4 %: of five to ten minutes, at least 100",
+        "Quantiles of the label latency of the latest labels (5 to 10 minutes, at least 100), accurate to 4%",
     ),
     (
         "labelled_by_class_ratio", GAUGE,
@@ -94,25 +101,29 @@ _FAMILIES = (
     ),
     (
         "selection_psi", GAUGE,
-        "Population stability index: how the labelled differ from those without a label",
+        "Population stability index between labelled and unlabelled predictions",
     ),
-    ("instances_without_predictions_total", COUNTER, "Instances that nobody predicted within the horizon"),
-    ("predictions_without_instance_total", COUNTER, "Predictions of instances of which no record came"),
+    ("instances_without_predictions_total", COUNTER, "Instances without a prediction within the horizon"),
+    ("predictions_without_instance_total", COUNTER, "Predictions without an instance record"),
     ("records_total", COUNTER, "Records fetched"),
-    ("lag_records", GAUGE, "Records that are there but not processed"),
-    ("dead_letters_total", COUNTER, "Records not usable"),
-    ("quarantined_records_total", COUNTER, "Records passed over, since workers died at them"),
-    ("lost_records_total", COUNTER, "Records that retention removed before they were taken"),
+    ("lag_records", GAUGE, "Records in the topic that are not processed yet"),
+    (
+        "open_transaction_seconds", GAUGE,
+        "Age of a producer's open transaction that withholds records of the topic from the worker",
+    ),
+    ("dead_letters_total", COUNTER, "Invalid and quarantined records"),
+    ("quarantined_records_total", COUNTER, "Records skipped because workers crashed at them"),
+    ("lost_records_total", COUNTER, "Records that retention deleted before they were processed"),
     ("misplaced_records_total", COUNTER, "Records of streams that belong to another partition"),
     ("batch_processing_seconds", HISTOGRAM, "Processing a batch of records"),
     ("transaction_seconds", HISTOGRAM, "Publishing outputs and journal in a transaction"),
-    ("snapshot_seconds", HISTOGRAM, "Writing a snapshot, beside the processing"),
-    ("snapshot_stall_seconds", HISTOGRAM, "Copying the state for a snapshot, which holds processing up"),
+    ("snapshot_seconds", HISTOGRAM, "Writing a snapshot while processing goes on"),
+    ("snapshot_stall_seconds", HISTOGRAM, "Copying the state for a snapshot, during which processing pauses"),
     ("snapshot_bytes", GAUGE, "Size of the newest snapshot"),
     ("shards", GAUGE, "Shards held"),
     ("shard_halted", GAUGE, "A shard that can't go on, as records that it needs are gone"),
     ("build_info", GAUGE, "The version"),
-    ("config_info", GAUGE, "Digest of what the configuration says of evaluation, by consumer group"),
+    ("config_info", GAUGE, "Digest of the settings that decide what is evaluated, and how"),
 )  # fmt: skip
 
 #: The quantile of all labels that is held against that of the latest ones.
@@ -131,7 +142,8 @@ _STRETCH, _PAUSE_SECONDS = 200, 0.0002
 class Scrape:
     """One scrape: families, to which what is said of one picture after the other is added."""
 
-    def __init__(self, http: HttpConfig) -> None:
+    def __init__(self, http: HttpConfig, group: str) -> None:
+        """A scrape of a worker of a consumer group, whose name every sample carries."""
         self._http = http
         self._measures = measures = frozenset(http.measures)
         self._shown: dict[tuple[str, ...], list[tuple[Family, int]]] = {}
@@ -145,8 +157,9 @@ class Scrape:
             *_FAMILIES,
             ("label_latency_seconds", HISTOGRAM if self._buckets else SUMMARY, _LATENCY_HELP),
         ]
+        common = labels(group=group)
         self.families = {
-            name: Family(f"prequential_{name}", kind, text) for name, kind, text in kinds
+            name: Family(f"prequential_{name}", kind, text, common) for name, kind, text in kinds
         }
 
     def text(self) -> str:
@@ -275,13 +288,12 @@ class Scrape:
                 families["incident_severity"].add(
                     f'{of_incident},cause="{standing.cause}"', standing.severity
                 )
+                families["incident_began_timestamp_seconds"].add(of_incident, standing.began / 1000)
                 families["incident_opened_timestamp_seconds"].add(of_incident, standing.since / 1000)
             for cause, count in standing.opened.items():
                 families["incidents_total"].add(f'{where},cause="{cause}"', count)
         if version := int(entities.version[row]):
-            families["model_version_info"].add(
-                f"{where},{labels(version=stream.version_name(version))}", 1
-            )
+            families["model_version_info"].add(f"{where},{labels(version=stream.version_name(version))}", 1)
             families["model_version_since_outcome"].add(where, int(entities.version_since[row]))
         if about.segment:
             where = labels(**of_model, segment=about.segment)

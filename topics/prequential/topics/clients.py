@@ -57,20 +57,19 @@ class KafkaConfig:
     Parameters
     ----------
     bootstrap_servers
-        `host:port`, several separated by commas.
+        Brokers as `host:port`, separated by commas.
     prefix
-        What stands before every topic's name, at most 228 characters.
+        Prefix of all topic names, such as `eu.`, at most 228 characters.
     partitions
-        How many each topic gets that is yet to be created, at least 1.
+        Partitions of topics that are created.
     replication
-        How many replicas each partition of these gets, at least 1.
+        Replicas of topics that are created.
     security
-        librdkafka's settings, such as `sasl.mechanism`. A value `env:NAME` stands for an environment
-        variable, `file:PATH` for a file's content, so that secrets needn't be written into a configuration
-        file. They are read when a client is made, and never shown by `repr`.
+        Settings of librdkafka, such as `sasl.mechanism`. A value `env:NAME` is read from an
+        environment variable, `file:PATH` from a file, when a client starts; neither is printed.
     schema_registry
-        Settings of confluent-kafka's client of it (`url`, `basic.auth.user.info`, …), with the same forms for
-        secrets.
+        Settings of confluent-kafka's Schema Registry client (`url`, `basic.auth.user.info`), with the same
+        forms for secrets.
 
     Raises
     ------
@@ -268,6 +267,15 @@ def without_credentials(url: str) -> str:
 
 def _is_secret(key: str) -> bool:
     return any(word in key.lower() for word in _SECRET_WORDS)
+
+
+def is_reference(value: str) -> bool:
+    """Whether a value is `env:NAME` or `file:PATH`, which stands for a secret kept elsewhere.
+
+    >>> is_reference("env:TOKEN"), is_reference("https://me:hush@host")
+    (True, False)
+    """
+    return value.startswith(("env:", "file:"))
 
 
 def resolved(setting: str, value: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from prequential.topics.messages import (
+    INPUT_MESSAGE_BYTES,
     MAX_NAME_BYTES,
     MAX_NESTING,
     MAX_VALUE_BYTES,
@@ -28,11 +29,12 @@ from prequential.topics.messages import (
     WireLabel,
     WirePrediction,
     check_probabilities,
+    clipped,
     is_sum_too_large,
 )
 from prequential.topics.times import milliseconds
 
-#: Input topics in the order in which records of the same time are processed (`docs/semantics.md`).
+#: Input topics in the order in which records of the same time are processed.
 KINDS = ("instances", "predictions", "labels")
 INSTANCES, PREDICTIONS, LABELS = range(3)
 
@@ -242,6 +244,8 @@ def _lenient(kind: int, value: bytes | None) -> Record:
         record.instance_id = str(record.instance_id)
     if isinstance(record.ts, str):
         record.ts = milliseconds(record.ts)
+    if kind == PREDICTIONS and (y_proba := _y_proba(record)):
+        record.y_proba = {name: clipped(share) for name, share in y_proba.items()}  # type: ignore[union-attr]
     _check_name_lengths(record)
     return record
 
@@ -259,7 +263,8 @@ def _check_value(value: bytes) -> None:
     if not value.isascii():
         value.decode()
     if len(value) > MAX_VALUE_BYTES:
-        raise ValueError(f"value has {len(value)} bytes: at most {MAX_VALUE_BYTES} are allowed")
+        least = "at least " * (len(value) == INPUT_MESSAGE_BYTES)  # readers of lines read no more of one
+        raise ValueError(f"value has {least}{len(value)} bytes: at most {MAX_VALUE_BYTES} are allowed")
     if len(value) > _SURELY_SHORT and is_deep(value):
         raise ValueError(f"JSON is nested too deeply: at most {MAX_NESTING} levels are allowed")
 

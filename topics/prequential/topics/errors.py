@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+T = TypeVar("T")
+
 
 class UsageError(Exception):
     """The command line, the configuration or a client's settings are wrong (exit status 2)."""
@@ -9,3 +13,22 @@ class UsageError(Exception):
 
 class WorkError(Exception):
     """The work that was asked for failed, although it was asked for rightly (exit status 1)."""
+
+
+class Fault(Exception):
+    """The program has found what can't be: a fault of its own. No record is passed over because of it."""
+
+
+def existing(value: T | None, what: str) -> T:
+    """The value, which must be there; raises Fault where it isn't.
+
+    >>> existing(7, "the number")
+    7
+    >>> existing(None, "the number")
+    Traceback (most recent call last):
+    ...
+    prequential.topics.errors.Fault: the number is missing: this is a fault of prequential, please report it
+    """
+    if value is None:
+        raise Fault(f"{what} is missing: this is a fault of prequential, please report it")
+    return value

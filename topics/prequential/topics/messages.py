@@ -20,6 +20,12 @@ MAX_NAME_BYTES = 256
 #: Longest value of a record, in bytes; Kafka's own default limit of a message is near it.
 MAX_VALUE_BYTES = 1 << 20
 
+#: Longest record of an input topic, in bytes. Kafka limits the bytes of a batch, we those of a value: a batch
+#: of one record must have room for the largest value, its key (at most 256 bytes), 61 + 20 bytes of framing,
+#: and headers that tracing may add. (Kafka's default, 1 MiB + 12 bytes, would refuse a value of 1 MiB.)
+#: Readers of lines read no more of one.
+INPUT_MESSAGE_BYTES = MAX_VALUE_BYTES + 16 * 1024
+
 #: Deepest nesting of a value's objects and lists. How deep the decoder itself can go depends on the version
 #: of Python, and on how deep the stack is already: this is less than that, and more than records need.
 MAX_NESTING = 200
@@ -45,6 +51,12 @@ Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 #: A predicted probability.
 Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
+#: How far rounding may bring a probability out of 0 … 1: it is clipped then.
+ROUNDING = 1e-6
+
+#: A probability as it may be written.
+RoundedProbability = Annotated[float, msgspec.Meta(ge=-ROUNDING, le=1 + ROUNDING)]
+
 #: Largest sum of one prediction's probabilities: above 1, as models in half precision round them.
 MAX_PROBABILITY_SUM = 1.001
 
@@ -67,17 +79,17 @@ class Instance(msgspec.Struct, gc=False):
     Attributes
     ----------
     stream
-        The stream that it is of; here and below, names have at most 256 bytes of UTF-8.
+        Name of the stream, and key of the Kafka record; names have at most 256 bytes.
     instance_id
-        What predictions and the label name it by.
+        ID of the instance, a string or an integer.
     ts
-        When it arrived (t0), in epoch ms; None: the record's time counts.
+        Arrival, in epoch milliseconds or RFC 3339; default: the record time.
     version
-        Grows with each change of its features while its label is awaited; None: it has none.
+        Integer that increases with each change of the instance before its label.
     segments
-        Its groups: values by key.
+        Groups of the instance, values by key.
     label_propensity
-        The probability with which it gets a label at all, from 1e-9 to 1; None: not known.
+        Probability that the instance gets a label, from 1e-9 to 1.
 
     Examples
     --------
@@ -103,28 +115,25 @@ class Prediction(msgspec.Struct, gc=False):
     Attributes
     ----------
     stream
-        As in `Instance`.
+        Name of the stream, and key of the Kafka record; names have at most 256 bytes.
     instance_id
-        As in `Instance`.
+        ID of the instance, a string or an integer.
     model
-        The model's name.
+        Name of the model.
     y_pred
-        The predicted class (a string, an integer, a boolean) or, for regression, a number.
+        Predicted class (string, integer or boolean) or, for regression, a number.
     ts
-        When it was made, in epoch ms; None: the record's time counts.
+        Time of the prediction, in epoch milliseconds or RFC 3339; default: the record time.
     y_proba
-        Probabilities by class, each from 0 to 1, with a sum of at most 1.001; None: not known.
+        Probability of each class, from 0 to 1; the sum is at most 1.001.
     segments
-        Groups of the instance: values by key.
+        Groups of the instance, values by key.
     model_version
-        The version of the model that made it; None: not known.
+        Version of the model.
     value
-        What is at stake, such as an amount: a number from 0 to 1e100 where the stream has `cost_per_value`;
-        elsewhere anything, and ignored.
+        Value at stake, from 0 to 1e100, for `cost_per_value`; ignored otherwise.
     y_lower, y_upper
-        The bounds of an interval that the number is in, as the model sees it: both or neither, up to 1e100,
-        the lower one not above the upper one, where the stream has a measure of intervals; elsewhere
-        anything, and ignored.
+        Bounds of a predicted interval, both or neither, for measures of intervals; ignored otherwise.
 
     Examples
     --------
@@ -154,15 +163,15 @@ class Label(msgspec.Struct, gc=False):
     Attributes
     ----------
     stream
-        As in `Instance`.
+        Name of the stream, and key of the Kafka record; names have at most 256 bytes.
     instance_id
-        As in `Instance`.
+        ID of the instance, a string or an integer.
     y_true
-        The true class (a string, an integer, a boolean) or, for regression, a number.
+        True class (string, integer or boolean) or, for regression, a number.
     ts
-        When it came (t1), in epoch ms; None: the record's time counts.
+        Time of the label, in epoch milliseconds or RFC 3339; default: the record time.
     value
-        As in `Prediction`; it counts before the prediction's.
+        Value at stake; it takes precedence over the prediction's.
 
     Examples
     --------
@@ -192,6 +201,7 @@ class WirePrediction(Prediction, gc=False):
     y_pred: WireTarget
     instance_id: Union[Name, int]  # type: ignore[assignment]
     ts: Union[Milliseconds, str, None] = None  # type: ignore[assignment]
+    y_proba: dict[Name, RoundedProbability] | None = None
     model_version: Union[Name, int, None] = None
 
 
@@ -225,10 +235,21 @@ def is_sum_too_large(y_proba: Mapping[str, float]) -> bool:
     return sum(values) > SUM_SURELY_WITHIN and math.fsum(values) > MAX_PROBABILITY_SUM
 
 
+def clipped(share: float) -> float:
+    """A probability brought back to 0 … 1, where it is outside by at most `ROUNDING`; others as they are.
+
+    >>> clipped(1.0000000000000002), clipped(-1e-7), clipped(0.5), clipped(1.1)
+    (1.0, 0.0, 0.5, 1.1)
+    """
+    if 0 <= share <= 1 or not -ROUNDING <= share <= 1 + ROUNDING:
+        return share
+    return 0.0 if share < 0 else 1.0
+
+
 def check_probabilities(y_proba: Mapping[str, float]) -> None:
     """Raise ValueError, in one sentence, unless these are probabilities of one prediction.
 
-    Each is from 0 to 1, and their sum is at most `MAX_PROBABILITY_SUM`.
+    Each is from 0 to 1, but for `ROUNDING`, and their sum is at most `MAX_PROBABILITY_SUM`.
 
     >>> check_probabilities({"UP": 0.8, "DOWN": -0.2})
     Traceback (most recent call last):
@@ -236,7 +257,7 @@ def check_probabilities(y_proba: Mapping[str, float]) -> None:
     ValueError: y_proba of 'DOWN' is -0.2: expected a probability from 0 to 1
     """
     for name, share in y_proba.items():
-        if not 0 <= share <= 1:
+        if not 0 <= clipped(share) <= 1:
             shown = repr(name) if len(name) <= _QUOTED else f"{name[:_QUOTED]!r}…"
             raise ValueError(f"y_proba of {shown} is {share!r}: expected a probability from 0 to 1")
     if is_sum_too_large(y_proba):

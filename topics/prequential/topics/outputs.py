@@ -27,7 +27,7 @@ _encode = msgspec.json.Encoder(enc_hook=_of_numpy).encode
 
 
 class Metrics(msgspec.Struct, gc=False):
-    """State of one estimator of one sequence (`docs/semantics.md`).
+    """State of one estimator of one sequence (`docs/reference/output-messages.md`).
 
     A stream whose records lie in several partitions is evaluated in each of them by itself. Fields from
     `model_version` on are `msgspec.UNSET`, and not in the JSON, where there is nothing to say.
@@ -35,75 +35,70 @@ class Metrics(msgspec.Struct, gc=False):
     Attributes
     ----------
     id
-        32 hex digits, a function of what the message is about.
+        32 hex digits that identify the message: the same content has the same id.
     stream
-        The stream whose outcomes these are.
+        Stream.
     partition
-        Partition of the input topics; 0 in a replay of files; -1: all of them together, of a stream with
-        `key: instance`.
+        Partition of the input topics; 0 in a replay of files; -1: all partitions together (`key:
+        instance`).
     model
-        The model, or what is evaluated beside it: `@persistent`, `MODEL+temporal`, …
+        Model, or what is evaluated next to it: `@persistent`, `MODEL+temporal`, `MODEL@random`.
     segment
-        `key=value` of the segment; None: the stream as a whole.
+        Segment as `key=value`; null: the whole stream.
     stage
-        Which of an instance's predictions is evaluated: `initial`, `final`, `bin:1`, …, `intermediate`,
-        `after:…`, or `period`.
+        Stage: `initial`, `final`, `bin:1`, …, `intermediate`, `after:D`, or `period`.
     estimator
-        `all`, `window:W`, `fading:A`, `decay:H`; of a period `period:` and its start.
+        Estimator: `all`, `window:W`, `fading:A`, `decay:H`; for a period `period:` and its start.
     n
-        Outcomes in the estimator's memory; faded, their sum of weights.
+        Outcomes in the estimator's memory; for estimators that fade, their sum of weights.
     outcomes
-        Outcomes of the sequence so far: the newest one's number, from 1.
+        Outcomes of the sequence so far.
     ts
-        Label time of the newest outcome, in epoch ms.
+        Label time of the newest outcome, in epoch milliseconds.
     measures
-        Values of measures that have one, by name.
+        Values of the measures that are defined, by name.
     undefined
-        Why the others have none, by name (`docs/measures.md`).
+        Reasons of the measures that are not defined, by name.
     counts
-        What became of predictions and labels that made no outcome (`docs/semantics.md`, "Counts").
+        Predictions and labels that made no outcome, by reason.
     config
-        SHA-256 of the stream's settings but `emit`, as hex digits.
+        SHA-256 of the stream's settings without `emit`.
     model_version
-        Version of the model, where its predictions say one.
+        Version of the model's newest labelled prediction, where predictions have one.
     version_since
-        Outcome, from 1, that was the first of this version.
+        Outcome, from 1, at which this version began.
     untimed
-        True where no record had a time: `ts` counts rows then, and is no time.
+        True where no record had a time: `ts` then counts rows.
     same
-        Stages that are the same as this one, as no instance has had two predictions: they have no messages.
+        Stages that are identical so far and have no messages of their own.
     started_empty
-        True while an estimator that a new configuration added hasn't seen the whole sequence.
+        True while an estimator that was added later has not seen the whole sequence.
     period
-        Of messages about a period of prediction time: which one it is, and how much of it is labelled.
+        Period of prediction time, and how much of it is labelled.
     expected
-        Of such messages until the period is final: what its final values are expected to be, each with its
-        interval and the record of former ones (`docs/semantics.md`, "Expected values").
+        Estimated performance of a period that is not final.
     coverage
-        What became of the model's predictions, and when; in messages that time made due.
+        Label coverage and label latency; in messages that `emit.every` made due.
     confusion
-        Detail: by label, then by prediction, the outcomes (faded, their sum of weights) in the memory
-        (`docs/measures.md`, "Details", has this and those below).
+        Detail: outcomes (or their weights) by label, then by prediction.
     per_class
-        Detail: precision, recall, F1 and number of labels by class.
+        Detail: precision, recall, F1 and number of labels of each class.
     normalised
-        Detail: by measure, the share of all matrices of the same class ratio that are no better.
+        Detail: share of confusion matrices with the same class ratio that are no better, by measure.
     class_ratio
-        Detail: the share of positives, and what a shift of it alone would move.
+        Detail: share of positives, and how measures depend on it.
     intervals
-        Detail: 95 % intervals of shares, low and high by measure.
+        Detail: 95% intervals of shares, as [low, high] by measure.
     dependence
-        Detail: whether errors and labels depend on those before them.
+        Detail: autocorrelation of errors and of labels.
     worse_than_baseline
-        Detail: by baseline that is ahead, the `ts` of the message since which it is.
+        Detail: by baseline that is ahead of the model, the `ts` since when.
     scores
-        Detail: histogram of the positive class's scores: bins that have outcomes, and how many of each class.
+        Detail: histogram of the positive class's scores.
     reference
-        With `objective.reference`, of `final`: how many first outcomes of the sequence there are, and by
-        measure their value, the difference of this message's from it, and the 95 % interval of that
-        (`docs/semantics.md`, "Beside a reference").
+        Comparison with the first outcomes of the sequence.
     residuals
-        Detail: by decile of the predicted number its mean, the mean label, and the mean absolute error.
+        Detail: mean prediction, mean label and mean absolute error by decile of the prediction.
 
     Examples
     --------
@@ -150,66 +145,65 @@ class Metrics(msgspec.Struct, gc=False):
 
 
 class Comparison(msgspec.Struct, gc=False):
-    """Two models on the instances of which both have an outcome (`docs/semantics.md`).
+    """Two models on the instances of which both have an outcome (`docs/reference/output-messages.md`).
 
     Differences are losses of A less losses of B: positive, B is better.
 
     Attributes
     ----------
     id
-        32 hex digits, a function of what the message is about.
+        32 hex digits that identify the message: the same content has the same id.
     stream
-        The stream that it is about.
+        Stream.
     partition
-        Partition of the input topics; 0 in a replay of files; -1: all of them together, of a stream with
-        `key: instance`.
+        Partition of the input topics; 0 in a replay of files; -1: all partitions together (`key:
+        instance`).
     model
         Model A.
     against
         Model B.
     segment
-        `key=value` of the segment; None: the stream as a whole.
+        Segment as `key=value`; null: the whole stream.
     stage
-        Which of an instance's predictions is evaluated.
+        Stage, or two stages of a model as `initial/final`.
     estimator
-        What remembers the outcomes that `measures` are of.
+        Estimator in whose memory `measures` are computed.
     loss
-        What is compared: `error`, `brier`, `log_loss`, `absolute`, `squared`.
+        Loss that is compared: `error`, `log_loss`, `brier`, `cost`, `absolute`, `squared`.
     n
-        Joint outcomes in the estimator's memory; faded, their sum of weights.
+        Joint outcomes in the estimator's memory; for estimators that fade, their sum of weights.
     outcomes
         Joint outcomes so far.
     ts
-        Label time of the newest of them, in epoch ms.
+        Label time of the newest joint outcome, in epoch milliseconds.
     measures
-        `difference`, `q`, `n01`, `n10`, `mcnemar`, `mcnemar_p`, as far as they have a value.
+        `difference`, `q`, `n01`, `n10`, `mcnemar`, `mcnemar_p`, as far as they are defined. Positive: B
+        is better.
     undefined
-        Why `difference`, `q` or `mcnemar` has none, by name.
+        Reasons of those that are not defined, by name.
     interval
-        Of the mean difference over the whole history, valid at all times; None: the loss has no bound.
+        Confidence sequence of the mean difference over the whole history; null: the loss has no bound.
     level
-        The stream's `compare_level`: with which probability a verdict may ever come where there is no
-        difference.
+        Level at which this pair tests: `compare_level`/(k(k+1)) for the k-th pair of the stream.
     pairs
-        How many pairs of the stream share `level`.
+        Number of pairs of the stream that have begun.
     verdict
-        `a_better`, `b_better` or `undecided`, over the whole history; `by_partition` where several have one
-        each.
+        `a_better`, `b_better` or `undecided` over the whole history; `by_partition` for all partitions
+        together.
     since
-        The joint outcome, from 1, at which the verdict began; None while it is undecided.
+        Joint outcome, from 1, at which the verdict began; null while it is undecided.
     config
-        SHA-256 of the stream's settings but `emit`, as hex digits.
+        SHA-256 of the stream's settings without `emit`.
     effective
-        How many independent outcomes those that count were worth to interval and verdict.
+        Effective sample size of interval and verdict.
     recent
-        The verdict that forgets what was before the latest change of the difference: `verdict`, and `since`
-        about which of the outcomes that count it holds. Empty in messages of earlier versions.
+        Verdict since the latest confirmed change: `verdict`, and `since` about which joint outcome.
     significant
-        Whether McNemar's test rejects, looked at once; where there is one.
+        Whether McNemar's test rejects at a single look.
     same
-        Stages that are the same up to now, and have no messages; of a comparison, of both models.
+        Stages that are identical so far and have no messages of their own.
     untimed
-        True where no record had a time: `ts` counts rows then, and is no time.
+        True where no record had a time: `ts` then counts rows.
     """
 
     id: str
@@ -240,48 +234,47 @@ class Comparison(msgspec.Struct, gc=False):
 
 
 class Alarm(msgspec.Struct, gc=False):
-    """A detector's alarm (`docs/semantics.md`, "Drift").
+    """A detector's alarm (`docs/reference/output-messages.md`, "Drift").
 
     Attributes
     ----------
     id
-        32 hex digits, a function of what the message is about.
+        32 hex digits that identify the message: the same content has the same id.
     stream
-        The stream that it is about.
+        Stream.
     partition
-        Partition of the input topics; 0 in a replay of files.
+        Partition of the input topics; 0 in a replay of files; -1: all partitions together (`key:
+        instance`).
     model
-        The model, or what is evaluated beside it.
+        Model, or what is evaluated next to it: `@persistent`, `MODEL+temporal`, `MODEL@random`.
     segment
-        `key=value` of the segment; None: the stream as a whole.
+        Segment as `key=value`; null: the whole stream.
     stage
-        Which of an instance's predictions is evaluated.
+        Stage: `initial`, `final`, `bin:1`, …, `intermediate`, `after:D`, or `period`.
     detector
-        The detector's name.
+        Detector.
     signal
-        The signal that it watches.
+        Signal that the detector watches.
     outcome
-        The sequence's outcome, from 1, at which the alarm was raised.
+        Outcome of the sequence, from 1, at which the alarm was raised.
     instance_id
-        The instance of this outcome.
+        Instance of this outcome.
     ts
-        Its label time, in epoch ms.
+        Label time of this outcome, in epoch milliseconds.
     statistic
-        The detector's statistic then.
+        The detector's statistic.
     threshold
-        The threshold in force then.
+        Threshold in force.
     params
-        The detector's parameters as they are configured, or their defaults.
+        The detector's parameters as configured, or their defaults.
     error_autocorrelation
-        Of neighbouring errors (lag 1) up to this outcome: tests for drift assume that it is 0.
+        Lag-1 autocorrelation of the errors so far. Tests for drift assume 0.
     same
-        Stages that are the same up to now, and have no messages; of a comparison, of both models.
+        Stages that are identical so far and have no messages of their own.
     untimed
-        True where no record had a time: `ts` counts rows then, and is no time.
+        True where no record had a time: `ts` then counts rows.
     period
-        Of stage `period`: its `start` and `end` (epoch ms) and its `maturity` then, the share of the label
-        horizon that has passed since its end. `outcome` is then how many the model has, `ts` the stream's
-        clock, and there is no instance.
+        For stage `period`: `start`, `end` and `maturity`. `outcome` then counts outcomes so far.
     """
 
     id: str
@@ -307,7 +300,7 @@ class Alarm(msgspec.Struct, gc=False):
 class Incident(msgspec.Struct, gc=False):
     """A lasting worsening of a model's loss: since when, how bad it is, its causes, and whether it has ended.
 
-    One id for all messages about it. "Incidents" in `docs/semantics.md` defines the fields. Numbers of
+    One id for all messages about it. "Incidents" in `output-messages.md` defines the fields. Numbers of
     outcomes are those of the model in `stage`, from 1.
 
     Attributes
@@ -493,7 +486,7 @@ def identity(*what: Any) -> str:
     Parameters
     ----------
     *what
-        Strings, numbers and None, in the order that "Ids" in `docs/semantics.md` gives.
+        Strings, numbers and None, in the order that "Ids" in `docs/reference/output-messages.md` gives.
 
     Returns
     -------

@@ -30,6 +30,8 @@ class Memory(msgspec.Struct, gc=False, omit_defaults=True):
         Sums of scores (`prequential.core.tables.scores`), where there are any.
     labels
         Of numbers: weight and mean of the labels, and Σw(y - ȳ)².
+    rest
+        What the mean of the labels has no digits for.
     scores
         Histogram of the positive class's scores: place and how many.
     paid
@@ -42,6 +44,7 @@ class Memory(msgspec.Struct, gc=False, omit_defaults=True):
     cells: list[tuple[int, int, float]] = []
     sums: list[float] | None = None
     labels: tuple[float, float, float] | None = None
+    rest: float = 0.0
     scores: list[tuple[int, float]] | None = None
     paid: list[float] | None = None
 

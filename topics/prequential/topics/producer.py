@@ -20,10 +20,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from prequential.topics import values
 from prequential.topics.clients import KafkaConfig, plain_errors
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.messages import MAX_VALUE_BYTES
+from prequential.topics.messages import INPUT_MESSAGE_BYTES, MAX_VALUE_BYTES
 from prequential.topics.partitioning import key_of
 from prequential.topics.permissions import Permission, refusal
-from prequential.topics.specs import INPUT_MESSAGE_BYTES
 from prequential.topics.values import Class, Id, Time
 
 #: Milliseconds for which a record waits for company: the batches of a busy server are full much
@@ -350,7 +349,7 @@ class StreamProducer(RecordProducer):
             "instance_id": values.identifier("instance_id", instance_id),
             "y_pred": values.target("y_pred", y_pred),
             "ts": values.milliseconds(ts),
-            "y_proba": values.probabilities(y_proba),
+            "y_proba": values.probabilities(y_proba, y_pred),
             "segments": values.segments(segments),
             "model_version": (
                 None if model_version is None else values.identifier("model_version", model_version)

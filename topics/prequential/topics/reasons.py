@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterable
 from functools import lru_cache
+
+from prequential.topics.errors import existing
 
 #: Characters of a reason that are looked at: ours have fewer, but others may write into the topic.
 _LONGEST_REASON = 1_000
@@ -40,14 +44,31 @@ def kind_of(reason: str) -> str:
     'expected `str` of length <= 256 - at `$.stream`'
     """
     reason = reason[:_LONGEST_REASON]
-    offence = _OFFENCE.match(reason)
-    assert offence is not None  # it matches nothing at all, too
+    offence = existing(_OFFENCE.match(reason), "what is wrong")  # it matches also what is empty
     offender, expectation = reason[: offence.end()], reason[offence.end() :]
     if expectation:
         offender = "'…'".join(_NUMBER.sub("N", part) for part in _QUOTED.split(offender))
     else:
         offender = _QUOTED.sub("'…'", offender)
     return _PLACE.sub(lambda place: "(byte …)" if place[0].startswith("(") else "…", offender + expectation)
+
+
+def listed(names: Iterable[str]) -> str:
+    r"""Names from outside, one after the other, for an error.
+
+    >>> listed(["nb", "tr\x1bee"])
+    'nb, tr\ufffdee'
+    """
+    return ", ".join(map(printable, names))
+
+
+def as_text(word: str) -> str:
+    """A word of the command line as text: it is UTF-8 in every locale; other bytes are shown as U+FFFD.
+
+    In a locale that isn't UTF-8, and for file names that aren't, Python keeps bytes as lone surrogates,
+    which no output can be written with.
+    """
+    return os.fsencode(word).decode("utf-8", "replace")
 
 
 def printable(text: str) -> str:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Literal
 
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.messages import MAX_VALUE_BYTES
+from prequential.topics.messages import INPUT_MESSAGE_BYTES, MAX_VALUE_BYTES
 
 Role = Literal["input", "output", "parts", "dead-letters", "journal", "snapshots"]
 
@@ -44,11 +44,6 @@ PART_RETENTION = 3 * _DAY
 #: A dead letter is the only copy of its record once the input is gone; somebody, perhaps on
 #: holiday, must find it, mend its producer and send it again.
 DEAD_LETTER_RETENTION = 30 * _DAY
-
-#: Kafka limits the bytes of a batch, we those of a value: a batch of one record must have
-#: room for the largest value, its key (at most 256 bytes), 61 + 20 bytes of framing, and headers
-#: that tracing may add. (Kafka's default, 1 MiB + 12 bytes, would refuse a value of 1 MiB.)
-INPUT_MESSAGE_BYTES = MAX_VALUE_BYTES + 16 * 1024
 
 #: A dead letter is the original and four headers, perhaps less well compressed than the original
 #: was; were it refused, its shard would stand still. So there is room to spare.

@@ -7,11 +7,19 @@ numpy's scalars are understood.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any, Union
 
-from prequential.topics.messages import MAX_AMOUNT, MAX_NAME_BYTES, MIN_PROPENSITY, check_probabilities
+from prequential.topics.messages import (
+    MAX_AMOUNT,
+    MAX_NAME_BYTES,
+    MIN_PROPENSITY,
+    check_probabilities,
+    clipped,
+)
 
 #: Largest |ts| in ms: 100 million days from 1970, as far as decoding takes a message's `ts`.
 MAX_TS = 8_640_000_000_000_000
@@ -21,6 +29,11 @@ _MAX_INTEGER = (1 << 63) - 1
 
 #: Longest excerpt of a bad value in an error, in characters.
 _QUOTED = 48
+
+#: Text of a whole number that tables write as a fraction where a column has empty cells.
+_WHOLE = re.compile(r"(-?\d+)\.0*")
+
+_BOOLEANS = {"True": True, "true": True, "TRUE": True, "False": False, "false": False, "FALSE": False}
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -54,7 +67,7 @@ def why_no_record_time(time: int) -> str | None:
 def plain(value: object) -> object:
     """The Python value in a numpy scalar; anything else as it is."""
     item = getattr(value, "item", None)
-    return item() if callable(item) else value
+    return item() if callable(item) and getattr(value, "ndim", None) == 0 else value
 
 
 def text(field: str, value: object) -> str:
@@ -132,6 +145,38 @@ def target(field: str, value: object) -> Class:
     )
 
 
+def class_of_text(value: Any) -> Any:
+    """The class that a text is, where programs have written numbers and booleans as text.
+
+    >>> class_of_text("1.0"), class_of_text("True"), class_of_text("007"), class_of_text("1.5")
+    ('1', True, '007', '1.5')
+    """
+    if isinstance(value, str):
+        if whole := _WHOLE.fullmatch(value):
+            return whole[1]
+        return _BOOLEANS.get(value, value)
+    return value
+
+
+def class_name(field: str, value: object) -> str:
+    """The name of a class, as output shows it: whole numbers have no fraction, booleans are `true`, `false`.
+
+    Raises ValueError for anything that is no class.
+
+    >>> class_name("y_true", True), class_name("y_true", 1.0), class_name("y_true", "1.0")
+    ('true', '1', '1.0')
+    """
+    value = plain(value)
+    if isinstance(value, Decimal) and value.is_finite():
+        value = int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, (bool, int, str)):
+        value = target(field, value)
+        return value if isinstance(value, str) else str(value).lower()
+    raise ValueError(f"{field} is {quoted(value)}: expected a string, an integer or a boolean")
+
+
 def milliseconds(ts: object) -> int | None:
     """A time as epoch milliseconds: they themselves, or a datetime with a time zone; None stays None.
 
@@ -162,6 +207,8 @@ def segments(segments: Mapping[str, str] | None) -> dict[str, str] | None:
     """
     if segments is None:
         return None
+    if not isinstance(segments, Mapping):
+        raise ValueError(f"segments is {quoted(segments)}: expected values by key, such as {{'arm': 'A'}}")
     return {
         text("a segment's name", name): text(f"segment {name!r}", value)
         for name, value in segments.items()
@@ -226,30 +273,40 @@ def interval(lower: Any, upper: Any) -> tuple[float, float]:
     return bounds[0], bounds[1]
 
 
-def probabilities(y_proba: Mapping[Any, float] | None) -> dict[str, float] | None:
-    """Probabilities by class, whose names become strings.
+def probabilities(
+    y_proba: Mapping[Any, float] | None, y_pred: object = None
+) -> dict[str, float] | None:
+    """Probabilities by class, whose names become strings; what rounding brings out of 0 … 1 is clipped.
 
-    Raises ValueError, naming the class, for what isn't from 0 to 1, and for a sum above
-    `MAX_PROBABILITY_SUM`.
+    Where `y_pred` is a number or a boolean, `1.0` and `True` as text are the classes that programs write so.
+    Raises ValueError, naming the class, for what isn't from 0 to 1, for a class that comes twice, and for a
+    sum above `MAX_PROBABILITY_SUM`.
 
-    >>> probabilities({True: 0.75, False: 0.25})
-    {'true': 0.75, 'false': 0.25}
+    >>> probabilities({True: 0.75, False: 0.25}), probabilities({1.0: 0.7, 0.0: 0.3})
+    ({'true': 0.75, 'false': 0.25}, {'1': 0.7, '0': 0.3})
     """
     if y_proba is None:
         return None
-    written = {}
+    if not isinstance(y_proba, Mapping):
+        raise ValueError(
+            f"y_proba is {quoted(y_proba)}: expected probabilities by class, such as {{'UP': 0.8}}"
+        )
+    is_text = y_pred is None or isinstance(plain(y_pred), str)
+    written: dict[str, float] = {}
     for key, value in y_proba.items():
-        label = target("a class of y_proba", key)
-        label = label if isinstance(label, str) else str(label).lower()  # true, false as in JSON
+        label = class_name("a class of y_proba", key if is_text else class_of_text(key))
         share = plain(value)
-        if (
-            isinstance(share, bool)
-            or not isinstance(share, (int, float))
-            or not 0 <= share <= 1  # NaN, too
-        ):
+        if isinstance(share, Decimal) and not share.is_nan():
+            share = float(share)
+        number = math.nan
+        if isinstance(share, (int, float)) and not isinstance(share, bool):
+            number = clipped(share)
+        if not 0 <= number <= 1:  # NaN, too
             raise ValueError(
                 f"y_proba of {quoted(label)} is {quoted(value)}: expected a probability from 0 to 1"
             )
-        written[label] = float(share)
+        if label in written:
+            raise ValueError(f"y_proba has class {quoted(label)} twice: expected one probability for each")
+        written[label] = float(number)
     check_probabilities(written)
     return written

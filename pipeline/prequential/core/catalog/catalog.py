@@ -48,6 +48,7 @@ from prequential.core.tables.streams import (
 from prequential.settings.model import BASELINES, Config, StreamConfig
 from prequential.settings.stages import FINAL, INITIAL
 from prequential.settings.stages import parse as parse_stage
+from prequential.topics.errors import Fault, existing
 
 #: What baselines predict before the first label: a class of its own, never a label's.
 NO_CLASS_NAME = "@none"
@@ -67,8 +68,9 @@ class Catalog:
         self.partitions = partitions
         #: Streams whose instances lie in all partitions: what adds up is said of all of them together.
         self.wide = frozenset(config.wide if partitions is not None else ())
-        #: Records that retention removed before the shard took them, by kind, and entries of its journal.
-        self.lost = [0, 0, 0, 0]
+        #: What retention removed: records that the shard hadn't taken, by kind; entries of its journal; and
+        #: records that it had taken, which no state has any more.
+        self.lost = [0, 0, 0, 0, 0]
         #: Whether no record has a time, so that record times count rows: what would be a duration counts
         #: outcomes then, and messages say it. Only files are without times, so no snapshot knows of it.
         self.untimed = False
@@ -221,7 +223,8 @@ class Catalog:
 
     def ensure_class_capacity(self, stream: Stream, capacity: int) -> None:
         """Have capacity for at least so many classes of a stream of which nothing is evaluated yet."""
-        assert not stream.entities
+        if stream.entities:
+            raise Fault(f"stream {stream.name!r} is evaluated already: it can't get room for other classes")
         if capacity > self.registry.streams.class_capacity[stream.code]:
             self._make_class_room(stream, capacity)
 
@@ -255,8 +258,7 @@ class Catalog:
     def _move(self, row: int) -> None:
         entities = self.registry.entities
         old = self.plans[entities.plan[row]]
-        about = self.entities[row]
-        assert about is not None
+        about = self.entity(row)
         stream = self.streams[about.stream]
         new = self._plan(old.config, old.stages, old.watched, self._capacity(stream))
         count, first = len(old.stages), int(entities.first[row])
@@ -328,18 +330,20 @@ class Catalog:
         entities = self.columns.entities
         return bool(entities.twofold[entities.model[row] or row])
 
+    def entity(self, row: int) -> Entity:
+        """What is evaluated in a row; raises Fault if that is nothing."""
+        return existing(self.entities[row], f"the entity in row {row}")
+
     def note_single(self, row: int) -> None:
         """Note whether `initial` of an entity is the same as `final`, where both are evaluated."""
-        about = self.entities[row]
-        assert about is not None
+        about = self.entity(row)
         stream = self.streams[about.stream]
         both = about.age is None and stream.initial and stream.final
         self.columns.entities.single[row] = both and not self.is_twofold(row)
 
     def single_of(self, row: int) -> list[int]:
         """A model and what is evaluated beside it, or a baseline: those whose `initial` is their `final`."""
-        about, entities = self.entities[row], self.columns.entities
-        assert about is not None
+        about, entities = self.entity(row), self.columns.entities
         rows = self.streams[about.stream].entities
         return [one for one in rows if row in (one, entities.model[one]) and entities.single[one]]
 
@@ -349,8 +353,7 @@ class Catalog:
         Of one that isn't evaluated any more, which has no stream, `stream` is the one that it had.
         """
         if stream is None:
-            about = self.entities[row]
-            assert about is not None
+            about = self.entity(row)
             stream = self.streams[about.stream]
         is_said = self.columns.entities.single[row] and stage == FINAL and stream.reports(INITIAL)
         return [INITIAL] if is_said else []
@@ -365,8 +368,7 @@ class Catalog:
 
         Not every outcome is in them: some come before that age.
         """
-        about = self.entities[row]
-        assert about is not None
+        about = self.entity(row)
         kind = AGE if about.kind == MODEL else BASELINE_AGE
         for age in stream.ages:
             added = self._add_entity(stream, kind, about.model, None, age)
@@ -436,8 +438,7 @@ class Catalog:
     def add_segment(self, segment_row: int) -> int:
         """Register a model's outcomes in a segment, by its row in `SegmentRows`; returns its entity."""
         model, key, position = self.segment_origin[segment_row]
-        about = self.entities[model]
-        assert about is not None
+        about = self.entity(model)
         stream = self.streams[about.stream]
         row = self._add_entity(stream, SEGMENT, about.model, stream.segment_name(key, position), None)
         self.registry.entities.model[row] = model
@@ -470,8 +471,7 @@ class Catalog:
 
     def _remove_entity(self, row: int) -> None:
         """It isn't evaluated any more."""
-        about = self.entities[row]
-        assert about is not None
+        about = self.entity(row)
         self.streams[about.stream].entities.remove(row)
         entities = self.registry.entities
         self.plans[entities.plan[row]].give(int(entities.first[row]))

@@ -73,7 +73,7 @@ class Plan:
         histogram = keeps_histogram(memory, self.config.measures, self.config.details)
         return Estimator(
             name, 16, self.capacity, self.numbers, paired, histogram, self.config.cost_per_value,
-            self.config.reads_intervals, RESIDUALS in self.config.details,
+            self.config.extends_scores, RESIDUALS in self.config.details,
         )  # fmt: skip
 
     # ---- rows
@@ -146,8 +146,8 @@ class Plan:
         return self._consume(log, rows, positives)
 
     def _consume(self, log: Log, rows: Ints32, positives: Positives, run: Run = run) -> Alarms:
-        intervals = self.config.reads_intervals
-        taken = WatchedRows(log, rows, self.capacity, self.loss, positives, run, intervals)
+        extended = self.config.extends_scores
+        taken = WatchedRows(log, rows, self.capacity, self.loss, positives, run, extended)
         if self.paired:
             codes = np.empty((len(CODES), len(rows)), dtype=np.int32)
             run(codes_of, self.last_signs, log, rows, positives, codes)

@@ -9,6 +9,7 @@ import numpy as np
 from prequential.core.catalog.catalog import Catalog
 from prequential.core.compiled import ids
 from prequential.core.compiled.kernel import as_records, columns_of, grown, of_one_length, records, tables_of
+from prequential.core.tables import settled
 from prequential.core.tables.calendar import BUCKETS, LEVELS, NEVER, Links, Wheels
 from prequential.core.tables.keys import Key, Table
 from prequential.core.tables.records import Rows
@@ -47,6 +48,7 @@ def new_store() -> Store:
         LabelValues(np.zeros((16, 0), np.int64), np.zeros((16, 0))),
         records(Probabilities, 16, packed=True),
         Pools(np.zeros(3, np.int64), np.ones(3, np.int64), np.zeros(3, np.int64)),
+        settled.new_settled(),
     )
 
 
@@ -121,6 +123,7 @@ def tables(store: Store) -> Iterator[Table]:
     links = {"next": Key.PROBABILITY}
     yield Table("probabilities|", Key.PROBABILITY, store.probabilities, probabilities, links=links)
     yield Table("pools|", Key.NONE, pools)
+    yield Table("settled|", Key.NONE, settled.dump(store.settled))
 
 
 #: Columns that there is at most one of.
@@ -145,6 +148,9 @@ def load(store: Store, arrays: Mapping[str, Any]) -> Store:
     loaded = store._replace(ids=ids.load(known))
     for name in ("instances", "marks", "predictions", "values", "labels", "label_values", "probabilities"):
         loaded = loaded._replace(**{name: _loaded(getattr(store, name), f"{name}|", arrays)})
+    if "settled|place" in arrays:  # snapshots of earlier versions lack it
+        columns = {field: arrays[f"settled|{field}"] for field in ("place", *settled.Settled._fields)}
+        loaded = loaded._replace(settled=settled.load(columns))
     return loaded._replace(pools=Pools(*(arrays[f"pools|{field}"].copy() for field in Pools._fields)))
 
 

@@ -6,7 +6,7 @@ from prequential.core.catalog.streams import Stream
 from prequential.core.detectors.objectives import every_detector
 from prequential.core.estimators.histograms import SCORES
 from prequential.core.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
-from prequential.core.measures.registry import OF_PROBABILITIES, OF_TOP, OF_WEIGHTS
+from prequential.core.measures.registry import OF_PROBABILITIES, OF_WEIGHTS
 from prequential.core.tables.store import NO_CLASS
 from prequential.core.tables.streams import Streams, name_hash
 
@@ -16,6 +16,7 @@ def write_settings(s: Streams, stream: Stream, ages: int) -> None:
     config, code = stream.config, stream.code
     numbers = config.task == "regression"
     measured = {*config.measures, *(d.signal.rpartition(":")[2] for d in every_detector(config))}
+    s.name[code] = name_hash(stream.name)
     s.horizon[code], s.settle[code] = config.label_horizon, config.settle
     s.regression[code] = numbers
     s.correction[code] = config.temporal_correction and not numbers
@@ -32,7 +33,7 @@ def write_settings(s: Streams, stream: Stream, ages: int) -> None:
     s.weights[code] = sampled and not measured.isdisjoint(OF_WEIGHTS)
     s.valued[code] = config.cost_per_value and not numbers
     s.intervals[code], s.quantile[code] = config.reads_intervals, config.quantile or 0.0
-    s.top[code] = 0 if numbers or measured.isdisjoint(OF_TOP) else config.top_k
+    s.top[code] = config.top_k if config.ranks_labels else 0
     s.initial[code], s.final[code], s.bins[code] = stream.initial, stream.final, stream.bins
     s.keys[code], s.slots[code] = len(config.segments), config.segments_per_key + 1
     s.emit_outcomes[code] = config.emit_outcomes or 0

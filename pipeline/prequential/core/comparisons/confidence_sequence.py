@@ -30,17 +30,16 @@ from prequential.core.cohorts.pending import Closed, Pending, Position, begin
 from prequential.core.cohorts.pending import add as add_outcome
 from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, normal_mixture
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, inner, kernel, records
-from prequential.core.compiled.mathematics import log
 from prequential.core.detectors import confidence_sequence as bound
 from prequential.core.detectors.confidence_sequence import RHO
-from prequential.core.tables.scores import CLIP, LARGEST_BRIER
+from prequential.core.tables.scores import LARGEST_BRIER, LARGEST_LOG_LOSS
 
 #: The largest difference of two losses of one outcome, by loss; those that aren't here have no bound.
 LARGEST: dict[str, float] = {
     "error": 1.0,
     "brier": LARGEST_BRIER,
-    # -ln of the clip: valid, but an interval as wide as losses of 34 ask for.
-    "log_loss": -log(CLIP),
+    # Valid, but an interval as wide as losses of 34 ask for.
+    "log_loss": LARGEST_LOG_LOSS,
 }
 
 #: Fewer outcomes say nothing, as they say nothing of their dependence either.
@@ -48,7 +47,7 @@ FEWEST = 100
 
 #: By how much f is taken larger of many outcomes. Gaps of 1 and 2 points are found after 1.5 and 1.6 times as
 #: many outcomes as by a mixture that knows of independence, and larger ones as soon as without
-#: (`docs/papers.md`).
+#: (`docs/understand/validation.md`).
 SLACK, FROM = 0.4, 1_000
 
 #: After so many outcomes that count the verdict is made anew.

@@ -20,8 +20,9 @@ from prequential.core.compiled.kernel import inner
 from prequential.core.compiled.mathematics import log
 
 #: ρ: a gap of 5, 2 and 1 points is found in outcomes of which 18 % have one model wrong after 1.5, 1.6 and
-#: 1.5 times as many of them as a mixture that knows of independence takes (`docs/papers.md`). A smaller one
-#: finds large gaps sooner, and is wrong more often about what depends on the past.
+#: 1.5 times as many of them as a mixture that knows of independence takes
+#: (`docs/understand/validation.md`). A smaller one finds large gaps sooner, and is wrong more often about
+#: what depends on the past.
 RHO = 40.0
 
 

@@ -220,11 +220,9 @@ class Pairing:
     def begin(self, pairs: Iterable[int]) -> None:
         """These pairs have their first joint outcomes: from now on they share their stream's level."""
         by_stream: dict[int, list[int]] = {}
-        entities = self._catalog.entities
         for pair in pairs:
             self.pairs.begun[pair] = 2
-            a = entities[self.ends[pair][0]]
-            assert a is not None
+            a = self._catalog.entity(self.ends[pair][0])
             by_stream.setdefault(a.stream, []).append(pair)
         for code, stream_pairs in by_stream.items():
             begun = self._begun.setdefault(code, set())
@@ -238,9 +236,7 @@ class Pairing:
 
     def _names_of(self, pair: int) -> tuple[str, str]:
         """A pair's names, as it is known by."""
-        a, b = (self._catalog.entities[row] for row in self.ends[pair])
-        assert a is not None
-        assert b is not None
+        a, b = map(self._catalog.entity, self.ends[pair])
         return a.model, f"{b.model} {self.labels[pair]}" if pair in self.labels else b.model
 
     def _share(self, code: int) -> None:

@@ -11,7 +11,8 @@ is said to be where the deviation is largest for its variance:
 
 m being the mean since the last change, `PRIOR` outcomes without a difference added. (Shin, Ramdas, Rinaldo:
 E-detectors: a nonparametric framework for sequential change detection, New England Journal of Statistics in
-Data Science 2, 2023, have the sum over all k of such processes.) Its false alarms are in `docs/papers.md`.
+Data Science 2, 2023, have the sum over all k of such processes.) Its false alarms are in
+`docs/understand/validation.md`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
@@ -17,6 +17,7 @@ from prequential.core.comparisons.tables import Side
 from prequential.core.compiled.kernel import Floats, Ints
 from prequential.core.output.texts import Draft, Values, Who, Writer, joined, vocabulary
 from prequential.core.tables.logs import Logs
+from prequential.settings.model import StreamConfig
 from prequential.settings.stages import INITIAL
 from prequential.topics.outputs import Encoded, fields_of
 from prequential.topics.specs import COMPARISONS
@@ -111,11 +112,21 @@ class ComparisonReporter:
         """
         if self._times().isdisjoint(times):
             return []
-        reports = [
-            (one, known) for one in self._pairing.with_news()
-            if self._stream_of(known := self._pair_of(one)).config.emit_comparisons in times
-        ]  # fmt: skip
+        return self.news(lambda config: config.emit_comparisons in times, replaying=replaying)
+
+    def news(
+        self, is_due: Callable[[StreamConfig], bool], *, replaying: bool = False
+    ) -> list[Encoded]:
+        """Messages about what has joint outcomes since its last ones, of streams that are due."""
+        reports = [(one, known) for one, known in self._with_news() if is_due(self._stream_of(known).config)]
         return _in_order(self._report(reports, replaying=replaying))
+
+    def has_news(self, is_due: Callable[[StreamConfig], bool]) -> bool:
+        """Whether there is anything that `news` has messages about."""
+        return any(is_due(self._stream_of(known).config) for _, known in self._with_news())
+
+    def _with_news(self) -> Iterator[_Report]:
+        return ((one, self._pair_of(one)) for one in self._pairing.with_news())
 
     def _times(self) -> set[int | None]:
         """The values of `emit.comparisons` of all streams."""
@@ -154,9 +165,7 @@ class ComparisonReporter:
     def known(self, pair: int) -> Known:
         """What doesn't change of a pair: of the present one with this number."""
         catalog, pairing = self._catalog, self._pairing
-        a, b = (catalog.entities[row] for row in pairing.ends[pair])
-        assert a is not None
-        assert b is not None
+        a, b = map(catalog.entity, pairing.ends[pair])
         single = pairing.is_single(pair)
         known = self._known_pairs.get(pair)
         if known is not None and known.a is a and known.b is b and known.single == single:

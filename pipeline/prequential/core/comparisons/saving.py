@@ -108,9 +108,7 @@ def _tables(number: int, saved: list[Any], arrays: Mapping[str, Any]) -> Compari
 
 def _described(catalog: Catalog, a: int, b: int, what: str) -> Iterator[Begun]:
     """That something is new of two entities that have had outcomes."""
-    first, second = catalog.entities[a], catalog.entities[b]
-    assert first is not None
-    assert second is not None
+    first, second = catalog.entity(a), catalog.entity(b)
     outcomes = catalog.registry.entities.outcomes
     if outcomes[a] and outcomes[b]:
         segment = f" {first.segment}" if first.segment else ""

@@ -199,9 +199,9 @@ def siphash(key: Words, stream: int, text: Bytes, start: int, stop: int) -> np.u
 
 
 @inner
-def _hash_again(ids: Ids, slot: int) -> int:
-    """The hash of what has a slot, as entries hold it."""
-    v0, v1, v2, v3 = _begin(ids.key, ids.stream[slot])
+def hash_of_slot(ids: Ids, slot: int, key: Words, stream: int) -> np.uint64:
+    """The `siphash` of the id that has a slot, with this key, and this number in place of its stream's."""
+    v0, v1, v2, v3 = _begin(key, stream)
     length, block = np.int64(ids.size[slot]) - 1, np.int64(ids.offset[slot])
     for _ in range(length >> 3):
         word = ids.arena[block]
@@ -209,7 +209,13 @@ def _hash_again(ids: Ids, slot: int) -> int:
         v0 ^= word
         block += 1
     tail = ids.arena[block] if length & 7 else np.uint64(0)
-    return np.int64(_finish(v0, v1, v2, v3, tail, length) >> _R33)
+    return _finish(v0, v1, v2, v3, tail, length)
+
+
+@inner
+def _hash_again(ids: Ids, slot: int) -> int:
+    """The hash of what has a slot, as entries hold it."""
+    return np.int64(hash_of_slot(ids, slot, ids.key, ids.stream[slot]) >> _R33)
 
 
 # The table.
@@ -415,6 +421,15 @@ def dump(ids: Ids) -> Dump:
     text = np.empty(int(lengths.sum(dtype=np.int64)), dtype=np.uint8)
     _read(ids, slots, text)
     return Dump(slots, ids.stream[slots], lengths, text)
+
+
+def texts_of(ids: Ids, slots: npt.NDArray[np.int64]) -> list[bytes]:
+    """The ids that have these slots, each of which must be taken, as bytes of UTF-8."""
+    lengths = ids.size[slots].astype(np.int64) - 1
+    text = np.empty(int(lengths.sum()), dtype=np.uint8)
+    _read(ids, slots.astype(np.int32), text)
+    joined, ends = text.tobytes(), np.cumsum(lengths).tolist()
+    return [joined[start:end] for start, end in zip([0, *ends], ends)]
 
 
 def load(dumped: Dump, key: Words | None = None) -> Ids:

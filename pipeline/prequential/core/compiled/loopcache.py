@@ -19,8 +19,8 @@ import json
 import logging
 import pickle
 import re
+import sys
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +30,8 @@ from numba.core import caching
 
 _log = logging.getLogger(__name__)
 
-def _root(package: str) -> Path:
-    """The folder that one of our packages stands in."""
-    spec = find_spec(package)
-    assert spec is not None, package
-    assert spec.origin is not None, package
-    return Path(spec.origin).parents[1]
-
-
-#: Folders of the namespace package: one if installed, two in a checkout. Its `__path__` doesn't tell them, of
-#: an editable installation it has one, or both, depending on where Python was started.
-_ROOTS = tuple(dict.fromkeys(map(_root, ("prequential.core", "prequential.topics"))))
+#: Folders of the package: one if installed, two in a checkout.
+_ROOTS = tuple(map(Path, sys.modules["prequential"].__path__))
 _IMPORT = re.compile(r"^ *from (prequential[.\w]*) import (\([^)]*\)|.*)$", re.MULTILINE)
 
 
@@ -48,7 +39,7 @@ _IMPORT = re.compile(r"^ *from (prequential[.\w]*) import (\([^)]*\)|.*)$", re.M
 def _imported(path: Path) -> tuple[Path, ...]:
     """Files of ours that a file imports."""
     paths = []
-    for module, names in _IMPORT.findall(path.read_text()):
+    for module, names in _IMPORT.findall(path.read_text(encoding="utf-8")):
         for root in _ROOTS:
             folder = root.joinpath(*module.split(".")[1:])
             paths += [folder / f"{name}.py" for name in re.findall(r"\w+", names)]
@@ -171,7 +162,7 @@ def shipped_target() -> tuple[str, str, str] | None:
     They need the instructions of their `features`, by LLVM's names.
     """
     try:
-        said = json.loads((SHIPPED / TARGET).read_text())
+        said = json.loads((SHIPPED / TARGET).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     triple, processor, features = said["target"]

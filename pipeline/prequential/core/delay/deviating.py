@@ -1,4 +1,4 @@
-"""How a period deviates from what is known, in concept, delays and inputs (`docs/semantics.md`, signals).
+"""How a period deviates from what is known, in concept, delays and inputs.
 
 Each deviation is in units of what chance alone would give if predictions were independent. How much it
 usually is, whatever they depend on, is known of former periods (`usual`).

@@ -1,4 +1,4 @@
-"""Which periods of prediction time there is something to report about (`docs/semantics.md`, Periods)."""
+"""Which periods of prediction time there is something to report about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a period's confusion matrix will be when its labels are there (`docs/semantics.md`, expected values).
+"""What a period's confusion matrix will be when its labels are there.
 
 Calibration says it by what labels such predictions had (CBPE is this term alone), the labels that have come
 correct it, each weighted with the inverse share of its like that has come by its age (nowcasting: Lawless

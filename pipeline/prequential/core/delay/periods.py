@@ -231,10 +231,10 @@ def sums_of(tables: PeriodTables, period: int) -> Floats | None:
     return tables.sums.sums[row].copy() if row else None
 
 
-def labels_of(tables: PeriodTables, period: int) -> tuple[float, float, float]:
-    """How many labels that are numbers a period (row) has, their mean, and Σ(y - ȳ)²."""
-    n, mean, _, _ = tables.sums.spread[int(tables.periods.sums[period])].tolist()
-    return n, mean, spread_of(tables, period)
+def labels_of(tables: PeriodTables, period: int) -> tuple[float, float, float, float]:
+    """How many labels that are numbers a period (row) has, their mean, Σ(y - ȳ)², and the mean's rest."""
+    row = tables.sums.spread[int(tables.periods.sums[period])]
+    return float(row[_N]), float(row[_MEAN]), spread_of(tables, period), float(row[_REST])
 
 
 def spread_of(tables: PeriodTables, period: int) -> float:
@@ -364,6 +364,8 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
                         sums.sums[sums_row, RANKED] += 1.0
                         if events.scored[i] & outcomes.IN_TOP:
                             sums.sums[sums_row, IN_TOP] += 1.0
+                        else:
+                            sums.sums[sums_row, IN_TOP] += events.width[i]
             if events.scored[i] & HAS_WEIGHT:
                 weight = events.weight[i]
                 sums.sums[sums_row, WEIGHT] += weight

@@ -1,9 +1,9 @@
 """Curves of a histogram of scores (detail `scores`): ROC, precision, reliability, cost by threshold.
 
-A threshold t stands for the rule that predicts the positive class where its score is at least t. Those that
-a histogram can tell apart are the bounds of its bins: 0, with which all are positive, the edges, and 1 for
-none.
-Counts may be weights, as faded ones are.
+A threshold t stands for the rule that predicts the positive class where its score is at least t. A histogram
+can tell apart the lower bounds of its bins: 0, with which every outcome is predicted positive, and the edges.
+The last threshold is the next number above 1, with which none is: a score of exactly 1 reaches a threshold
+of 1. Counts may be weights, as faded ones are.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ WIDE_BINS = 15
 #: Standard deviations of a normal distribution that hold 95 % of it, on both sides and on one.
 _TWO_SIDED, _ONE_SIDED = 1.959963984540054, 1.6448536269514722
 
-#: Thresholds from the lowest to the highest: (BINS + 1,).
-THRESHOLDS: Floats = np.concatenate(([0.0], EDGES, [1.0]))
+#: The lower bounds of the bins: (BINS,).
+_LOWER: Floats = np.concatenate(([0.0], EDGES))
+
+#: Thresholds from the lowest to the highest, with which no outcome is predicted positive: (BINS + 1,).
+THRESHOLDS: Floats = np.append(_LOWER, np.nextafter(1.0, 2.0))
 
 #: The score that stands for all of a bin, its middle: (BINS,).
-SCORES: Floats = (THRESHOLDS[:-1] + THRESHOLDS[1:]) / 2
+SCORES: Floats = (_LOWER + np.append(EDGES, 1.0)) / 2
 
 
 class Histogram(NamedTuple):
@@ -92,7 +95,7 @@ class BestThreshold(NamedTuple):
     The outcomes that chose it say its cost, too, so that cost is a little too low and the gain too high.
     """
 
-    threshold: float
+    threshold: float  # above 1: no outcome is to be predicted positive
     cost: float
     interval: tuple[float, float]  # from the lowest to the highest that isn't clearly worse (5 %, one-sided)
     present: float
@@ -156,7 +159,7 @@ def histogram_of(message: Mapping[str, Any]) -> Histogram:
 
 
 def points(one: Histogram) -> list[Point]:
-    """What each threshold makes of the outcomes, from 1 (no positives are predicted) down to 0.
+    """What each threshold makes of the outcomes, from above 1 (no positives are predicted) down to 0.
 
     ROC is `recall` by `false_positive_rate`, the other curve `precision` by `recall`. Of thresholds with
     equal results the highest is listed.
@@ -322,8 +325,12 @@ def better_since(course: Sequence[Said], costs: Costs, best: BestThreshold) -> S
 
 
 def _place_of(threshold: float) -> int:
-    """The place of the threshold that is the nearest to this one."""
-    return int(np.argmin(np.abs(THRESHOLDS - threshold)))
+    """The place of the threshold that is the nearest to this one; from 1 down some scores reach it.
+
+    >>> _place_of(1.0), _place_of(1.5)
+    (199, 200)
+    """
+    return BINS if threshold > 1.0 else int(np.argmin(np.abs(_LOWER - threshold)))
 
 
 def _gain_of(mean: Floats, error: Floats, at: int, now: int) -> tuple[float, tuple[float, float]]:

@@ -1,4 +1,4 @@
-"""Thresholds by a budget of false alarms, from a sequence's own losses (docs/detectors.md).
+"""Thresholds by a budget of false alarms, from a sequence's own losses (docs/reference/detectors.md).
 
 While a sequence goes on, sums over pairs of its neighbouring losses are kept: of all of them, and of those
 since the detector's latest alarm. Where the outcome log says so (`due`) its threshold is set anew by

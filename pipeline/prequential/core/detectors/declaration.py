@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from prequential.core.compiled.kernel import inner
 from prequential.settings.model import Value
+from prequential.topics.errors import Fault
 
 #: Largest number that a parameter may be: none makes sense near it.
 _LARGEST = 1e15
@@ -90,7 +91,8 @@ class Parameter(NamedTuple):
         """The value as loops have it: one of few is its place among these."""
         if self.among:
             return self.among.index(value)
-        assert not isinstance(value, str)
+        if isinstance(value, str):
+            raise Fault(f"{value!r} is no number: this is a fault of prequential, please report it")
         return value
 
 

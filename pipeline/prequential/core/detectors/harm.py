@@ -348,7 +348,7 @@ DETECTOR = Detector(
             always=False,
         ),
         Parameter(
-            "restart", 2_000, "values after which the shortest range begins anew; 0: there is but one",
+            "restart", 2_000, "values after which the shortest range starts again; 0: a single range",
             0, 1 << 40, always=False,
         ),
         Parameter(

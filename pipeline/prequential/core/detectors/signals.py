@@ -1,4 +1,4 @@
-"""What detectors watch: a value for each outcome (`docs/semantics.md`).
+"""What detectors watch: a value for each outcome (`docs/reference/detectors.md`).
 
 A signal writes `values[i]`, and whether it is fed to the detector into `fed[i]`, for the i-th of the rows. A
 revision feeds nothing: signals keep what they saw.

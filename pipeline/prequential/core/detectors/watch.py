@@ -1,4 +1,4 @@
-"""A detector and the signal that it watches, of all sequences of a plan (`docs/semantics.md`)."""
+"""A detector and the signal that it watches, of all sequences of a plan (`docs/reference/detectors.md`)."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from prequential.core.tables.outcomes import Log
 from prequential.settings.budget import parse_budget
 from prequential.settings.model import DetectorConfig, StreamConfig
 from prequential.settings.stages import FINAL, INITIAL
+from prequential.topics.errors import existing
 from prequential.topics.outputs import identity
 
 #: Hex digits of a sequence's seed: 60 bits.
@@ -52,9 +53,9 @@ class WatchedRows(Rows):
 
     def __init__(
         self, log: Log, rows: Ints32, capacity: int, loss: int, positives: Positives, run: Run = run,
-        intervals: bool = False,
+        extended: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(log, rows, capacity, loss != WRONG, run, positives, intervals)
+        super().__init__(log, rows, capacity, loss != WRONG, run, positives, extended)
         self.loss, self.positives = loss, positives
 
     @cached_property
@@ -91,13 +92,13 @@ def payload_of_errors(loss: int) -> Payload:
 class Signal:
     """The values that a detector is fed with (see `prequential.core.estimators.naming`).
 
-    `by_value`: whether outcomes cost by what is at stake in them (`cost_per_value`); `intervals`: whether
-    predictions of numbers have intervals.
+    `by_value`: whether outcomes cost by what is at stake in them (`cost_per_value`); `extended`: whether
+    predictions of numbers have intervals, or labels have ranks among probabilities.
     """
 
     def __init__(
         self, name: str, min_outcomes: int, rows: int, capacity: int, loss: int, by_value: bool = False,
-        intervals: bool = False,
+        extended: bool = False,
     ) -> None:  # fmt: skip
         self.name = name
         self._min_outcomes = min_outcomes
@@ -115,7 +116,7 @@ class Signal:
             histogram = keeps_histogram(memory, (says.measure,), ())
             paid = by_value and MEASURES[says.measure].inputs == COSTS
             self._estimator = Estimator(
-                says.estimator, rows, capacity, loss != WRONG, False, histogram, paid, intervals
+                says.estimator, rows, capacity, loss != WRONG, False, histogram, paid, extended
             )
             if is_of_sums(says.measure):
                 self._estimator.score()
@@ -183,9 +184,9 @@ class Signal:
                 estimator.paid.add(costs._replace(sequence=sequence), paid)
             measure(counted, summed, paid, codes.sequence.astype(np.int64), asked, into, positive)
             if added is not None and ranked:
-                assert estimator.memory.rank is not None
+                rank = existing(estimator.memory.rank, "a memory's rank")
                 kind, sequences = estimator.sums.payload.kind, codes.sequence.astype(np.int64)
-                estimator.memory.rank(
+                rank(
                     estimator.sums.table, kind, sequences, positive, added, into.values, into.reasons
                 )
             if estimator.histogram is not None:
@@ -236,7 +237,7 @@ class Watch:
 
     def __init__(
         self, config: DetectorConfig, rows: int, capacity: int, loss: int, apart: float = 0.0,
-        by_value: bool = False, intervals: bool = False,
+        by_value: bool = False, extended: bool = False,
     ) -> None:  # fmt: skip
         self.config = config
         self._loss = loss
@@ -252,7 +253,7 @@ class Watch:
         self.params = detector.params(config.params)
         self._changed = detector.changed(config.params)
         min_outcomes = getattr(self._settings, "min_outcomes", MIN_OUTCOMES)
-        self.signal = Signal(config.signal, min_outcomes, rows, capacity, loss, by_value, intervals)
+        self.signal = Signal(config.signal, min_outcomes, rows, capacity, loss, by_value, extended)
         self.table: Any = detector.new_table(rows, self._settings)
 
     def begin(self, row: int, stage: str, *names: str | None) -> None:
@@ -320,7 +321,7 @@ def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> lis
     if config.alarm_budget:
         apart = sum(budgeted) / parse_budget(config.alarm_budget).rate
     return [
-        Watch(one, rows, capacity, loss, apart * is_own, config.cost_per_value, config.reads_intervals)
+        Watch(one, rows, capacity, loss, apart * is_own, config.cost_per_value, config.extends_scores)
         for one, is_own in zip(detectors, budgeted)
     ]
 

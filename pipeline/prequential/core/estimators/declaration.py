@@ -119,8 +119,6 @@ class Memory(NamedTuple):
     #: rank(table of sums, kind, sequences, positives, additions, values, reasons): measures of ranks of the
     #: outcomes that it has kept (`prequential.core.estimators.window`); None: it keeps none.
     rank: Callable[..., None] | None = None
-    #: Outcomes that it keeps of each sequence.
-    kept: Callable[[float], int] = lambda parameter: 0
 
 
 #: Where no row is to be read after each.

@@ -25,12 +25,13 @@ class Estimator:
     """One estimator of all sequences of a plan.
 
     It has joint cells, sums of scores and, where they are asked for, pairs of neighbours, a histogram of
-    scores, costs by value, and residuals by prediction. `intervals`: predictions of numbers have intervals.
+    scores, costs by value, and residuals by prediction. `extended`: predictions of numbers have intervals, or
+    labels have ranks among probabilities.
     """
 
     def __init__(
         self, name: str, rows: int, capacity: int, numbers: bool, paired: bool, histogram: bool = False,
-        paid: bool = False, intervals: bool = False, residuals: bool = False,
+        paid: bool = False, extended: bool = False, residuals: bool = False,
     ) -> None:  # fmt: skip
         self.name = name
         self.capacity = capacity
@@ -38,7 +39,7 @@ class Estimator:
         self.summed = False
         self.cells = Accumulator(name, payload_of_cells(capacity), rows)
         # Without scores a table of no use, so that there is one.
-        self.sums = Accumulator(name, payload_of_scores(numbers, intervals), 1)
+        self.sums = Accumulator(name, payload_of_scores(numbers, extended), 1)
         signs = pairs.CODES if paired else ()
         self.pairs = [Accumulator(name, Payload(COUNTS, codes), rows) for codes in signs]
         self.histogram = Accumulator(name, OF_SCORES, rows) if histogram and not numbers else None
@@ -111,7 +112,8 @@ class Estimator:
             self.cells.adopt_recoded(other.cells, rows, new_rows, places(other.capacity, self.capacity))
         if other.summed:
             self.sums.adopt(other.sums, rows, new_rows)
-            if self.sums.payload.kept < other.sums.payload.kept:  # widths of intervals are gone
+            is_narrower = self.sums.payload.kept < other.sums.payload.kept
+            if self.numbers and is_narrower:  # widths of intervals are gone
                 self.sums.leave_out(new_rows, _OF_INTERVALS, INTERVAL | COVERED, windows_only=True)
             if not same_top:
                 self.sums.leave_out(new_rows, (scores.RANKED, scores.IN_TOP), RANKED | IN_TOP)

@@ -33,6 +33,9 @@ SCORES = "scores"
 
 OF_SCORES = Payload(COUNTS, WIDTH)
 
+#: Outcomes of each class, or their weight, below which bins say too little of ranks.
+_LEAST = 30.0
+
 
 def keeps_histogram(memory: Memory, measures: Collection[str], details: Collection[str]) -> bool:
     """Whether an estimator of this memory keeps a histogram, for these measures and details.
@@ -82,7 +85,8 @@ def rank_bins(cells: Floats, positives: Ints, of_these: Bytes, values: Floats, r
             scored |= cells[i, place] > 0.0
         if scored:
             negatives = cells[i, NEGATIVES : NEGATIVES + BINS]
-            put_ranks(Ranks(cells[i, POSITIVES : POSITIVES + BINS], negatives, BINS), values[i], reasons[i])
+            ranks = Ranks(cells[i, POSITIVES : POSITIVES + BINS], negatives, BINS, _LEAST)
+            put_ranks(ranks, values[i], reasons[i])
 
 
 def as_message(cells: Floats, whole: bool) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Names of estimators and of signals: what they say (`docs/semantics.md`)."""
+"""Names of estimators and of signals: what they say (`docs/reference/semantics-estimators.md`)."""
 
 from __future__ import annotations
 

@@ -13,23 +13,24 @@ from prequential.core.estimators import histograms, sums
 from prequential.core.estimators.declaration import COUNTS, NO_CELL, Additions, Codes, Payload
 from prequential.core.measures.positive import Positives
 from prequential.core.tables.outcomes import REVISION, Log, cell_of
+from prequential.topics.errors import existing
 
 
 class Rows:
     """Rows of the log of sequences that are evaluated alike; each payload is made when it is first asked for.
 
     `capacity` is the room for classes; `numbers`: the task is regression. `run` calls each loop that reads
-    them. `positives` has what outcomes cost, for estimators of costs by value; `intervals`: whether
-    predictions have intervals.
+    them. `positives` has what outcomes cost, for estimators of costs by value; `extended`: whether
+    predictions have intervals, or labels have ranks among probabilities.
     """
 
     def __init__(
         self, log: Log, rows: Ints32, capacity: int, numbers: bool, run: Run = run,
-        positives: Positives | None = None, intervals: bool = False,
+        positives: Positives | None = None, extended: bool = False,
     ) -> None:  # fmt: skip
         self.log, self.rows = log, rows
         self.numbers, self.run = numbers, run
-        self._capacity, self._positives, self._intervals = capacity, positives, intervals
+        self._capacity, self._positives, self._extended = capacity, positives, extended
         #: By sign, where there are details of them: pairs of neighbours.
         self.pairs: Sequence[Codes] = ()
 
@@ -53,16 +54,16 @@ class Rows:
     @cached_property
     def scores(self) -> Additions:
         """What the rows add to sums of scores; `flags` is 0 for those that have none."""
-        into = sums.additions(len(self.rows), payload_of_scores(self.numbers, self._intervals))
+        into = sums.additions(len(self.rows), payload_of_scores(self.numbers, self._extended))
         self.run(sums.scores_of, self.log, self.rows, self.numbers, into)
         return into
 
     @cached_property
     def costs(self) -> Additions:
         """What the rows add to sums of costs by value."""
-        assert self._positives is not None
+        positives = existing(self._positives, "the positive class of each stream")
         into = sums.additions(len(self.rows), sums.OF_COSTS)
-        self.run(sums.costs_of, self.log, self.rows, self._positives, into)
+        self.run(sums.costs_of, self.log, self.rows, positives, into)
         return into
 
 
@@ -71,11 +72,11 @@ def payload_of_cells(capacity: int) -> Payload:
     return Payload(COUNTS, 4 * capacity * capacity)
 
 
-def payload_of_scores(numbers: bool, intervals: bool = False) -> Payload:
-    """Sums of scores, of classes or of numbers; `intervals`: these have predicted intervals."""
+def payload_of_scores(numbers: bool, extended: bool = False) -> Payload:
+    """Sums of scores, of classes or of numbers; `extended`: these have ranks, or predicted intervals."""
     if not numbers:
-        return sums.OF_CLASSES
-    return sums.OF_INTERVALS if intervals else sums.OF_NUMBERS
+        return sums.OF_TIES if extended else sums.OF_CLASSES
+    return sums.OF_INTERVALS if extended else sums.OF_NUMBERS
 
 
 @kernel

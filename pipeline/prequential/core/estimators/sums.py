@@ -33,13 +33,14 @@ from prequential.core.tables.outcomes import OUTCOME, REVISION, Log
 #: of 0 and 1 `RIGHT` for 0.
 RIGHT, IS_POSITIVE = 4, 8
 
-#: What is kept of an outcome with probabilities, or a weight …
-LOG_LOSS, BRIER, CONFIDENCE, POSITIVE, OF_LABEL = range(5)
+#: What is kept of an outcome with probabilities, or a weight, with the share of orders in which the label is
+#: of the first few where that is asked for …
+LOG_LOSS, BRIER, CONFIDENCE, POSITIVE, OF_LABEL, TIED = range(6)
 #: … and of a number, with the width of its interval where predictions have some.
 ERROR, VALUE, WIDTH = range(3)
 
 #: Behind the sums of numbers: the labels' weight, their mean in two floats, and their spread.
-_WEIGHT, MEAN, _REST, SPREAD = range(scores.SIZE, scores.SIZE + 4)
+_WEIGHT, MEAN, REST, SPREAD = range(scores.SIZE, scores.SIZE + 4)
 
 #: A spread of this share of the sum of squares is what rounding leaves of 0.
 _NOISE = 1e-30
@@ -47,6 +48,7 @@ _NOISE = 1e-30
 #: The payloads. Of losses: one of 0 and 1, or so many of any size.
 ONE_RIGHT_OR_WRONG = Payload(RIGHT_OR_WRONG, 2)
 OF_CLASSES = Payload(CLASS_SCORES, scores.SIZE, OF_LABEL + 1)
+OF_TIES = Payload(CLASS_SCORES, scores.SIZE, TIED + 1)
 OF_NUMBERS = Payload(NUMBER_SCORES, SPREAD + 1, VALUE + 1)
 OF_INTERVALS = Payload(NUMBER_SCORES, SPREAD + 1, WIDTH + 1)
 
@@ -83,6 +85,8 @@ def scores_of(log: Log, rows: Ints32, numbers: bool, into: Additions) -> None:
             into.values[i, CONFIDENCE] = log.confidence[row]
             into.values[i, POSITIVE] = log.positive[row]
             into.values[i, OF_LABEL] = log.weight[row]
+            if flags & outcomes.RANKED and into.values.shape[1] > TIED:
+                into.values[i, TIED] = log.width[row]
             if log.label[row] == log.prediction[row]:
                 flags |= RIGHT
             if log.is_positive[row]:
@@ -139,6 +143,8 @@ def _add_class(sums: Floats, flags: int, values: Floats) -> None:
             sums[scores.RANKED] += 1.0
             if flags & outcomes.IN_TOP:
                 sums[scores.IN_TOP] += 1.0
+            elif len(values) > TIED:
+                sums[scores.IN_TOP] += values[TIED]
     if flags & outcomes.WEIGHTED:
         weight = values[OF_LABEL]
         sums[scores.WEIGHT] += weight
@@ -156,12 +162,12 @@ def _add_label(sums: Floats, y: float, decay: float) -> None:
     from 0.
     """
     sums[_WEIGHT] = 1.0 + decay * sums[_WEIGHT]
-    apart = y - sums[MEAN] - sums[_REST]
-    step = sums[_REST] + apart / sums[_WEIGHT]
+    apart = y - sums[MEAN] - sums[REST]
+    step = sums[REST] + apart / sums[_WEIGHT]
     mean = sums[MEAN] + step
-    sums[_REST] = step - (mean - sums[MEAN])
+    sums[REST] = step - (mean - sums[MEAN])
     sums[MEAN] = mean
-    sums[SPREAD] = decay * sums[SPREAD] + apart * (y - mean - sums[_REST])
+    sums[SPREAD] = decay * sums[SPREAD] + apart * (y - mean - sums[REST])
 
 
 @inner

@@ -196,21 +196,24 @@ def _spread(table: WindowSums, q: int) -> float:
     """Σ(y - ȳ)² of the labels (numbers) in the window."""
     size = table.flags.shape[1]
     first, last = _span(table, q)
-    n, total, least, most, place = 0, 0.0, np.inf, -np.inf, first % size
+    n, total, origin, least, most, place = 0, 0.0, 0.0, np.inf, -np.inf, first % size
     for _ in range(first, last):
         if table.flags[q, place]:
             y = table.values[q, place, VALUE]
-            n, total, least, most = n + 1, total + y, min(least, y), max(most, y)
+            if n == 0:
+                origin = y  # labels may hardly differ and be far from 0: their differences have all digits
+            n, total, least, most = n + 1, total + (y - origin), min(least, y), max(most, y)
         place = _next(place, size)
     if n == 0 or least == most:
         return 0.0
-    mean, spread, place = total / n, 0.0, first % size
+    mean, spread, rest, place = total / n, 0.0, 0.0, first % size
     for _ in range(first, last):
         if table.flags[q, place]:
-            apart = table.values[q, place, VALUE] - mean
+            apart = (table.values[q, place, VALUE] - origin) - mean
             spread += apart * apart
+            rest += apart
         place = _next(place, size)
-    return spread
+    return spread - rest * rest / n
 
 
 @inner
@@ -290,7 +293,7 @@ def rank(
                 refuse_ranks(values[i], reasons[i])
             elif n:
                 groups = group(p, is_positive, n, ordered, of_positives, of_negatives)
-                put_ranks(Ranks(of_positives, of_negatives, groups), values[i], reasons[i])
+                put_ranks(Ranks(of_positives, of_negatives, groups, 0.0), values[i], reasons[i])
 
 
 def parse(text: str) -> float | None:
@@ -319,5 +322,4 @@ MEMORY = Memory(
     Loops(new_sums, *sum_loops("window", SumSteps(add_sums, revise_sums, read_sums))),
     weight_left=lambda parameter, outcomes, ms: float(outcomes < parameter),
     rank=rank,
-    kept=int,
 )  # fmt: skip

@@ -93,8 +93,7 @@ class Incidents:
 
     def add(self, row: int) -> None:
         """Watch an entity that is evaluated now: a model or a correction itself, a segment for its model."""
-        about = self._catalog.entities[row]
-        assert about is not None
+        about = self._catalog.entity(row)
         if row >= len(self.history.owners.position):
             self.history = history.with_entities(self.history, len(self._catalog.entities))
         owners, stream = self.history.owners, self._catalog.streams[about.stream]
@@ -414,9 +413,7 @@ class Incidents:
         return identity(*place, "incident", opened, *self._catalog.loss)
 
     def _entity(self, owner: int) -> Entity:
-        about = self._catalog.entities[owner]
-        assert about is not None
-        return about
+        return self._catalog.entity(owner)
 
     def _stream(self, owner: int) -> Stream:
         return self._catalog.streams[self._entity(owner).stream]

@@ -62,6 +62,5 @@ def _others(catalog: Catalog, history: History, owner: int) -> list[View]:
 
 
 def _stream_of(catalog: Catalog, row: int) -> Stream:
-    about = catalog.entities[row]
-    assert about is not None
+    about = catalog.entity(row)
     return catalog.streams[about.stream]

@@ -9,7 +9,7 @@ next micro-batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -247,6 +247,10 @@ class Encoder:
                 value = known[name] = name_hash(name)
             values.append(value)
         return values
+
+    def names_of(self, hashes: Collection[int]) -> list[str]:
+        """Names of classes with these hashes, as far as they are still known."""
+        return [name for name, value in self._hashes.items() if value in hashes]
 
     def _fill_amounts(self, amount: Any, records: Sequence[Any], kinds: Any, streams: Any) -> None:
         """What is at stake, of predictions and labels of streams that need it."""

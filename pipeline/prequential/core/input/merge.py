@@ -212,6 +212,11 @@ class Merge:
         least = min(self._latest)
         return -inf if least == _EARLIEST else least
 
+    @property
+    def newest(self) -> int:
+        """The record time (ms) that was taken last, of all topics; before all times if nothing was."""
+        return max(self._taken)
+
     def add(self, batch: Batch) -> int:
         """Buffer a batch; returns how many of its records are new: those below `added` are dropped.
 

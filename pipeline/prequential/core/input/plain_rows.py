@@ -10,6 +10,7 @@ from prequential.core.catalog.catalog import Catalog
 from prequential.core.compiled.kernel import Bytes, Ints, Ints32, inlined, kernel
 from prequential.core.input.plain import MODEL, NO_TIME, STREAM, TARGET, Columns, PlainRecords
 from prequential.core.tables.records import INSTANCE, PREDICTION, Rows
+from prequential.topics.errors import existing
 
 #: Odd factors below 2^31: products of numbers below 2^31 with them stay within 63 bits.
 _OWNER, _NAME = 0x4F1BBCDD, 0x2545F491
@@ -155,8 +156,8 @@ class PlainEncoder:
 
     def _enter(self, numbers: list[int], which: int) -> bool:
         """The code of a name that has none in the tables yet; False if it has none at all."""
-        assert self._known is not None
-        name, stream = self._known[numbers[which]], self._known[numbers[STREAM]]
+        known = existing(self._known, "the names of plain records")
+        name, stream = known[numbers[which]], known[numbers[STREAM]]
         if which == STREAM:
             code = self._by_name.get(name)
             if code is not None:

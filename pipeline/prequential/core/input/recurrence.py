@@ -1,4 +1,4 @@
-"""Ids that come again, and how long labels take: what became of a sample of all ids.
+"""Ids that come again, and ids that predictions and labels have in common: what became of a sample of ids.
 
 Where an id stands for several instances (a customer, though there is a row for each day) predictions meet
 labels of others, and nothing else shows it: the state store forgets an id when its label has come. So some
@@ -10,19 +10,22 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.compiled.kernel import Floats, Ints, Ints32, grown, inlined, kernel, records
+from prequential.core.compiled.kernel import Floats, Ints, Ints32, grown, inlined, kernel, records, zeros
 from prequential.core.tables.records import INSTANCE, LABEL, Rows
 from prequential.core.tables.streams import Streams
 
 #: Places for ids. Two ids of one place: the later one isn't followed while the first may still get labels.
 _PLACES = 2048
 
+#: Places of sampled ids.
+_SAMPLES = 4096
+
 #: An id gives its place away when it has had no prediction for so many horizons of its stream.
 _HORIZONS = 8
 
 _PRIME, _OTHER_PRIME, _BASIS, _WORD = 0x01000193, 0x010001A3, 0x811C9DC5, 0xFFFFFFFF
 
-#: No label has come.
+#: No such record has come.
 NONE = -(1 << 62)
 
 
@@ -38,10 +41,24 @@ class Followed(NamedTuple):
     labels: Ints32  # that came while a prediction waited
     ts: Ints  # of the latest prediction
     value: Floats  # what it said: a class's code, or a number
-    label_ts: Ints  # of the latest label
+    label_ts: Ints  # of the latest label; NONE: none has come
     label: Floats
-    first: Ints  # ts of the first prediction
-    latency: Ints  # from there to the first label; NONE: it hasn't come
+
+class Sampled(NamedTuple):
+    """By place: of all ids that have the place the one with the smallest key, with its first records."""
+
+    key: Ints  # hash of its text; 0: the place is free
+    stream: Ints32
+    prediction: Ints  # ts, ms; NONE: it hasn't come
+    label: Ints
+
+
+class Meetings(NamedTuple):
+    """What records of a stream's sampled ids came."""
+
+    labelled: int  # ids with a label
+    both: int  # … and a prediction
+    latency: int | None  # of these: the median from the first prediction to the first label, ms
 
 
 class Gone(NamedTuple):
@@ -55,18 +72,19 @@ class Recurrence(NamedTuple):
     """All of it."""
 
     followed: Followed
+    sampled: Sampled
     gone: Gone
 
 
 def new_recurrence() -> Recurrence:
     """Tables of no streams, in which no id is followed."""
-    return Recurrence(records(Followed, _PLACES), Gone(*(np.zeros(0, dtype=np.int64) for _ in Gone._fields)))
+    return Recurrence(records(Followed, _PLACES), records(Sampled, _SAMPLES), zeros(Gone, 0))
 
 
 def update(recurrence: Recurrence, rows: Rows, stop: int, streams: Streams, count: int) -> Recurrence:
     """Follow the ids of rows before `stop` that weren't refused, of `count` streams; returns the tables."""
     recurrence = recurrence._replace(gone=grown(recurrence.gone, count))
-    _update(recurrence.followed, recurrence.gone, rows, stop, streams)
+    _update(recurrence.followed, recurrence.sampled, recurrence.gone, rows, stop, streams)
     return recurrence
 
 
@@ -84,11 +102,17 @@ def reused_of(recurrence: Recurrence, stream: int) -> tuple[int, int]:
     return predictions + former[0], int(reused.sum()) + former[1]
 
 
-def latency_of(recurrence: Recurrence, stream: int) -> int | None:
-    """The median time (ms) from predictions to labels of a stream's followed ids; None without any."""
-    followed = recurrence.followed
-    places = (followed.key != 0) & (followed.stream == stream) & (followed.latency != NONE)
-    return int(np.sort(followed.latency[places])[int(places.sum()) // 2]) if places.any() else None
+def meetings_of(recurrence: Recurrence, stream: int) -> Meetings:
+    """Whether predictions and labels of a stream have ids in common, by a sample of all ids.
+
+    What is in the sample doesn't depend on the order of records, so an id in it has all of its records.
+    """
+    sampled = recurrence.sampled
+    labelled = (sampled.key != 0) & (sampled.stream == stream) & (sampled.label != NONE)
+    both = labelled & (sampled.prediction != NONE)
+    count = int(both.sum())
+    latencies = np.sort((sampled.label - sampled.prediction)[both])
+    return Meetings(int(labelled.sum()), count, int(latencies[count // 2]) if count else None)
 
 
 @inlined
@@ -103,12 +127,15 @@ def _hash(rows: Rows, i: int) -> int:
 
 
 @kernel
-def _update(followed: Followed, gone: Gone, rows: Rows, stop: int, streams: Streams) -> None:
+def _update(
+    followed: Followed, sampled: Sampled, gone: Gone, rows: Rows, stop: int, streams: Streams
+) -> None:  # fmt: skip
     for i in range(stop):
         kind, stream, ts = rows.kind[i], int(rows.stream[i]), int(rows.ts[i])
         if kind == INSTANCE or rows.refused[i]:
             continue
         key = _hash(rows, i)
+        _sample(sampled, key, stream, kind, ts)
         at = (key >> 20) % _PLACES
         value = rows.number[i] if streams.regression[stream] else float(rows.label[i])
         if kind == LABEL:
@@ -125,8 +152,7 @@ def _update(followed: Followed, gone: Gone, rows: Rows, stop: int, streams: Stre
             followed.key[at], followed.stream[at], followed.model[at] = key, stream, rows.model[i]
             followed.waiting[at] = followed.predictions[at] = 1
             followed.repeated[at] = followed.labels[at] = 0
-            followed.ts[at] = followed.first[at] = ts
-            followed.value[at], followed.latency[at] = value, NONE
+            followed.ts[at], followed.value[at], followed.label_ts[at] = ts, value, NONE
         elif followed.model[at] == rows.model[i]:
             before = followed.ts[at]
             if ts > before or (ts == before and value != followed.value[at]):
@@ -139,11 +165,25 @@ def _update(followed: Followed, gone: Gone, rows: Rows, stop: int, streams: Stre
 
 
 @inlined
+def _sample(sampled: Sampled, key: int, stream: int, kind: int, ts: int) -> None:
+    """A record of an id, which is in the sample if no smaller key has its place."""
+    at = (key >> 8) % _SAMPLES
+    if sampled.key[at] == 0 or key < sampled.key[at]:
+        sampled.key[at], sampled.stream[at] = key, stream
+        sampled.prediction[at] = sampled.label[at] = NONE
+    elif key > sampled.key[at]:
+        return
+    if kind == LABEL:
+        if sampled.label[at] == NONE:
+            sampled.label[at] = ts
+    elif sampled.prediction[at] == NONE:
+        sampled.prediction[at] = ts
+
+
+@inlined
 def _label(followed: Followed, at: int, ts: int, value: float, settle: int) -> None:
     """A label of an id; within `settle` another class is a revision, and what is said again is no other."""
-    if followed.latency[at] == NONE:
-        followed.latency[at] = ts - followed.first[at]
-    else:
+    if followed.label_ts[at] != NONE:
         since = ts - followed.label_ts[at]
         if since <= 0 or (since <= settle and value != followed.label[at]):
             return

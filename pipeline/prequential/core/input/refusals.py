@@ -6,6 +6,7 @@ It is no part of the state: it says what came in the present life of a process (
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from prequential.topics.reasons import kind_of
@@ -34,6 +35,8 @@ class Refusals:
     """
 
     def __init__(self) -> None:
+        #: The number of the record of a kind with an offset, where records aren't processed in their order.
+        self.number_of: Callable[[int, int], int] = lambda kind, offset: offset
         self._first: dict[tuple[int, str], tuple[str, int]] = {}
         self._counts: dict[tuple[int, str], int] = {}
 
@@ -45,7 +48,9 @@ class Refusals:
         key = kind, kind_of(reason)
         if key not in self._counts and len(self._counts) >= _MOST:
             key = kind, ""  # all others together
-        self._first.setdefault(key, (reason, offset))
+        _, first = self._first.setdefault(key, (reason, offset))
+        if first != offset and self.number_of(kind, offset) < self.number_of(kind, first):
+            self._first[key] = reason, offset
         self._counts[key] = self._counts.get(key, 0) + 1
 
     def known(self) -> list[Refusal]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from prequential.core.compiled.ids import AHEAD, entry_at, remove, text_at
-from prequential.core.compiled.kernel import inner
+from prequential.core.compiled.kernel import inlined, inner
 from prequential.core.join.choosing import first_with_segments, is_first_of_model, segment_row
 from prequential.core.join.closing import close, closes, hindrance, in_order
 from prequential.core.tables.calendar import advance, earliest, schedule
@@ -18,6 +18,8 @@ from prequential.core.tables.logs import (
     DUE,
     EMIT,
     FULL,
+    NO_LABEL,
+    NO_PREDICTION,
     READ_AHEAD,
     REMEMBERED,
     REST,
@@ -25,7 +27,9 @@ from prequential.core.tables.logs import (
     add_event,
     add_segment_event,
     has_capacity,
+    note_end,
 )
+from prequential.core.tables.settled import remember_settled
 from prequential.core.tables.store import (
     EXPIRED,
     LABELLED,
@@ -41,9 +45,15 @@ from prequential.core.tables.store import (
 )
 from prequential.core.tables.streams import Registry
 
-#: A message's time may be ahead of its record's by this much (ms) in moving the stream's clock: one
-#: producer with a wrong clock must not let everything expire.
-CLOCK_TOLERANCE = 3_600_000
+#: How far (ms) a message's time may be ahead of its record's in moving the stream's clock, and the share of
+#: the horizon that this may be, as a divisor: a producer with a wrong clock must not let everything expire.
+_MOST_LEAD, _HORIZON_BY_LEAD = 3_600_000, 10
+
+
+@inlined
+def lead_of(registry: Registry, stream: int) -> int:
+    """How far (ms) one record may move the stream's clock beyond its own record time."""
+    return min(_MOST_LEAD, registry.streams.horizon[stream] // _HORIZON_BY_LEAD)
 
 
 @inner
@@ -139,19 +149,24 @@ def drop_label(store: Store, slot: int) -> None:
 def _end(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, clock: int) -> None:
     """An instance's state has come to its deadline."""
     streams, instances = registry.streams, store.instances
-    state = instances.state[slot]
+    state, deadline = instances.state[slot], store.links.deadline[slot]
     if state == WAITING:
+        if instances.first[slot]:
+            note_end(logs, NO_LABEL, store.ids, slot, stream, deadline - streams.horizon[stream])
         _expire(registry, store, logs, stream, slot)
         instances.state[slot] = EXPIRED
-        instances.version[slot] = store.links.deadline[slot] - streams.horizon[stream]
+        instances.version[slot] = deadline - streams.horizon[stream]
         schedule(store.wheels, store.links, stream, slot, clock + streams.horizon[stream], clock)
         return
     if state == LABELLED:
+        note_end(logs, NO_PREDICTION, store.ids, slot, stream, deadline - streams.horizon[stream])
         streams.waiting_labels[stream] -= 1
         streams.unmatched_label[stream] += 1
         streams.instances_without_predictions[stream] += instances.version[slot] != NO_VERSION
         drop_label(store, slot)
     elif state == SETTLED:
+        until = deadline + streams.horizon[stream]
+        remember_settled(store.settled, store.ids, slot, streams.name[stream], until)
         drop_predictions(store.pools, store.predictions, store.probabilities, instances.first[slot], False)
         drop_label(store, slot)
     forget(registry, store, logs, slot)

@@ -1,4 +1,4 @@
-"""What an instance's record does (`docs/semantics.md`)."""
+"""What an instance's record does (`docs/reference/semantics-time.md`)."""
 
 from __future__ import annotations
 

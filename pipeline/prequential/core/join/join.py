@@ -1,6 +1,6 @@
 """The join: labels that come late meet the predictions that wait for them, record by record.
 
-See `docs/semantics.md` for what each record does in each state of its instance, and `instances`,
+See `semantics-time.md` for what each record does in each state of its instance, and `instances`,
 `predictions` and `labels` for how.
 """
 
@@ -10,13 +10,14 @@ import numpy as np
 from prequential.core.compiled.ids import AHEAD, LOW, find_hashed, find_or_add_hashed, warm
 from prequential.core.compiled.kernel import inlined, inner, kernel
 from prequential.core.join.deadlines import MEETS, NOTHING, run_until
-from prequential.core.join.expiry import CLOCK_TOLERANCE, run_out
+from prequential.core.join.expiry import lead_of, run_out
 from prequential.core.join.instances import take_instance
 from prequential.core.join.labelling import lacks_segment, separates, settle, wants
 from prequential.core.join.labels import take_label
 from prequential.core.join.outcome_rows import Place
 from prequential.core.join.predictions import repeats, take_prediction
 from prequential.core.tables.logs import (
+    AFTER_SETTLE,
     DONE,
     DUE,
     EMIT,
@@ -29,9 +30,11 @@ from prequential.core.tables.logs import (
     REMEMBERED,
     Logs,
     has_capacity,
+    note_dropped,
     number_of,
 )
 from prequential.core.tables.records import INSTANCE, LABEL, PREDICTION, Rows
+from prequential.core.tables.settled import was_settled
 from prequential.core.tables.store import NO_VERSION, UNKNOWN, WAITING, Store, count_of
 from prequential.core.tables.streams import Registry
 
@@ -79,7 +82,7 @@ def join(
             known = min(i + AHEAD, stop)
             used[READ_AHEAD] = read_ahead(rows, store, i, known)
         stream = np.int64(rows.stream[i])  # as whoever closes has it: else all of `settle` is compiled twice
-        clock = min(rows.ts[i], rows.time[i] + CLOCK_TOLERANCE)
+        clock = min(rows.ts[i], rows.time[i] + lead_of(registry, stream))
         if streams.started[stream]:
             clock = max(clock, streams.clock[stream])
         slot = find_hashed(
@@ -123,6 +126,10 @@ def join(
             return i, NEW_SEGMENT
         if rows.kind[i] == LABEL and count > 2 and separates(registry, store, logs, stream, slot, rows.ts[i]):
             return i, NEW_STAGE
+        if not slot and rows.kind[i] == LABEL and _was_settled(rows, i, registry, store, stream, clock):
+            streams.after_settle[stream] += 1
+            note_dropped(logs, AFTER_SETTLE, i)
+            continue
         if not slot:
             slot = _remember(rows, i, store, logs, stream)
         if rows.kind[i] == INSTANCE:
@@ -191,6 +198,15 @@ def _lacks_segment(
             if value and wants(registry, logs, stream, rows.model[i], key, value):
                 return True
     return lacks_segment(registry, store, logs, stream, slot)
+
+
+@inner
+def _was_settled(
+    rows: Rows, i: int, registry: Registry, store: Store, stream: int, clock: int
+) -> bool:
+    """Whether a row's instance, of which nothing is known now, was settled within the last horizon."""
+    name, start, stop = registry.streams.name[stream], rows.starts[i], rows.starts[i + 1]
+    return was_settled(store.settled, name, rows.text, start, stop, clock)
 
 
 @inlined

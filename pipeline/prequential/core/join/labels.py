@@ -1,4 +1,4 @@
-"""What a label's record does (`docs/semantics.md`)."""
+"""What a label's record does (`docs/reference/semantics-time.md`)."""
 
 from __future__ import annotations
 

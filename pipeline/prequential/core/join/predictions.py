@@ -1,4 +1,4 @@
-"""What a prediction's record does (`docs/semantics.md`)."""
+"""What a prediction's record does (`docs/reference/semantics-time.md`)."""
 
 from __future__ import annotations
 

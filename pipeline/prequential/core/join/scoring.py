@@ -78,8 +78,10 @@ def score(
         if streams.top[stream]:
             columns.scored[row] |= RANKED
             first = predictions.extra[prediction]
-            if named and is_in_top(probabilities, first, truth, p_label, streams.top[stream]):
+            share = top_share(probabilities, first, p_label, streams.top[stream]) if named else 0.0
+            if share >= 1.0:
                 columns.scored[row] |= IN_TOP
+            columns.width[row] = share if share < 1.0 else 0.0
         columns.log_loss[row] = log_loss_of(p_label)
         columns.brier[row] = brier
         columns.confidence[row] = p_prediction
@@ -89,19 +91,22 @@ def score(
 
 
 @inner
-def is_in_top(probabilities: Probabilities, first: int, truth: int, p_label: float, k: int) -> bool:
-    """Whether a class is one of the k with the largest probabilities; of equal ones those named first count.
+def top_share(probabilities: Probabilities, first: int, p_label: float, k: int) -> float:
+    """Share of all orders of equal probabilities in which a class is among the first k.
 
-    `truth` is the hash of its name, which is in the list from row `first` on, and `p_label` its probability.
+    The class is in the list from row `first` on, and `p_label` is its probability. Of T equal ones behind L
+    larger ones k - L are among the first.
     """
-    larger, behind, one = 0, False, first
+    larger = equal = 0
+    one = first
     while one:
         p = probabilities.p[one]
-        behind |= probabilities.name[one] == truth
-        if p > p_label or (p == p_label and not behind):
+        if p > p_label:
             larger += 1
+        elif p == p_label:
+            equal += 1
         one = probabilities.next[one]
-    return larger < k
+    return min(1.0, max(0.0, (k - larger) / equal))
 
 
 @inner

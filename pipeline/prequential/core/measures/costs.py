@@ -39,7 +39,7 @@ class Paid(NamedTuple):
 
 
 @measure(
-    COSTS, "mean of `costs[label][prediction]`, 0 where it says nothing, with `cost_per_value` times `value`",
+    COSTS, "mean of `costs[label][prediction]`, 0 where none is listed, with `cost_per_value` times `value`",
     better=LESS,
     help="Mean cost of an outcome, by the configured costs",
 )  # fmt: skip

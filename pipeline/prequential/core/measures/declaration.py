@@ -18,19 +18,20 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-#: Reasons by code; code 0: there is a value (`docs/measures.md`).
+#: Reasons by code; code 0: there is a value (`docs/reference/measures.md`).
 REASONS: tuple[str, ...] = (
     "", "empty", "p_ran_one", "p_per_one", "p_maj_one", "no_positives", "no_predicted_positives",
     "no_negatives", "zero_denominator", "no_positive_class", "no_probabilities", "no_propensity",
     "no_ranks", "not_regression", "not_classification", "no_label_known",
     "no_costs", "faded", "no_values", "no_intervals", "no_quantile", "by_partition",
+    "too_few",
 )  # fmt: skip
 
 (
     DEFINED, EMPTY, P_RAN_ONE, P_PER_ONE, P_MAJ_ONE, NO_POSITIVES, NO_PREDICTED_POSITIVES, NO_NEGATIVES,
     ZERO_DENOMINATOR, NO_POSITIVE_CLASS, NO_PROBABILITIES, NO_PROPENSITY, NO_RANKS,
     NOT_REGRESSION, NOT_CLASSIFICATION, NO_LABEL_KNOWN, NO_COSTS, FADED,
-    NO_VALUES, NO_INTERVALS, NO_QUANTILE, BY_PARTITION,
+    NO_VALUES, NO_INTERVALS, NO_QUANTILE, BY_PARTITION, TOO_FEW,
 ) = range(len(REASONS))  # fmt: skip
 
 #: Instead of the code of the positive class: no outcome has it; there is none.
@@ -123,7 +124,7 @@ class Measure(NamedTuple):
     #: See `Input` for the arguments.
     function: Callable[..., Result]
     inputs: Input
-    #: As `docs/measures.md` has them, of which `tests/test_measures_docs.py` sees to it.
+    #: As `docs/reference/measures.md` has them, of which `tests/test_measures_docs.py` sees to it.
     formula: str
     source: str
     #: One line, as in Prometheus' `# HELP`.

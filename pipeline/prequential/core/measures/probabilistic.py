@@ -105,13 +105,14 @@ def ece(sums: Floats) -> Result:
 
 @inner
 def own_miss(log: Log, row: int) -> tuple[float, bool]:
-    """Whether the label is none of the first few classes, and whether there are probabilities."""
+    """Share of orders in which the label is none of the first few, and whether there are probabilities."""
     ranked = log.scored[row] & outcomes.RANKED != 0
-    return 1.0 if ranked and log.scored[row] & outcomes.IN_TOP == 0 else 0.0, ranked
+    return 1.0 - log.width[row] if ranked and log.scored[row] & outcomes.IN_TOP == 0 else 0.0, ranked
 
 
 @measure(
-    TOP, "share whose label is one of the `top_k` classes with the largest probabilities",
+    TOP, "share whose label is one of the `top_k` classes with the largest probabilities; ties in the mean "
+    "of all their orders",
     "Russakovsky et al. 2015", low=0, high=1,
     loss=Loss("top_k_accuracy", 1.0, one_less=True, function=own_miss),
     help="Share of outcomes whose label is one of the top_k most probable classes",
@@ -120,7 +121,7 @@ def own_miss(log: Log, row: int) -> tuple[float, bool]:
 def top_k_accuracy(sums: Floats) -> Result:
     """Share of the outcomes with probabilities whose label is one of the k most probable classes.
 
-    Of equal probabilities those named first come first; a label that isn't named is none of them.
+    Equal probabilities count as the mean over all their orders; a label that isn't named is none of them.
 
     >>> from prequential.core.tables.scores import sums_of
     >>> top_k_accuracy(sums_of({RANKED: 4, IN_TOP: 3}))

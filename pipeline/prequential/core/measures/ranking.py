@@ -9,7 +9,15 @@ from typing import NamedTuple
 
 from prequential.core.compiled.kernel import Bytes, Floats, inner
 from prequential.core.compiled.mathematics import log
-from prequential.core.measures.declaration import DEFINED, NO_NEGATIVES, NO_POSITIVES, RANKS, Result, measure
+from prequential.core.measures.declaration import (
+    DEFINED,
+    NO_NEGATIVES,
+    NO_POSITIVES,
+    RANKS,
+    TOO_FEW,
+    Result,
+    measure,
+)
 
 #: From so much on the series of the digamma function has all digits.
 _LARGE = 12.0
@@ -21,11 +29,12 @@ class Ranks(NamedTuple):
     positives: Floats  # (groups,) outcomes of the positive class, or their weight
     negatives: Floats  # (groups,)
     groups: int  # how many of them are in use
+    least: float = 0.0  # outcomes of each class, or their weight, with fewer of which ranks aren't known well
 
 
 @measure(
     RANKS, "share of pairs (positive, negative) ranked rightly by p(positive class); ties half", low=0,
-    high=1, undefined=(NO_POSITIVES, NO_NEGATIVES), help="Area under the ROC curve of the scores",
+    high=1, undefined=(NO_POSITIVES, NO_NEGATIVES, TOO_FEW), help="Area under the ROC curve of the scores",
 )  # fmt: skip
 @inner
 def auc(r: Ranks) -> Result:
@@ -46,12 +55,15 @@ def auc(r: Ranks) -> Result:
         return 0.0, NO_POSITIVES
     if below <= 0.0:
         return 0.0, NO_NEGATIVES
+    if min(positives, below) < r.least:
+        return 0.0, TOO_FEW
     return min(1.0, twice / (2.0 * positives * below)), DEFINED
 
 
 @measure(
     RANKS, "average precision: mean over the positives of the precision of all that score no less; ties in "
-    "the mean of all their orders", "McSherry and Najork 2008", low=0, high=1, undefined=(NO_POSITIVES,),
+    "the mean of all their orders", "McSherry and Najork 2008", low=0, high=1,
+    undefined=(NO_POSITIVES, TOO_FEW),
     help="Area under the precision-recall curve of the scores (average precision)",
 )  # fmt: skip
 @inner
@@ -99,6 +111,8 @@ def pr_auc(r: Ranks) -> Result:
         harmonic = beyond
     if before <= 0.0:
         return 0.0, NO_POSITIVES
+    if min(before, all_before - before) < r.least:
+        return 0.0, TOO_FEW
     return min(1.0, max(0.0, total / before)), DEFINED
 
 

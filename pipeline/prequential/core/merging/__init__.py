@@ -1,1 +1,1 @@
-"""Streams whose instances lie in all partitions: what each of these knows, added up (`docs/scale.md`)."""
+"""Streams whose instances lie in all partitions: what each of these knows, added up."""

@@ -46,7 +46,7 @@ def foreseen(of: Whole, classes: Classes, places: Sequence[Sequence[int]]) -> di
     Returns
     -------
     dict
-        JSON data (`docs/semantics.md`).
+        JSON data (`docs/reference/semantics-periods.md`).
     """
     config, state = classes.stream.config, of.state
     known = [one.expected for _, one in of.periods if one.expected is not None]

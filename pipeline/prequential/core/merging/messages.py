@@ -129,6 +129,7 @@ class Merged:
             + of_stream["duplicate_labels"],
             "late_label": of_stream["late_label"],
             "unmatched_label": of_stream["unmatched_label"],
+            "after_settle": of_stream["after_settle"],
             "revisions": of_stream["revisions"],
         }  # fmt: skip
         if self._config.label_at_horizon is not None:

@@ -11,12 +11,13 @@ from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.delay import coverage, latency, maturity
 from prequential.core.estimators.accumulator import Accumulator
 from prequential.core.estimators.estimator import Estimator
-from prequential.core.estimators.sums import MEAN, SPREAD, is_any
+from prequential.core.estimators.sums import MEAN, REST, SPREAD, is_any
 from prequential.core.output.waiting import all_waiting
 from prequential.core.state import State
 from prequential.core.tables.scores import SIZE
 from prequential.core.tables.streams import AGE, MODEL, SEGMENT
 from prequential.settings.stages import INITIAL
+from prequential.topics.errors import existing
 from prequential.topics.parts import LOST, Compared, Evaluated, Memory, Part
 
 #: What is evaluated that doesn't depend on the label before, which another partition may have.
@@ -28,9 +29,9 @@ def part_of(
 ) -> Part:
     """What a shard knows of a stream from `since` to `until`, multiples of its `emit.every` (epoch ms)."""
     catalog, config = state.catalog, state.config.stream(name)
-    assert config.emit_every is not None
-    assert catalog.partitions is not None
-    part = Part(name, catalog.partition, catalog.partitions, config.digest, config.emit_every, since, until)
+    partitions = existing(catalog.partitions, "the number of partitions")
+    every = existing(config.emit_every, "emit.every")
+    part = Part(name, catalog.partition, partitions, config.digest, every, since, until)
     stream = catalog.by_name.get(name)
     if stream is None:
         return part
@@ -49,12 +50,13 @@ def part_of(
 def _counts(state: State, stream: Stream) -> dict[str, int]:
     streams, code = state.catalog.columns.streams, stream.code
     names = (
-        "duplicate_instances", "duplicate_labels", "late_label", "unmatched_label", "revisions",
+        "duplicate_instances", "duplicate_labels", "late_label", "unmatched_label", "after_settle",
+        "revisions",
         "instances_without_predictions", "predictions_without_instance",
     )  # fmt: skip
     counts = {name: int(getattr(streams, name)[code]) for name in names}
-    if any(state.catalog.lost):
-        *records, entries = state.catalog.lost
+    *records, entries, _ = state.catalog.lost
+    if entries or any(records):
         counts |= dict(zip(LOST, (sum(records), entries)))
     return counts
 
@@ -112,7 +114,7 @@ def _memory(stage: str, estimator: Estimator, sequence: int) -> Memory:
         if is_any(sums):
             memory.sums = sums[:SIZE].tolist()
             if estimator.numbers:
-                mean = float(estimator.sums.table.sums[sequence, MEAN])
+                mean, memory.rest = estimator.sums.table.sums[sequence, MEAN : REST + 1].tolist()
                 memory.labels = float(cells.sum()), mean, float(sums[SPREAD])
     if estimator.histogram is not None:
         scores = estimator.histogram.counted(at).cells[0]

@@ -63,7 +63,8 @@ def _memory(state: State, stream: Stream, plan: Plan, row: int) -> Memory:
     if sums is not None:
         memory.sums = sums.tolist()
         if plan.numbers:
-            memory.labels = periods.labels_of(tables, row)
+            *labels, memory.rest = periods.labels_of(tables, row)
+            memory.labels = labels[0], labels[1], labels[2]
     if stream.config.cost_per_value and not plan.numbers:
         paid = np.zeros(SUMS)
         sum_up_stakes(state.catalog.positives_of(stream), 0, periods.stakes_of(tables, row, k), k, paid)

@@ -14,6 +14,7 @@ from prequential.core.delay import records
 from prequential.core.delay.due_periods import PeriodState
 from prequential.core.tables.streams import MODEL
 from prequential.settings.model import StreamConfig
+from prequential.topics.errors import existing
 from prequential.topics.parts import Part, Period
 
 #: By model, then start, what each partition (number) knows of a period.
@@ -72,14 +73,14 @@ def news(
     dict
         By model that has any.
     """
-    assert config.period is not None
+    period = existing(config.period, "the period")
     known, former = _known(parts), _known(before or ())
     clocks, remembered = [part.clock for part in parts], 2 * config.label_horizon + config.settle
     clock, clock_before = max(clocks), max((part.clock for part in before or ()), default=None)
     found: dict[str, list[Whole]] = {}
     for model in sorted(known):
         for start, here in sorted(known[model].items()):
-            end = start + config.period
+            end = start + period
             if clock_before is not None and clock_before >= end + remembered:
                 continue
             then = former.get(model, {}).get(start, {})
@@ -115,8 +116,7 @@ def _known(parts: Sequence[Part]) -> _Known:
 
 def _whole(config: StreamConfig, start: int, of: Mapping[int, Period], clock: int) -> Whole:
     """What partitions (numbers) know of a period, added up in their order."""
-    assert config.period is not None
-    end = start + config.period
+    end = start + existing(config.period, "the period")
     one_each = [of[number] for number in sorted(of)]
     predictions, labelled, revisions, corrections, at_horizon = (
         sum(getattr(one, name) for one in one_each)

@@ -84,7 +84,7 @@ def added(memories: Sequence[tuple[Memory, Sequence[int]]], estimator: str, capa
     newest = max((one.at for one, _ in memories), default=0)
     cells, paid, sums = np.zeros(4 * capacity * capacity), np.zeros(SUMS), np.zeros(SIZE)
     scores = np.zeros(WIDTH)
-    weight = mean = spread = 0.0
+    weight = mean = rest = spread = 0.0
     for one, places in memories:
         left = memory.weight_left(parameter, 0, newest - one.at)
         for y, h, n in one.cells:
@@ -95,7 +95,7 @@ def added(memories: Sequence[tuple[Memory, Sequence[int]]], estimator: str, capa
             sums += np.array(one.sums) * left
         if one.labels is not None:
             n, of_labels, apart = one.labels[0] * left, one.labels[1], one.labels[2] * left
-            weight, mean, spread = _spread(weight, mean, spread, n, of_labels, apart)
+            weight, mean, rest, spread = _spread(weight, mean, rest, spread, n, of_labels, one.rest, apart)
         for place, n in one.scores or ():
             scores[place] += n * left
         if one.paid is not None:
@@ -109,17 +109,22 @@ def added(memories: Sequence[tuple[Memory, Sequence[int]]], estimator: str, capa
 
 
 def _spread(
-    weight: float, mean: float, spread: float, n: float, other: float, apart: float
-) -> tuple[float, float, float]:
+    weight: float, mean: float, rest: float, spread: float, n: float, other: float, other_rest: float,
+    apart: float,
+) -> tuple[float, float, float, float]:  # fmt: skip
     """Weight, mean and Σw(y - ȳ)² of two sets of numbers together (Chan, Golub and LeVeque 1979).
 
-    >>> _spread(2.0, 1.0, 2.0, 1.0, 4.0, 0.0)
-    (3.0, 2.0, 8.0)
+    Means are two floats, the second what the first has no digits for.
+
+    >>> _spread(2.0, 1.0, 0.0, 2.0, 1.0, 4.0, 0.0, 0.0)
+    (3.0, 2.0, 0.0, 8.0)
     """
     if not n:
-        return weight, mean, spread
-    total, step = weight + n, other - mean
-    return total, mean + step * n / total, spread + apart + step * step * weight * n / total
+        return weight, mean, rest, spread
+    total, step = weight + n, (other - mean) + (other_rest - rest)
+    moved = rest + step * n / total
+    middle = mean + moved
+    return total, middle, moved - (middle - mean), spread + apart + step * step * weight * n / total
 
 
 def measured(of: Sum, classes: Classes, *, chance: bool) -> State:

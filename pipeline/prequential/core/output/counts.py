@@ -1,4 +1,4 @@
-"""The `counts` of messages: what has come that isn't an outcome (`docs/semantics.md`)."""
+"""The `counts` of messages: what has come that isn't an outcome (`docs/reference/semantics-time.md`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prequential.core.tables.streams import AGE, MODEL
 
 
 def counts_of(catalog: Catalog, rows: Sequence[int]) -> list[dict[str, int]]:
-    """The `counts` of entities' messages: their models' and their streams' (see `docs/semantics.md`).
+    """The `counts` of entities' messages: their models' and their streams'.
 
     What isn't a model's own has one object for all entities of a stream.
     """
@@ -27,13 +27,14 @@ def counts_of(catalog: Catalog, rows: Sequence[int]) -> list[dict[str, int]]:
         + streams.duplicate_labels[at],
         "late_label": streams.late_label[at],
         "unmatched_label": streams.unmatched_label[at],
+        "after_settle": streams.after_settle[at],
         "revisions": streams.revisions[at],
     }  # fmt: skip
     names = tuple(columns)
     closes = streams.at_horizon[at].tolist()
     at_horizon = entities.at_horizon[models].tolist()
     lost = catalog.lost
-    beyond = {"lost_records": sum(lost[:3]), "lost_journal_entries": lost[3]} if any(lost) else {}
+    beyond = {"lost_records": sum(lost[:3]), "lost_journal_entries": lost[3]} if any(lost[:4]) else {}
     values = zip(*(column.tolist() for column in columns.values()))
     counts = [
         dict(zip(names, values_of_row)) | ({"at_horizon": closed} if has_class else {}) | beyond

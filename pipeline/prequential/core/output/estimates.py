@@ -126,11 +126,10 @@ class Estimates:
 
     def lines_of(self, rows: Sequence[int]) -> Iterator[tuple[Entity, Stream, Lines]]:
         """The same of many, with what they are."""
-        entities, streams = self._catalog.entities, self._catalog.streams
+        catalog, streams = self._catalog, self._catalog.streams
         singles = (self._catalog.columns.entities.single[rows] > 0).tolist()
         for row, single in zip(rows, singles):
-            about = entities[row]
-            assert about is not None
+            about = catalog.entity(row)
             stream = streams[about.stream]
             yield about, stream, self._lines(row, about, stream, single)
 
@@ -183,8 +182,7 @@ class Estimates:
         at: dict[tuple[int, int], int] = {}
         present = states.rows
         for row in rows:
-            about = self._catalog.entities[row]
-            assert about is not None
+            about = self._catalog.entity(row)
             stream = self._catalog.streams[about.stream]
             if INTERMEDIATE not in stream.everywhere:
                 continue

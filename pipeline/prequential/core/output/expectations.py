@@ -1,4 +1,4 @@
-"""What messages about periods say of their final values, and how it turned out (`docs/semantics.md`)."""
+"""What messages about periods say of their final values, and how it turned out."""
 
 from __future__ import annotations
 

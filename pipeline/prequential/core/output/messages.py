@@ -1,4 +1,4 @@
-"""Messages: what is said of an entity's sequences, when it is due (`docs/semantics.md`)."""
+"""Messages: what is said of an entity's sequences, when it is due (`docs/reference/output-messages.md`)."""
 
 from __future__ import annotations
 
@@ -120,8 +120,7 @@ class Reporter:
         if states is None:
             return []
         for row in rows:
-            about = catalog.entities[row]
-            assert about is not None
+            about = catalog.entity(row)
             stream = catalog.streams[about.stream]
             if "worse_than_baseline" in stream.config.details:
                 self._note_worse(row, about, stream, states)
@@ -177,7 +176,7 @@ class Reporter:
         place, alone = 0, bool(config.details or began_later or refers(config))
         for count, chance, same in lines.runs:
             versioned = version and not chance
-            key = id(counts), row if versioned else None, *same
+            key = stream.code, *counts.values(), row if versioned else None, *same
             if not (alone or said) and key in texts:
                 yield count, texts[key]
                 place += count
@@ -221,8 +220,7 @@ class Reporter:
         """
         states = self.of_estimators.states(rows)
         for row in rows:
-            about = self._catalog.entities[row]
-            assert about is not None
+            about = self._catalog.entity(row)
             stream = self._catalog.streams[about.stream]
             for line in self.of_estimators.lines(row, about, stream).all:
                 if not shown(line, stream.config):
@@ -357,8 +355,7 @@ class Reporter:
         by_model: dict[int, int] = {}
         models = self._catalog.columns.entities.model
         for row in rows:
-            about = self._catalog.entities[row]
-            assert about is not None
+            about = self._catalog.entity(row)
             stream = self._catalog.streams[about.stream]
             evaluated = about.kind == AGE or (about.kind == MODEL and bool(stream.everywhere))
             if evaluated and stream.config.coverage:

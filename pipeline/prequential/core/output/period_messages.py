@@ -1,4 +1,4 @@
-"""Messages about periods of prediction time, and their alarms (`docs/semantics.md`)."""
+"""Messages about periods of prediction time, and their alarms (`docs/reference/semantics-periods.md`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is expected of the predictions that wait for their labels at this moment (`docs/semantics.md`)."""
+"""What is expected of the predictions that wait for their labels at this moment."""
 
 from __future__ import annotations
 

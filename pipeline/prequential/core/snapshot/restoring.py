@@ -69,7 +69,8 @@ class _Restoring:
             state.ticks, state.next_tick = saved_ticks, head["next_tick"]
         state.dead_letters = list(head["dead_letters"])
         state.quarantined = list(head.get("quarantined", state.quarantined))
-        state.catalog.lost = list(head.get("lost", state.catalog.lost))
+        lost = head.get("lost", ())  # of former versions without the last one
+        state.catalog.lost = [*lost, *state.catalog.lost[len(lost) :]]
         for saved in self._saved:
             self._stream(saved)
         self._entities()
@@ -262,8 +263,7 @@ class _Restoring:
         pairs = [(row, row) for row in self._rows.values()] + self._moved
         copies: dict[tuple[int, int], list[tuple[int, int, int, str]]] = {}
         for old_row, row in pairs:
-            about = catalog.entities[row]
-            assert about is not None
+            about = catalog.entity(row)
             stream = catalog.streams[about.stream]
             old_plan = plans[int(arrays["entities.plan"][old_row])]
             entities = catalog.registry.entities
@@ -301,8 +301,7 @@ class _Restoring:
 
     def _begins(self, row: int, note: str, *what: str) -> None:
         """Report that `what` of an entity starts empty, and note it for operators if there is a `note`."""
-        about = self._catalog.entities[row]
-        assert about is not None
+        about = self._catalog.entity(row)
         name = f"{self._catalog.streams[about.stream].name}/{about.model}"
         self._missing.append(Begun(f"{name} {about.segment}" if about.segment else name, *what))
         if note:

@@ -21,6 +21,7 @@ from prequential.core.snapshot.snapshot import declared, read, written
 from prequential.core.snapshot.waiting import rows_of_lists
 from prequential.core.state import State
 from prequential.core.tables.keys import Key
+from prequential.core.tables.settled import Settled
 from prequential.core.tables.store import UNKNOWN, WAITING
 from prequential.settings.model import Config
 from prequential.topics.partitioning import partition_of
@@ -122,6 +123,12 @@ class _Splitting:
         arrays["ids|lengths"] = arrays["ids|lengths"][stays]
         arrays["ids|streams"] = self._numbers[Key.STREAM][arrays["ids|streams"][stays]].astype(np.int32)
         arrays["ids|slots"] = np.arange(1, len(slots) + 1, dtype=np.int32)
+        known = arrays.get("settled|stream")
+        if known is not None:
+            kept_settled = self._numbers[Key.STREAM][known] >= 0
+            for name in ("place", *Settled._fields):
+                arrays[f"settled|{name}"] = arrays[f"settled|{name}"][kept_settled]
+            arrays["settled|stream"] = self._numbers[Key.STREAM][arrays["settled|stream"]].astype(np.int32)
         states = arrays["instances|state"][slots]
         self._head["remembered"] = int((states != UNKNOWN).sum())
         labels, extra = arrays["instances|label"][slots], arrays["predictions|extra"]

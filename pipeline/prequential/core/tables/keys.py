@@ -85,7 +85,11 @@ class Table(NamedTuple):
         """
         for name, column in self._columns().items():
             if name in arrays:
-                column[: len(arrays[name])] = arrays[name]
+                given = arrays[name]
+                if given.shape[1:] == column.shape[1:]:
+                    column[: len(given)] = given
+                else:  # a window keeps more of each outcome than when the snapshot was written
+                    column[: len(given), ..., : given.shape[-1]] = given
 
     def copy(self, sources: Any, targets: Any) -> None:
         """Let the target rows be as the source rows, in all columns; row numbers, or arrays of as many.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.compiled.ids import LONGEST
-from prequential.core.compiled.kernel import Bytes, Ints, Ints32, inlined, inner, records
+from prequential.core.compiled.id_texts import copy_text, size_of
+from prequential.core.compiled.ids import LONGEST, Ids
+from prequential.core.compiled.kernel import Bytes, Ints, Ints32, inlined, inner, records, zeros
 from prequential.core.tables.events import Events, new_events
 from prequential.core.tables.outcomes import Log, new_log
 
@@ -23,8 +24,8 @@ DONE, FULL, EMIT, NEW_SEGMENT, NEW_NAMES, NEW_STAGE = range(6)
 
 #: Why a record that could be used is dropped: a label that comes after the horizon, a prediction that was
 #: made after its label, one that comes when its instance has expired, and, by kind of record, what was there
-#: already.
-LATE_LABEL, LATE_PREDICTION, EXPIRED_PREDICTION, DUPLICATE = range(4)
+#: already; and a label of an instance that was settled and forgotten.
+LATE_LABEL, LATE_PREDICTION, EXPIRED_PREDICTION, AFTER_SETTLE, DUPLICATE = range(5)
 REASONS = DUPLICATE + 3
 
 #: Bytes of ids that closings have room for, each.
@@ -61,6 +62,23 @@ class Closings(NamedTuple):
     text: Bytes  # all ids, one after the other
 
 
+class Ends(NamedTuple):
+    """By way to end (`NO_LABEL`, `NO_PREDICTION`): the first instance that ended so, by arrival and slot.
+
+    What a stream's instances arrived at is t0, of labels t1. Of this process alone: an example.
+    """
+
+    size: Ints  # 1 + bytes of its id; 0: none has ended so
+    stream: Ints
+    arrival: Ints
+    slot: Ints
+    text: Bytes  # (2, LONGEST): the ids
+
+
+#: An instance's predictions got no label by the horizon; a label met no prediction.
+NO_LABEL, NO_PREDICTION = range(2)
+
+
 class Logs(NamedTuple):
     """All that the join writes, and what stops it; the first rows of each log are in use."""
 
@@ -72,6 +90,7 @@ class Logs(NamedTuple):
     due: Ints32  # entities whose messages are due by count, in order
     used: Ints
     dropped: Ints  # by reason: 1 + row of the first record dropped for it; 0: none was; -1: it is known
+    ends: Ends
 
 
 def new_logs(rows: int) -> Logs:
@@ -89,6 +108,7 @@ def new_logs(rows: int) -> Logs:
         column(np.int32),
         np.zeros(12, dtype=np.int64),
         np.zeros(REASONS, dtype=np.int64),
+        zeros(Ends, 2, text=LONGEST),
     )
 
 
@@ -125,6 +145,26 @@ def note_dropped(logs: Logs, reason: int, row: int) -> None:
     """Note a record (its row) that is dropped for a reason, below `REASONS`; the first one is the example."""
     if logs.dropped[reason] == 0:
         logs.dropped[reason] = row + 1
+
+
+@inner
+def note_end(logs: Logs, way: int, ids: Ids, slot: int, stream: int, arrival: int) -> None:
+    """Note the instance of a slot, which ends in this way, if it is the first one that does."""
+    ends = logs.ends
+    later = arrival == ends.arrival[way] and slot > ends.slot[way]
+    if ends.size[way] and (later or arrival > ends.arrival[way]):
+        return
+    ends.size[way] = 1 + size_of(ids, slot)
+    ends.stream[way], ends.arrival[way], ends.slot[way] = stream, arrival, slot
+    copy_text(ids, slot, ends.text[way], 0)
+
+
+def first_end(logs: Logs, way: int, stream: int) -> str | None:
+    """The id of the first instance that ended in this way, if it was of this stream (code)."""
+    ends = logs.ends
+    if not ends.size[way] or ends.stream[way] != stream:
+        return None
+    return ends.text[way, : int(ends.size[way]) - 1].tobytes().decode()
 
 
 @inlined

@@ -24,7 +24,8 @@ VALUED, VALUED_BEFORE = 1, 2
 #: Beside SCORED, of numbers: the prediction has an interval; its label is in it.
 INTERVAL, COVERED = 4, 8
 
-#: Beside SCORED, of probabilities: the label has a rank among them; it is of the first few.
+#: Beside SCORED, of probabilities: the label has a rank among them; it is of the first few, in whatever order
+#: equal ones are.
 RANKED, IN_TOP = 64, 128
 
 #: Beside SCORED: no positive class follows from its label; it is `1`, by a label of 0 and 1.
@@ -70,7 +71,8 @@ class Log(NamedTuple):
     is_positive: Bytes  # whether the label is the positive class
     error: Floats  # of numbers: prediction - label
     value: Floats  # of numbers: the label
-    width: Floats  # of the interval, with INTERVAL
+    width: Floats  # of the interval, with INTERVAL; with RANKED and without IN_TOP the share of all orders of
+    # equal probabilities in which the label is of the first few
     weight: Floats  # 1/propensity of the label
 
 

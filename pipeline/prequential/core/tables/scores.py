@@ -11,10 +11,13 @@ import numpy as np
 from prequential.core.compiled.kernel import Floats, inner
 from prequential.core.compiled.mathematics import log
 
-#: Probabilities are clipped to [CLIP, 1 - CLIP] before the logarithm (`docs/semantics.md`).
+#: Probabilities are clipped to [CLIP, 1 - CLIP] before the logarithm (`docs/reference/measures.md`).
 CLIP = 1e-15
 
-#: Equal bins of the expected calibration error (`docs/semantics.md`).
+#: -ln(`CLIP`), the largest log loss; written out, as computing it would compile a loop at import.
+LARGEST_LOG_LOSS = 34.538776394910684
+
+#: Equal bins of the expected calibration error (`docs/reference/measures.md`).
 BINS = 15
 
 #: Bounds between the bins of confidence by which periods are estimated: narrow where most predictions are.
@@ -33,7 +36,8 @@ SCORED, LOG_LOSS, BRIER = range(3)
 IN_BIN, CONFIDENCE, RIGHT = (3 + part * BINS for part in range(3))
 #: Weights 1/π of labels with propensity π, those of right predictions, and their squares.
 WEIGHT, WEIGHT_RIGHT, WEIGHT_SQUARED = (3 + 3 * BINS + part for part in range(3))
-#: Outcomes whose label's probability has a rank among those of its prediction, and those of the first few.
+#: Outcomes whose label's probability has a rank among those of its prediction, and those of the first few: of
+#: one with equal probabilities the share of their orders.
 RANKED, IN_TOP = (6 + 3 * BINS + part for part in range(2))
 
 #: Places in a vector of sums.

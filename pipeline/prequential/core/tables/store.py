@@ -9,7 +9,7 @@
 
 An instance is a row of `Instances` (its slot, see `prequential.core.compiled.ids`); its predictions are a
 list in a pool, in order of delivery; its label is a row of another pool. Row 0 of every table stands for
-none. See `docs/semantics.md` for what each record does in each state.
+none. See `docs/reference/semantics-time.md` for what each record does in each state.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import NamedTuple
 from prequential.core.compiled.ids import Ids
 from prequential.core.compiled.kernel import Bytes, Codes, Floats, Ints, Ints32, Words, inlined, inner
 from prequential.core.tables.calendar import Links, Wheels
+from prequential.core.tables.settled import Settled
 
 UNKNOWN, WAITING, LABELLED, SETTLED, EXPIRED = range(5)
 
@@ -200,3 +201,4 @@ class Store(NamedTuple):
     label_values: LabelValues
     probabilities: Probabilities
     pools: Pools
+    settled: Settled

@@ -14,6 +14,7 @@ class Streams(NamedTuple):
     """By stream (its code); times in ms, places are rows of other tables."""
 
     # Settings:
+    name: Words  # hash of its name: the same in every process
     horizon: Ints
     settle: Ints
     regression: Bytes
@@ -59,6 +60,7 @@ class Streams(NamedTuple):
     waiting_labels: Ints
     late_label: Ints
     unmatched_label: Ints
+    after_settle: Ints  # labels of instances that were settled and forgotten
     revisions: Ints
     sequence_outcomes: Ints  # of all of its sequences: models, segments, stages
     first_outcome: Ints  # the clock at the first of them
@@ -72,9 +74,9 @@ class Streams(NamedTuple):
 #: have what is theirs; the others are settings, or follow.
 STREAM_STATE = (
     "versions", "clock", "started", "wheel", "persistent", "majority", "labels", "completed",
-    "waiting_labels", "late_label", "unmatched_label", "revisions", "sequence_outcomes", "first_outcome",
-    "instances_without_predictions",
-    "predictions_without_instance", "duplicate_instances", "duplicate_labels",
+    "waiting_labels", "late_label", "unmatched_label", "after_settle", "revisions", "sequence_outcomes",
+    "first_outcome", "instances_without_predictions", "predictions_without_instance",
+    "duplicate_instances", "duplicate_labels",
 )  # fmt: skip
 STREAM_PLACES = ("classes", "class_capacity", "class_count", "pairs")
 

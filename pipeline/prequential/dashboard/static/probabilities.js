@@ -76,8 +76,14 @@ function configured(one) {
   const { mean, threshold, cost, interval, present, present_cost, present_interval, gain, gain_interval } = one.costs;
   const within = ([low, high]) => `(${number(low)} to ${number(high)})`;
   const decisions = one.cost === null ? "" : `, ${number(one.cost)} at its decisions`;
-  const said = `at ${present}: ${number(present_cost)} ${within(present_interval)} an outcome${decisions}; least at ${number(threshold)} ${within(interval)}: ${number(cost)}, a gain of ${number(gain)} ${within(gain_interval)}`;
-  return costPlot(one.thresholds, mean, one.present, mean.indexOf(Math.min(...mean)), said);
+  const best = mean.indexOf(Math.min(...mean));
+  const said = `at ${present}: ${number(present_cost)} ${within(present_interval)} an outcome${decisions}; least ${where(one, best, threshold)} ${within(interval)}: ${number(cost)}, a gain of ${number(gain)} ${within(gain_interval)}`;
+  return costPlot(one.thresholds, mean, one.present, best, said);
+}
+
+// A threshold in words: the highest one is above every score, also above those of exactly 1.
+function where(one, place, threshold) {
+  return one.precision[place] === null ? "where nothing is predicted positive" : `at ${number(threshold)}`;
 }
 
 function costPlot(thresholds, mean, present, best, said) {
@@ -100,7 +106,7 @@ function costs(one, view, again) {
       again();
     },
   }));
-  const said = `at 0.5: ${number(mean[one.present])} an outcome; least at ${number(one.thresholds[best])}: ${number(mean[best])}`;
+  const said = `at 0.5: ${number(mean[one.present])} an outcome; least ${where(one, best, one.thresholds[best])}: ${number(mean[best])}`;
   return h("div", {},
     costPlot(one.thresholds, mean, one.present, best, said),
     h("div", { class: "controls" }, field("alarm", "A false positive costs"), field("miss", "a missed positive")));

@@ -1,0 +1,56 @@
+"""How times are written: units of numbers, forms of text, and zones beside them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from prequential.topics import values
+
+#: Units of a time, and how many nanoseconds one has; `rfc3339` is text, as are `iso` (as tables write times,
+#: with or without an offset) and formats of `strptime`, such as `%Y-%m-%d %H:%M:%S`.
+UNITS = {"ms": 1_000_000, "s": 1_000_000_000, "us": 1_000, "ns": 1}
+RFC3339, ISO = "rfc3339", "iso"
+
+#: What a format of `strptime` has where its times say their offset.
+_OFFSET = re.compile(r"(?:%%|[^%]|%[^z%])*%z", re.DOTALL)
+
+
+def unit(value: Any) -> str:
+    """A unit of numbers or a form of text, as a mapping names it; raises ValueError for anything else."""
+    if value not in (*UNITS, RFC3339, ISO) and not (isinstance(value, str) and "%" in value):
+        raise ValueError(
+            f"{values.quoted(value)}: expected {', '.join(UNITS)}, {RFC3339}, {ISO} or a format such as "
+            "'%Y-%m-%d %H:%M:%S'"
+        )
+    return str(value)
+
+
+def time_zone(value: Any) -> str:
+    """The name of a time zone; raises ValueError for anything else."""
+    try:
+        return ZoneInfo(value).key
+    except (ValueError, TypeError, AttributeError, OSError, ZoneInfoNotFoundError):
+        raise ValueError(
+            f"{values.quoted(value)}: expected the name of a time zone, such as UTC or Europe/Berlin"
+        ) from None
+
+
+def why_no_zone(unit: str | None, timezone: str | None) -> str | None:
+    """Why a time can't have this unit and this time zone, in a sentence; None if it can."""
+    if unit is None:
+        return None  # a timezone alone is that of times as such, and of text as in `iso`
+    said = None
+    if unit in UNITS or unit == RFC3339:
+        said = f"unit {unit} needs no timezone: expected one without a unit, with {ISO} or with a format"
+    elif _OFFSET.match(unit) is not None:
+        said = f"unit {values.quoted(unit)} has an offset (%z): expected no timezone beside it"
+    if said is not None:
+        return None if timezone is None else said
+    if timezone is None:
+        return (
+            f"unit {values.quoted(unit)} is of times without a zone: expected timezone beside it, such as "
+            "UTC or Europe/Berlin"
+        )
+    return None

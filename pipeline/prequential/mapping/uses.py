@@ -1,0 +1,65 @@
+"""What of a mapping's `map`s and conditions has occurred in the records that it was applied to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from prequential.mapping.model import RecordMapping, as_text
+
+#: Values of a path that are remembered.
+_MOST = 50
+
+
+class Uses:
+    """Counts of one mapping: by field the values that its `map` names and met, by condition who passed it.
+
+    >>> from prequential.mapping.model import parse
+    >>> section = {"y_true": {"path": "y", "map": {"Y": 1, "N": 0}}, "instance_id": "id", "when": "op = u"}
+    >>> uses = Uses(parse(section, 2, bare=True))
+    >>> uses.note_values("y_true", ["Y", "Y"])
+    >>> uses.met["y_true"], uses.named("y_true")
+    ({'Y'}, ['Y', 'N'])
+    """
+
+    def __init__(self, mapping: RecordMapping) -> None:
+        self.mapping = mapping
+        self._maps: Mapping[str, Sequence[str]] = {
+            name: list(one.names) for name, one in mapping.fields.items() if one.names is not None
+        }
+        #: By field with a `map`: values of records, as far as these are few.
+        self.met: dict[str, set[str]] = {name: set() for name in self._maps}
+        #: By condition: records that were asked, and those that it holds for; values as far as these are few.
+        self.asked = [0] * len(mapping.when)
+        self.held = [0] * len(mapping.when)
+        self.values: list[dict[str, None]] = [{} for _ in mapping.when]
+
+    def named(self, field: str) -> list[str]:
+        """The values that the `map` of a field names."""
+        return list(self._maps[field])
+
+    def note_values(self, field: str, column: Iterable[Any]) -> None:
+        """Take note of values of a field; of those without a `map` nothing is kept."""
+        met = self.met.get(field)
+        if met is not None:
+            named = {*self._maps[field]}
+            for text in _texts(column):
+                if text in named or len(met) < _MOST:
+                    met.add(text)
+
+    def note_condition(self, place: int, column: Sequence[Any], held: int) -> None:
+        """Take note of the values that a condition was asked about, and for how many it holds."""
+        self.asked[place] += len(column)
+        self.held[place] += held
+        values = self.values[place]
+        if len(values) < _MOST:
+            for text in _texts(column):
+                values[text] = None
+
+
+def _texts(column: Iterable[Any]) -> dict[str, None]:
+    """Values as text, each once; what is no single value is left out."""
+    with suppress(TypeError):  # of lists and objects
+        column = dict.fromkeys(column)
+    return {as_text(one): None for one in column if isinstance(one, (str, int, float)) and one == one}

@@ -1,0 +1,46 @@
+"""How long no record has come to a shard: after `emit.idle` it publishes what would wait for the next one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from time import monotonic
+
+from prequential.settings.model import Config
+
+
+class Silence:
+    """When a silence has lasted long enough to publish, and again each time that it has lasted twice as long.
+
+    Again, since streams have values of their own, and since a stream in all partitions is merged up to a time
+    that each partition has reached.
+
+    >>> now = 100.0
+    >>> silence = Silence(Config(), lambda: now)
+    >>> now = 130.5
+    >>> silence.due(), silence.due()
+    (30000, None)
+    >>> now = 160.0
+    >>> silence.due()
+    60000
+    """
+
+    def __init__(self, config: Config, clock: Callable[[], float] = monotonic) -> None:
+        streams = (config.defaults, *config.streams.values())
+        self._values = sorted({one.emit_idle for one in streams if one.emit_idle is not None})
+        self._clock = clock
+        self.end()
+
+    def end(self) -> None:
+        """A record has come."""
+        self._since = self._clock()
+        self._next: float = self._values[0] if self._values else math.inf
+
+    def due(self) -> int | None:
+        """How long the silence has lasted (ms), if that is long enough now; None: it isn't, or was before."""
+        quiet = 1000 * (self._clock() - self._since)
+        if quiet < self._next:
+            return None
+        due = int(self._next)
+        self._next = min([2 * due, *(one for one in self._values if one > due)])
+        return due

@@ -1,0 +1,149 @@
+"""Check the prose of documentation and code: `python tests/prose.py` prints what to rewrite.
+
+Pages are checked whole. Of the code, strings and comments in the paths of `CODE` are checked.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**/*.md")
+
+#: Pages that are still to be rewritten. A page leaves this list when its facts have moved.
+NOT_YET = re.compile(r"docs/reference/(cli|series|output-messages)\.md")
+
+#: Paths of code whose texts are checked. A folder or file joins this list once it is rewritten.
+CODE = ("docs", "mkdocs.yml", "deploy/sinks", "pipeline/prequential/http", "pipeline/prequential/program")
+
+#: Pages that may exceed `PAGE_BYTES`: generated reference, evidence, and the history.
+_GENERATED = "configuration|cli|measures|detectors|series|output-messages|python.*"
+LONG_PAGES = re.compile(rf"CHANGELOG\.md|docs/understand/validation.*|docs/reference/({_GENERATED})\.md")
+
+#: A row of a table has no lines, so its cells have a limit of words.
+PAGE_BYTES, SENTENCE_WORDS, PARAGRAPH_LINES, LINE_CHARACTERS, CELL_WORDS = 10_240, 30, 5, 140, 30
+
+#: A pattern that is banned, and what to write instead.
+BANNED = {
+    r"anew": "again, from scratch",
+    r"beside": "next to",
+    r"former": "previous",
+    r"likewise": "also",
+    r"mend(s|ed|ing)?": "fix",
+    r"some \d[\d,.]*": "about N",
+    r"as ever": "as before",
+    r"(is|are) over": "has ended",
+    r"(is|are|was|were) had": "an active verb",
+    r"ways? out": "fix",
+    r"by itself": "separately, automatically",
+    r"look(s|ed|ing)? at": "check, inspect",
+    r"(is|are|was|were) worth": "counts as",
+    r"stands(?! (in|for))|stood": "is, is listed",
+    r"(comes?|came) of": "results from",
+    r"of (classes|numbers),": "for classification, for regression",
+    r", too": "also, before the verb",
+    r"says|said|tells|told": "prints, reports, publishes",
+    r"knows|thinks|wants": "has, needs",
+    r"what (waits|comes|can't|isn't|is there|there is|lies|has|gets)": "a noun: pending predictions",
+    r"nobody|somebody|whoever|who wants": "you, or the actor",
+    r"flood(s|ed)?|3 am|harm|chance's": "a plain word",
+    r"labeled|normalized|behavior|(recogn|summar|initial)iz\w+": "British spelling",
+    r"\d+(\.\d+)? %(?!\w)": "the per cent sign without a blank",
+}  # fmt: skip
+
+_BANNED = [(re.compile(rf"(?<![\w-])(?i:{one})(?![\w-])"), instead) for one, instead in BANNED.items()]
+_CODE = re.compile(r"``.+?``|`[^`]+`|https?://\S+|\{\{.*?\}\}")
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_FENCE = re.compile(r"^( *)```.*?^\1```|<!--.*?-->", re.MULTILINE | re.DOTALL)
+_DOCTEST = re.compile(r"^ *(>>>|\.\.\.).*$", re.MULTILINE)
+_ITEM = re.compile(r"^\s*([-*]|\d+\.)\s")
+_END = re.compile(r"(?<=[.!?])[\"')*]*\s+")
+_WORD = re.compile(r"[\w'’]+(?:[-,.:/][\w'’]+)*")
+
+
+class Finding(NamedTuple):
+    """A place and what is wrong there."""
+
+    path: str
+    line: int
+    problem: str
+
+
+def problems(text: str) -> Iterator[str]:
+    """Yield each problem with the words and the sentences of one paragraph."""
+    text = " ".join(_LINK.sub(r"\1", _CODE.sub("CODE", text)).replace("**", "").split())
+    for pattern, instead in _BANNED:
+        yield from (f"{match[0]!r}: write {instead}" for match in pattern.finditer(text))
+    for sentence in _END.split(text):
+        if (number := len(_WORD.findall(sentence))) > SENTENCE_WORDS:
+            yield f"a sentence of {number} words: {sentence[:60]} …"
+
+
+def blocks(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the first line and the text of each paragraph, list item, heading and table row."""
+    text = _FENCE.sub(lambda match: "\n" * match[0].count("\n"), text)
+    start, lines = 1, list[str]()
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        alone = line.lstrip().startswith(("#", "|", "!!!", "<"))
+        if lines and (not line.strip() or alone or _ITEM.match(line)):
+            yield start, "\n".join(lines)
+            lines = []
+        if alone:
+            yield number, line
+        elif line.strip():
+            start = start if lines else number
+            lines.append(line)
+
+
+def in_page(path: str, text: str) -> Iterator[Finding]:
+    """Yield what is wrong with a page of documentation."""
+    if (size := len(text.encode())) > PAGE_BYTES and not LONG_PAGES.fullmatch(path):
+        yield Finding(path, 1, f"a page of {size:,} bytes, at most {PAGE_BYTES:,}")
+    for line, block in blocks(text):
+        cells = block.strip("| ").split(" | ") if block.lstrip().startswith("|") else [block]
+        yield from (Finding(path, line, problem) for cell in cells for problem in problems(cell))
+        if any(len(cell.split()) > CELL_WORDS for cell in cells[1:]):
+            yield Finding(path, line, f"a table cell of more than {CELL_WORDS} words")
+        height = sum(1 + len(one) // LINE_CHARACTERS for one in block.splitlines())
+        if height > PARAGRAPH_LINES and len(cells) == 1:
+            yield Finding(path, line, f"a paragraph of more than {PARAGRAPH_LINES} lines")
+
+
+def in_python(path: str, text: str) -> Iterator[Finding]:
+    """Yield what is wrong with the strings and comments of a module."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            for line, block in blocks(_DOCTEST.sub("", node.value)):
+                yield from (Finding(path, node.lineno + line - 1, problem) for problem in problems(block))
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield from (Finding(path, token.start[0], one) for one in problems(token.string.lstrip("#: ")))
+
+
+def found() -> Iterator[Finding]:
+    """Yield everything that is wrong."""
+    for path in (path for pattern in PAGES for path in sorted(ROOT.glob(pattern))):
+        if not NOT_YET.fullmatch(name := path.relative_to(ROOT).as_posix()):
+            yield from in_page(name, path.read_text("utf-8"))
+    for root in (ROOT / path for path in CODE):
+        for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
+            name = path.relative_to(ROOT).as_posix()
+            if path.suffix == ".py":
+                yield from in_python(name, path.read_text("utf-8"))
+            elif path.suffix in (".yml", ".yaml", ".html"):
+                for line, text in enumerate(path.read_text("utf-8").splitlines(), 1):
+                    yield from (Finding(name, line, problem) for problem in problems(text))
+
+
+if __name__ == "__main__":
+    wrong = list(found())
+    print(*(f"{path}:{line}: {problem}" for path, line, problem in wrong), sep="\n")
+    sys.exit(bool(wrong))

@@ -1,0 +1,441 @@
+"""Write the generated parts of `docs/reference/` from what the code declares.
+
+`python tests/reference.py` writes them; `tests/test_reference.py` checks that they are current. A page has a
+generated part between `<!-- generated: NAME ARGUMENT -->` and `<!-- end -->`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import math
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from prequential.cli.common import add_kafka_options
+from prequential.cli.main import _COMMANDS
+from prequential.cli.sources import add_source_options
+from prequential.config import keys
+from prequential.core.detectors import DETECTORS
+from prequential.core.measures.declaration import (
+    CLASSES,
+    COSTS,
+    INTERVALS,
+    MATRIX,
+    NUMBERS,
+    POSITIVE,
+    PROBABILITIES,
+    PROPENSITIES,
+    QUANTILES,
+    RANKS,
+    RELATIVES,
+    SPREAD,
+    TOP,
+    Input,
+    Measure,
+)
+from prequential.core.measures.registry import MEASURES
+from prequential.ingest.counting import Counts
+from prequential.ingest.counting import exposition as ingested
+from prequential.notifying.counting import exposition as notified
+from prequential.settings import listing
+from prequential.settings.model import DEFAULT_MEASURES, Config, HttpConfig, Limits, Objective, WorkerConfig
+from prequential.settings.notifying import NotifyConfig
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import UsageError
+from prequential.topics.messages import Instance, Label, Prediction
+from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
+from prequential.worker.scrape import Scrape
+
+PAGES = Path(__file__).parents[1] / "docs" / "reference"
+
+_PART = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def table(head: str, rows: Iterable[Iterable[str]]) -> str:
+    """Return a table in Markdown; `head` has the names of its columns, separated by commas."""
+    names = head.split(",")
+    lines = [names, ["---"] * len(names), *rows]
+    return "".join("|" + "|".join(f" {cell} " if cell else " " for cell in line) + "|\n" for line in lines)
+
+
+# ---- measures and detectors
+
+#: Measures by section, by what they are computed from.
+SECTIONS: dict[str, tuple[Input, ...]] = {
+    "agreement": (MATRIX,),
+    "classes": (POSITIVE, CLASSES),
+    "costs": (COSTS,),
+    "probabilities": (PROBABILITIES, TOP, RANKS),
+    "sampled labels": (PROPENSITIES,),
+    "numbers": (NUMBERS, SPREAD, RELATIVES, QUANTILES, INTERVALS),
+}
+
+
+def measures(section: str) -> str:
+    """Return the table of a section's measures, in the order of declaration."""
+    rows = (_measure(one) for one in MEASURES.values() if one.inputs in SECTIONS[section])
+    return table("measure,formula,range,better,no value,source", rows)
+
+
+def _measure(one: Measure) -> tuple[str, ...]:
+    star = "" if one.name in DEFAULT_MEASURES else r"\*"
+    ends = ("" if math.isinf(end) else f"{end:g}" for end in (one.low, one.high))
+    between = " … ".join(ends).strip() if not math.isinf(one.low) or not math.isinf(one.high) else "any"
+    reasons = ", ".join(f"`{reason}`" for reason in one.reasons)
+    return f"`{one.name}`{star}", one.formula, between, one.better * one.quality, reasons, one.source
+
+
+def detector(name: str) -> str:
+    """Return the table of a detector's parameters."""
+    rows = (
+        (f"`{one.name}`", _plain(one.default), one.expected.removesuffix(f" to {1 << 40}"), one.says)
+        for one in DETECTORS[name].parameters
+    )
+    return table("parameter,default,values,meaning", rows)
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value}".removesuffix(".0")
+
+
+# ---- configuration
+
+
+class _Anything:
+    """A value that no key takes, so that its parser names what it expects."""
+
+    def __repr__(self) -> str:
+        return ""
+
+
+#: What parsers expect, in fewer words.
+_SHORTER = {
+    r"^a list with at least one entry$": "a list",
+    r"^e\.g\. 500ms.*": "a duration",
+    r" to 1(e\+15|099511627776)\b": "",
+    r"^a share of false verdicts": "a share",
+    r"^a class: a string.*": "a class",
+    r"^costs by label.*": "costs",
+    r"^a quantile above": "above",
+    r"^the largest value at stake in an outcome, ": "",
+    r", and what the brokers.*": "",
+}  # fmt: skip
+
+
+def accepted(parser: Callable[[Any], Any]) -> str:
+    """Return what a key's parser says that it expects."""
+    try:
+        parser(_Anything())
+    except (ValueError, TypeError, UsageError) as error:
+        said = str(error).strip(": ").partition("expected ")[2].removesuffix(f" to {1 << 40}")
+        for shape, short in _SHORTER.items():
+            said = re.sub(shape, short, said)
+        return said
+    return ""
+
+
+def meanings(owner: type) -> dict[str, str]:
+    """Return the comments above the fields of a class, or the lines on them in its docstring."""
+    found, comment = dict[str, str](), list[str]()
+    for line in inspect.getsource(owner).splitlines():
+        if match := re.fullmatch(r"\s+#: (.*)", line):
+            comment.append(match[1])
+        elif match := re.fullmatch(r"    (\w+): .*", line):
+            found[match[1]] = _clause(" ".join(comment))
+            comment = []
+        else:
+            comment = []
+    return {name: text for name, text in found.items() if text} | described(owner)
+
+
+def described(owner: type) -> dict[str, str]:
+    """Return what a docstring in numpy's form says of each attribute or parameter."""
+    text = inspect.cleandoc(owner.__doc__ or "")
+    part = re.search(r"^(?:Attributes|Parameters)\n-+\n(.*?)(?=^\w+\n-+$|\Z)", text, re.MULTILINE | re.DOTALL)
+    entries = re.findall(r"^(\w[\w, ]*)\n((?:    .*\n?|\n)+)", part[1] if part else "", re.MULTILINE)
+    return {name: _clause(" ".join(says.split())) for names, says in entries for name in names.split(", ")}
+
+
+def _clause(text: str) -> str:
+    """A comment as a table has it: the first letter as it is, no full stop at the end."""
+    return text.removesuffix(".").replace("|", r"\|")
+
+
+def configuration(section: str) -> str:
+    """Return the table of a section's keys, with default, accepted values and meaning."""
+    shown, rows = _defaults(), list[tuple[str, ...]]()
+    for key, parser, meaning in _keys(section):
+        values = "" if parser is None else accepted(parser)
+        values = "" if values in ("true or false", "a list", "a string", "a duration") else values
+        default = f"`{shown[key]}`" if shown.get(key) else ""
+        if key == "measures":
+            default = f"[{len(DEFAULT_MEASURES)} measures](measures.md)"
+        rows.append((f"`{key}`", default, values, meaning))
+    return table("key,default,values,meaning", rows)
+
+
+def _defaults() -> dict[str, str]:
+    config = Config()
+    streams = listing.of_stream(config.defaults).items()
+    values = {**listing.of_rest(config), **dict(streams)}
+    shown = {key: listing.shown(key, value) for key, value in values.items()}
+    return {key: "null" if text == listing.HIDDEN else text for key, text in shown.items()}
+
+
+#: Sections whose keys all have a parser, with the class that declares them.
+FLAT: dict[str, tuple[dict[str, keys.Parser], type]] = {
+    "kafka": (keys.KAFKA, KafkaConfig),
+    "limits": (keys.LIMITS, Limits),
+    "http": (keys.HTTP, HttpConfig),
+    "worker": (keys.WORKER, WorkerConfig),
+    "notify": (keys.NOTIFY, NotifyConfig),
+}
+
+
+def _keys(section: str) -> Iterator[tuple[str, keys.Parser | None, str]]:
+    """Yield the keys of a section, each with its parser and what it means."""
+    if section in FLAT:
+        parsers, owner = FLAT[section]
+        text = meanings(owner)
+        for name in dict.fromkeys([*parsers, *(one.name for one in fields(owner))]):
+            yield f"{section}.{name}", parsers.get(name), text[name]
+        return
+    config = type(Config().defaults)
+    text = meanings(config)
+    for field in fields(config):
+        name = field.name.replace("emit_", "emit.")
+        value = getattr(Config().defaults, field.name)
+        parser = keys.STREAM.get(name) or keys.EMIT.get(name.removeprefix("emit."))
+        if not field.compare:
+            continue
+        if parser is None and name in NESTED:
+            inner = meanings(type(value))
+            for one in fields(type(value)):
+                yield f"{name}.{one.name}", NESTED[name][one.name], inner[one.name]
+        else:
+            yield name, parser, text[field.name]
+        if name == "objective":
+            of_objective = meanings(Objective)
+            for key, its in keys.OBJECTIVE.items():
+                yield f"objective.{key}", its, of_objective[key]
+
+
+#: Sections within a stream's section.
+NESTED = {"incidents": keys.INCIDENTS, "period_alarms": keys.PERIOD_ALARMS}
+
+
+# ---- command line
+
+
+def commands(_: str) -> str:
+    """Return a section for each command: its usage, what it does, and its arguments."""
+    found = list[str]()
+    for name in _COMMANDS:
+        subparsers = argparse.ArgumentParser().add_subparsers()
+        importlib.import_module(f"prequential.cli.{name.replace('-', '_')}").add_parser(subparsers)
+        found += [f"## prequential {name}\n", *_described(subparsers, name, "prequential")]
+    return "\n".join(found)
+
+
+def _described(subparsers: Any, command: str, program: str) -> Iterator[str]:
+    parser, name = subparsers.choices[command], f"{program} {command}"
+    help = next(one.help for one in subparsers._choices_actions if one.dest == command)
+    nested: list[Any]
+    nested, rows, positional = [], list[tuple[str, str]](), list[str]()
+    words = {(_option(one), one.help): word for word, found in SHARED.items() for one in _added(found)}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            nested.append(action)
+        elif not isinstance(action, argparse._HelpAction) and (_option(action), action.help) not in words:
+            rows.append((f"`{_option(action)}`", _help(action)))
+            positional += [_option(action)] * (not action.option_strings)
+    if not nested:
+        used = (words.get((_option(action), action.help)) for action in parser._actions)
+        more = "".join(f" [{word}]" for word in dict.fromkeys(used) if word)
+        options = " [OPTION …]" if len(rows) > len(positional) else ""
+        yield f"`{' '.join([name, *positional])}{options}{more}`\n"
+        yield f"{help[0].upper()}{help[1:]}.\n"
+    if rows:
+        yield "".join(
+            f"- {argument}: {meaning}\n" if meaning else f"- {argument}\n" for argument, meaning in rows
+        )
+    for action in nested:
+        for inner in action.choices:
+            yield from _described(action, inner, name)
+
+
+#: Arguments that several commands have, by the word that stands for them.
+SHARED: dict[str, Callable[[argparse.ArgumentParser], None]] = {
+    "CLUSTER": add_kafka_options,
+    "FILES": add_source_options,
+}
+
+
+def _added(add: Callable[[argparse.ArgumentParser], None]) -> list[argparse.Action]:
+    parser = argparse.ArgumentParser(add_help=False)
+    add(parser)
+    return list(parser._actions)
+
+
+def shared(word: str) -> str:
+    """Return the table of arguments that several commands have."""
+    actions = _added(SHARED[word])
+    return table("argument,meaning", ((f"`{_option(action)}`", _help(action)) for action in actions))
+
+
+def _option(action: argparse.Action) -> str:
+    shown = (
+        action.metavar or (action.choices and "{" + ",".join(map(str, action.choices)) + "}") or action.dest
+    )
+    value = "" if action.nargs == 0 else f" {shown if isinstance(shown, str) else shown[0]}"
+    shown = action.option_strings[-1] + value if action.option_strings else value.strip()
+    return shown.replace("|", r"\|")
+
+
+def _help(action: argparse.Action) -> str:
+    said = " ".join((action.help or "").split()).replace("%%", "%")
+    return said.replace("%(default)s", str(action.default)).replace("|", r"\|")
+
+
+# ---- messages and series
+
+MESSAGES: dict[str, type] = {
+    "metrics": Metrics, "comparisons": Comparison, "drift-alarms": Alarm, "incidents": Incident,
+    "instances": Instance, "predictions": Prediction, "labels": Label,
+}  # fmt: skip
+
+
+def message(topic: str) -> str:
+    """Return the table of a message's fields."""
+    if topic == "common":
+        return table("field,meaning", ((f"`{name}`", text) for name, text in _common().items()))
+    owner: Any = MESSAGES[topic]
+    text, info = described(owner), msgspec.inspect.type_info(owner)
+    assert isinstance(info, msgspec.inspect.StructType)
+    if issubclass(owner, (Instance, Prediction, Label)):
+        inputs = ((f"`{one.name}`", "yes" if one.required else "no", text[one.name]) for one in info.fields)
+        return table("field,required,meaning", inputs)
+    common = _common()
+    names = (one.name for one in info.fields)
+    own = (name for name in names if text[name] != common.get(name) and not text[name].startswith("Detail:"))
+    rows = [(f"`{name}`", text[name]) for name in own]
+    return table("field,meaning", rows)
+
+
+def _common() -> dict[str, str]:
+    """The fields that metrics and another message have, with the same meaning."""
+    first = described(Metrics)
+    others = [described(one) for one in (Comparison, Alarm, Incident)]
+    return {name: text for name, text in first.items() if any(one.get(name) == text for one in others)}
+
+
+def series(program: str) -> str:
+    """Return the table of a program's series; those of measures are left out."""
+    if program == "worker":
+        text = _given(Scrape, HttpConfig(measures=())).text()
+    elif program == "ingest":
+        text = _given(ingested, ["topic"], Counts(), {}, {})
+    else:
+        text = _given(notified, {}, None, 0, 0.0)
+    found = re.findall(r"# HELP prequential_(\S+) (.*)", text)
+    return table("series,labels,meaning", ((f"`{name}`", LABELS.get(name, ""), help) for name, help in found))
+
+
+def _given(make: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function with these arguments, and with empty texts for any others (names in labels)."""
+    others = len(inspect.signature(make).parameters) - len(arguments)
+    return make(*arguments, *[""] * others)
+
+
+#: Letters that stand for the labels of a stream, a model, a sequence and a pair, as the page defines them.
+_STREAM, _MODEL, _SEQUENCE, _PAIR = "S", "M", "E", "P"
+
+#: Labels by series, without the prefix.
+LABELS = {
+    **dict.fromkeys(
+        ("normalised", "class_ratio_gradient", "interval_lower", "interval_upper"), f"{_SEQUENCE}, measure"
+    ),
+    **dict.fromkeys(
+        ("positives", "error_autocorrelation", "error_autocorrelation_se", "majority_share", "persistence"),
+        _SEQUENCE,
+    ),
+    "repeat": f"{_SEQUENCE}, class", "increment": f"{_SEQUENCE}, class, order",
+    "outcomes_total": f"{_MODEL}, stage", "same_stage_info": f"{_MODEL}, stage, same",
+    **dict.fromkeys(
+        ("newest_outcome_timestamp_seconds", "late_predictions_total", "expired_predictions_total",
+         "at_horizon_predictions_total", "open_incidents", "model_version_since_outcome",
+         "newest_prediction_timestamp_seconds", "waiting_predictions", "oldest_waiting_seconds",
+         "waiting_expected_labels", "waiting_expected_right", "waiting_expected_right_low",
+         "waiting_expected_right_high", "champion_info"), _MODEL,
+    ),
+    "drift_alarms_total": f"{_MODEL}, segment, stage, detector, signal",
+    "drift_threshold": f"{_MODEL}, segment, stage, detector, signal, params",
+    "incident_severity": f"{_MODEL}, incident, cause",
+    "incident_opened_timestamp_seconds": f"{_MODEL}, incident",
+    "incident_began_timestamp_seconds": f"{_MODEL}, incident",
+    "incidents_total": f"{_MODEL}, cause",
+    "objective": f"{_STREAM}, measure", "objective_margin": f"{_SEQUENCE}, measure",
+    "model_version_info": f"{_MODEL}, version",
+    **dict.fromkeys(("comparison_difference", "comparison_q"), f"{_PAIR}, estimator"),
+    "comparison_mcnemar": f"{_PAIR} without loss, estimator",
+    **{f"comparison_{name}": _PAIR for name in
+       ("low", "high", "verdict", "since_outcome", "recent_verdict", "recent_since_outcome", "outcomes")},
+    **{f"expected{name}": f"{_MODEL}, measure" for name in ("", "_low", "_high", "_coverage", "_miss")},
+    "expected_signal": f"{_MODEL}, signal",
+    "merged_timestamp_seconds": "stream",
+    **dict.fromkeys(
+        ("comparison_pairs_left_out", "newest_label_timestamp_seconds", "waiting_labels", "late_labels_total",
+         "revisions_total", "unmatched_labels_total", "instances_without_predictions_total",
+         "predictions_without_instance_total", "label_latency_seconds"), _STREAM,
+    ),
+    "labelled_ratio": f"{_MODEL}, age", "labelled_by_class_ratio": f"{_MODEL}, class",
+    "selection_psi": f"{_MODEL}, of",
+    "duplicates_total": f"{_STREAM}, topic",
+    **dict.fromkeys(
+        ("label_latency_quantile_seconds", "label_latency_recent_quantile_seconds"),
+        f"{_STREAM}, percentile",
+    ),
+    **dict.fromkeys(
+        ("records_total", "lag_records", "dead_letters_total", "quarantined_records_total",
+         "lost_records_total", "misplaced_records_total", "ingest_lag"), "topic, partition",
+    ),
+    "open_transaction_seconds": "topic, partition",
+    "snapshot_bytes": "partition", "shards": "state", "shard_halted": "partition",
+    "build_info": "version", "config_info": "group, config",
+    **{f"ingest_{name}_total": "topic" for name in
+       ("records", "passed_over", "dead_letters", "unlabelled", "lost")},
+    "ingest_messages_total": "topic, input", "ingest_build_info": "version", "notify_build_info": "version",
+}  # fmt: skip
+
+
+# ---- pages
+
+PARTS: dict[str, Callable[[str], str]] = {
+    "measures": measures, "detector": detector, "configuration": configuration, "commands": commands,
+    "shared": shared, "message": message, "series": series,
+}  # fmt: skip
+
+
+def written(page: str) -> str:
+    """Return a page with its generated parts as they are declared now."""
+
+    def part(match: re.Match[str]) -> str:
+        name = next(one for one in PARTS if match[2].startswith(one))
+        return match[1] + "\n" + PARTS[name](match[2][len(name) :].strip()).strip("\n") + "\n\n" + match[3]
+
+    return _PART.sub(part, page)
+
+
+if __name__ == "__main__":
+    for path in sorted(PAGES.glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        if written(text) != text:
+            path.write_text(written(text), encoding="utf-8")
+            print(f"written: {path.name}", file=sys.stderr)
