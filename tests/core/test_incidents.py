@@ -1,9 +1,11 @@
-"""Incidents from their first alarm to their end."""
+"""Incidents from the cluster that shows a lasting worsening to their end."""
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -11,14 +13,15 @@ import numpy as np
 import pytest
 from helpers import ENDED, snapshot_of
 from incident_streams import LATENCY, QUIET, STEP, Stream, batches, incidents, live, steps
+from prequential.core.incidents import lasting
 from prequential.core.input.merge import Batch
 from prequential.core.shard import Shard
-from prequential.settings.model import Config, DetectorConfig, IncidentConfig, Objective, StreamConfig
+from prequential.settings.model import Config, DetectorConfig, Objective, StreamConfig
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Label, Prediction, Record
 from prequential.topics.outputs import Alarm, Incident, Output
 
-SOON = IncidentConfig(quiet=600_000, quiet_outcomes=300)
+HOUR, DAY = 3_600_000, 86_400_000
 
 
 def broken(seed: int, *parts: tuple[int, float]) -> Stream:
@@ -28,21 +31,74 @@ def broken(seed: int, *parts: tuple[int, float]) -> Stream:
     return Stream(steps(rng, (n, 0.4)), steps(rng, *parts))
 
 
-#: They alarm where three outcomes in a hundred get worse.
-SENSITIVE = (DetectorConfig(params={"lambda": 15.0, "delta": 0.05}),)
+def of_days(seed: int, days: list[float], outcomes: int = 60, spread: float = 0.0) -> Stream:
+    """A stream with so many outcomes a day, and a day's share of errors."""
+    rng = np.random.default_rng(seed)
+    shares = np.clip(np.array(days) + spread * rng.standard_normal(len(days)), 0.0, 1.0)
+    wrong = (rng.random(len(days) * outcomes) < np.repeat(shares, outcomes)).astype(np.int64)
+    return Stream(steps(rng, (len(wrong), 0.4)), wrong, step=DAY // outcomes)
 
 
-def rare_breaks() -> tuple[Stream, int]:
-    """A stream whose segment with three outcomes in a hundred breaks, and after how many outcomes it does."""
-    rng = np.random.default_rng(16)
-    n, at = 20_000, 16_000
-    rare = rng.random(n) < 0.03
-    wrong = (rng.random(n) < np.where(rare & (np.arange(n) >= at), 0.7, 0.2)).astype(np.int64)
-    return Stream(steps(rng, (n, 0.4)), wrong, segment=np.where(rare, "rare", "usual").tolist()), at
+def plain_excess(n: list[float], loss: list[float], mark: list[int], binary: bool, h: float) -> tuple[float, int]:
+    """The CUSUM of `lasting` by plain loops: its value at the newest cluster, and where its excess began."""
+    usual: list[tuple[float, float]] = []
+    pending: list[int] = []
+    total = 0.0
+    for i, outcomes in enumerate(n):
+        if outcomes < 8 or mark[i] >= lasting.UNUSUAL:
+            continue
+        x = loss[i] / outcomes
+        if len(usual) < 20 or mark[i] == lasting.USUAL:
+            usual.append((x, outcomes))
+            continue
+        memory = usual[-90:]
+        means, k = [one for one, _ in memory], len(memory)
+        mean = math.fsum(means) / k
+        off = [one - mean for one in means]
+        squares = math.fsum(one * one for one in off)
+        r = max(0.0, math.fsum(a * b for a, b in pairwise(off)) / squares) if squares > 1e-18 else 0.0
+        r = min(0.8, r + (1 + 3 * r) / k)
+        variance, size = squares / (k - 1), math.fsum(one for _, one in memory) / k
+        if binary:
+            p = (mean * size * k + 1) / (size * k + 2)
+            variance = max(variance, p * (1 - p) / size)
+        deviation = math.sqrt(variance * (1 + r) / (1 - r) * (1 + 1 / k) * max(1.0, size / outcomes))
+        shape = max((mean / deviation) ** 2, 0.25) if mean > 0 else 0.0
+        if mean > 0:
+            z = ((x / mean) ** (1 / 3) - (1 - 1 / (9 * shape))) * 3 * math.sqrt(shape)
+        else:
+            z = (x - mean) / deviation
+        total = max(0.0, total + min(z, 0.4 + h / 4) - 0.4)
+        if total > 0:
+            pending.append(i)
+            continue
+        usual += [(loss[j] / n[j], n[j]) for j in pending] + [(x, outcomes)]
+        pending = []
+    return total, pending[0] if pending else -1
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_cusum_is_that_of_plain_loops(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    count, binary = int(rng.integers(0, 129)), bool(seed % 2)
+    n = rng.integers(1, 60, count).astype(float)
+    level = rng.choice([0.0, 0.01, 0.2, 0.5]) + rng.choice([0.0, 0.1]) * rng.random(count)
+    level[count - int(rng.integers(0, 8)) :] += rng.choice([0.0, 0.3])
+    losses = n * rng.gamma(2.0, level + 0.1)
+    loss = rng.binomial(n.astype(int), np.minimum(level, 1.0)).astype(float) if binary else losses
+    mark = rng.choice([0, 0, 0, 0, 1, 2, 3], count) if seed % 3 == 0 else np.zeros(count, np.int64)
+    scratch = lasting.new_scratch(128, 14)
+    for column, values in zip(scratch.means, (n, loss, mark, np.arange(count), np.arange(count))):
+        column[:count] = values
+    decision = lasting.decide(scratch, count, binary, 30.0, 0)
+    total, start = plain_excess(n.tolist(), loss.tolist(), mark.tolist(), binary, decision.h)
+    assert decision.excess.total == pytest.approx(total, rel=1e-6, abs=1e-6)
+    assert decision.excess.start == start
+    assert decision.found == (start >= 0 and total >= decision.h)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_all_alarms_of_one_change_are_one_incident(seed: int) -> None:
+def test_all_alarms_of_one_change_join_one_incident(seed: int) -> None:
     stream = broken(seed, (3_000, 0.1), (1_500, 0.4))
     outputs = live(stream.records(), replace(QUIET, stages=("initial", "final")))
     alarms = [one.id for one in outputs if isinstance(one, Alarm)]
@@ -50,62 +106,111 @@ def test_all_alarms_of_one_change_are_one_incident(seed: int) -> None:
     assert len(alarms) >= 2
     assert len({one.id for one in found}) == 1
     assert [one.revision for one in found] == list(range(1, len(found) + 1))
-    assert len(found) <= 6
+    assert len(found) <= 8
     assert {one.status for one in found} == {"open"}
     last = found[-1]
-    assert last.alarms == alarms[: last.alarm_count]
-    assert {signal["signal"] for signal in last.signals} == {"error", "fading:0.997/fading:0.9994"}
+    assert set(last.alarms) <= set(alarms)
+    assert last.alarm_count == len(last.alarms) >= 1
     assert abs(last.change_point["outcome"] - 3_001) <= 60
-    assert last.before["interval"][0] <= 0.1 <= last.before["interval"][1] + 0.01
-    assert last.after["interval"][0] - 0.03 <= 0.4 <= last.after["interval"][1] + 0.03
+    assert last.opened["outcome"] - 3_000 <= 400
+    assert last.before["interval"][0] <= 0.1 <= last.before["interval"][1]
+    assert last.after["interval"][0] <= 0.4 <= last.after["interval"][1]
     assert last.severity == pytest.approx(0.3 / np.sqrt((0.09 + 0.24) / 2), abs=0.25)
     assert last.causes[0]["cause"] == "concept"
+    assert last.cluster["before"] >= 20
+    assert last.cluster["after"] >= 4
+    assert last.cluster["length_ms"] == DAY / 2**11
+
+
+@pytest.mark.parametrize("detectors", [(), (DetectorConfig("adwin"),)])
+def test_detectors_alone_open_no_incident_and_none_are_needed(detectors: tuple[DetectorConfig, ...]) -> None:
+    assert incidents(broken(15, (2_000, 0.5), (2_000, 0.1)).records(), detectors=detectors) == []
+    assert incidents(broken(15, (2_000, 0.1), (2_000, 0.5)).records(), detectors=detectors)
+    objective = Objective({"accuracy": 0.9})
+    always_bad = broken(5, (6_000, 0.5)).records()
+    assert incidents(always_bad, objective=objective, detectors=detectors) == []
+    assert incidents(broken(5, (2_000, 0.1), (2_000, 0.5)).records(), incident_budget=None) == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_worsening_is_none_better_because_of_an_older_larger_fall(seed: int) -> None:
+    found = incidents(broken(seed, (1_500, 0.35), (4_000, 0.05), (2_500, 0.6)).records())
+    assert found
+    assert all(one.after["level"] > one.before["level"] for one in found)
+    assert abs(found[0].change_point["outcome"] - 5_501) <= 130
 
 
 def test_a_change_is_where_it_was_in_the_time_of_labels_and_of_predictions() -> None:
-    late = 3_600_000
     rng = np.random.default_rng(3)
     stream = Stream(
-        steps(rng, (4_000, 0.5)), steps(rng, (3_000, 0.05), (1_000, 0.5)), latency=np.full(4_000, late)
+        steps(rng, (4_000, 0.5)), steps(rng, (3_000, 0.05), (1_000, 0.5)), latency=np.full(4_000, HOUR // 10)
     )
     point = incidents(stream.records())[-1].change_point
-    assert abs(point["prediction_ts"] - 3_000 * STEP) <= 30 * STEP
-    assert point["ts"] - point["prediction_ts"] == late
+    assert abs(point["prediction_ts"] - 3_000 * STEP) <= 50 * STEP
+    assert abs(point["ts"] - HOUR // 10 - point["prediction_ts"]) <= 90 * STEP
 
 
-def test_it_recovers_and_is_over_when_it_has_been_quiet() -> None:
-    stream = broken(5, (3_000, 0.1), (1_000, 0.5), (4_000, 0.1))
-    found = incidents(stream.records(), incidents=SOON)
+def test_it_recovers_when_the_loss_is_back() -> None:
+    found = incidents(broken(5, (3_000, 0.1), (1_000, 0.5), (4_000, 0.1)).records())
     assert len({one.id for one in found}) == 1
-    assert [one.status for one in found if one.status != "open"] == ["recovered", "closed"]
+    assert [one.status for one in found][-1] == "recovered"
+    assert {one.status for one in found[:-1]} == {"open"}
     back = found[-1].recovered
     assert back is not msgspec.UNSET
-    assert abs(back["outcome"] - 4_001) <= 60
-    assert abs(back["ts"] - (4_000 * STEP + LATENCY)) <= 60 * STEP
+    assert abs(back["outcome"] - 4_001) <= 100
+    assert abs(back["ts"] - (4_000 * STEP + LATENCY)) <= 100 * STEP
     assert found[-1].after["level"] == pytest.approx(0.5, abs=0.06)
-    assert found[-1].ts - found[-1].recovered["ts"] >= SOON.quiet
 
 
-def test_a_model_that_has_always_been_bad_has_nothing_to_recover_to() -> None:
-    """Its objective's test opens an incident; no level has changed."""
-    objective = Objective({"accuracy": 0.9})
-    found = incidents(broken(5, (6_000, 0.5)).records(), incidents=SOON, objective=objective, detectors=())
+def test_a_level_that_worsens_further_is_another_incident() -> None:
+    found = incidents(broken(7, (3_000, 0.1), (1_500, 0.3), (2_000, 0.8)).records())
+    ids = list(dict.fromkeys(one.id for one in found))
+    assert len(ids) == 2
+    assert [one.status for one in found if one.id == ids[0]][-1] == "closed"
+    second = next(one for one in found if one.id == ids[1])
+    assert abs(second.change_point["outcome"] - 4_501) <= 130
+    assert second.before["level"] == pytest.approx(0.3, abs=0.06)
+    assert second.after["level"] == pytest.approx(0.8, abs=0.1)
+
+
+def test_a_level_that_stays_becomes_usual() -> None:
+    found = incidents(of_days(6, [0.1] * 60 + [0.4] * 100, 30).records(), detectors=())
+    assert [one.status for one in found][-1] == "closed"
+    assert found[-1].recovered is msgspec.UNSET
     assert len({one.id for one in found}) == 1
-    assert [one.status for one in found] in (["open"] * len(found), ["open"] * (len(found) - 1) + ["closed"])
-    assert all(one.recovered is msgspec.UNSET for one in found)
-    assert {signal["detector"] for signal in found[-1].signals} == {"harm"}
+    assert 88 * DAY <= found[-1].ts - found[-1].change_point["ts"] <= 94 * DAY
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_what_was_before_stays_known_when_blocks_have_swallowed_it(seed: int) -> None:
-    """It breaks at outcome 80, and for so long that the first block is longer than that; then it recovers."""
-    stream = broken(seed, (80, 0.05), (6_000, 0.7), (1_500, 0.05))
-    found = incidents(stream.records())
-    assert [one.status for one in found if one.status != "open"] == ["recovered"]
-    clear = [one for one in found if one.causes[0]["cause"] != "not_clear"]
-    assert all(30 <= one.before["n"] <= 110 and one.before["level"] < 0.3 for one in clear)
-    assert clear[-1].status == "recovered"
-    assert abs(clear[-1].recovered["outcome"] - 6_081) <= 60
+def test_old_streams_are_judged_by_days_and_their_usual_variation() -> None:
+    """Days vary by 8 points: a level that rises by 5 is usual, one that rises by 30 opens within a week."""
+    usual = of_days(3, [0.2] * 60 + [0.25] * 4 + [0.2] * 10, 60, 0.08)
+    assert incidents(usual.records(), detectors=()) == []
+    found = incidents(of_days(3, [0.2] * 60 + [0.5] * 10, 60, 0.08).records(), detectors=())
+    assert found[0].cluster["length_ms"] == DAY
+    assert found[0].opened["ts"] - 60 * DAY <= 7 * DAY
+    assert abs(found[0].change_point["prediction_ts"] - 60 * DAY) <= DAY
+
+
+def test_a_configured_cluster_is_one_observation() -> None:
+    """Outcomes of an hour share a level that varies by 15 points: an hour counts as one, whatever its outcomes."""
+    rng = np.random.default_rng(2)
+    shares = np.clip(0.2 + 0.15 * rng.standard_normal(150), 0, 1)
+    wrong = (rng.random(4_500) < np.repeat(shares, 30)).astype(np.int64)
+    stream = Stream(steps(rng, (4_500, 0.4)), wrong, step=HOUR // 30)
+    assert incidents(stream.records(), cluster=HOUR, detectors=()) == []
+    wrong[3_600:] |= (rng.random(900) < 0.6).astype(np.int64)
+    found = incidents(replace(stream, wrong=wrong).records(), cluster=HOUR, detectors=())
+    assert found[0].cluster["length_ms"] == HOUR
+    assert abs(found[0].change_point["prediction_ts"] - 120 * HOUR) <= HOUR
+
+
+def test_fewer_incidents_of_a_smaller_budget() -> None:
+    stream = of_days(4, [0.2] * 250, 16, 0.1).records()
+    often, seldom = (
+        len({one.id for one in incidents(stream, incident_budget=budget, detectors=())})
+        for budget in ("1 per 2d", "1 per 1000d")
+    )
+    assert seldom < often
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -114,51 +219,15 @@ def test_incidents_of_changes_anywhere(seed: int) -> None:
     rng = random.Random(seed)
     parts = [(rng.choice([20, 40, 70, 150, 400, 2_000]), rng.choice([0.02, 0.1, 0.5, 0.9])) for _ in range(5)]
     detectors = (DetectorConfig(), DetectorConfig("adwin"), DetectorConfig("cusum"))
-    for message in incidents(broken(seed, *parts).records(), incidents=SOON, detectors=detectors):
+    for message in incidents(broken(seed, *parts).records(), detectors=detectors):
+        assert message.after["level"] > message.before["level"]
+        assert message.severity >= 0
+        assert math.fsum(one["share"] for one in message.causes) <= 1.001
+        assert len({one["cause"] for one in message.causes}) == len(message.causes)
         for level in (message.before, message.after):
             low, high = level["interval"]
             assert 0 <= low <= level["level"] <= high <= 1
-        if message.causes[0]["cause"] != "not_clear":
-            assert message.before["n"] >= 30
-            assert message.after["n"] >= 1
-
-
-def test_a_gradual_recovery_is_one_and_is_said_once() -> None:
-    rng = np.random.default_rng(3)
-    i = np.arange(12_000) - 6_000
-    p = np.where(i < 0, 0.06, 0.06 + 0.3 * np.exp(-np.maximum(i, 0) / 700))
-    stream = Stream(steps(rng, (12_000, 0.5)), (rng.random(12_000) < p).astype(np.int64))
-    found = incidents(stream.records(), incidents=SOON)
-    assert [one.status for one in found if one.status != "open"] == ["recovered", "closed"]
-    assert len(found) <= 7
-    assert found[-1].after == found[-2].after
-
-
-def test_a_relapse_opens_it_again() -> None:
-    stream = broken(17, (3_000, 0.1), (600, 0.5), (1_000, 0.1), (1_500, 0.5))
-    found = incidents(stream.records(), incidents=replace(SOON, quiet_outcomes=5_000))
-    statuses = [one.status for one in found]
-    assert "recovered" in statuses
-    assert statuses[-1] == "open"
-    assert len({one.id for one in found}) == 1
-
-
-def test_a_level_that_stays_is_accepted() -> None:
-    stream = broken(6, (3_000, 0.1), (3_000, 0.4))
-    found = incidents(stream.records(), incidents=replace(SOON, accept=1_500_000))
-    assert [one.status for one in found][-1] == "closed"
-    assert found[-1].recovered is msgspec.UNSET
-
-
-def test_a_second_change_after_a_quiet_time_is_another_incident() -> None:
-    stream = broken(7, (3_000, 0.1), (3_000, 0.3), (2_000, 0.7))
-    found = incidents(stream.records(), incidents=SOON)
-    ids = list(dict.fromkeys(one.id for one in found))
-    assert len(ids) == 2
-    assert [one.status for one in found if one.id == ids[0]][-1] == "closed"
-    second = [one for one in found if one.id == ids[1]][-1]
-    assert abs(second.change_point["outcome"] - 6_001) <= 60
-    assert second.before["level"] == pytest.approx(0.3, abs=0.05)
+            assert level["n"] >= 8
 
 
 def test_models_have_incidents_of_their_own() -> None:
@@ -167,7 +236,7 @@ def test_models_have_incidents_of_their_own() -> None:
     labels = [record for record in one.records() if record.KIND == 2]
     predictions = [record for record in (*one.records(), *other.records()) if record.KIND == 1]
     found = incidents([*labels, *predictions])
-    assert {message.model for message in found if message.causes[0]["cause"] != "not_clear"} >= {"m"}
+    assert {message.model for message in found} == {"m"}
     assert len({message.id for message in found if message.model == "m"}) == 1
 
 
@@ -179,13 +248,13 @@ def test_examples_are_wrong_and_lie_behind_the_change() -> None:
     places = [int(name) + 1 for name in found.examples]
     assert places == sorted(places)
     assert places[0] >= found.change_point["outcome"]
-    assert places[-1] <= found.change_point["outcome"] + 160
+    assert places[-1] <= found.change_point["outcome"] + 300
 
 
 def lives(stream: Stream, seed: int, *, takeovers: bool) -> list[Output]:
     """What shards put out, one from the snapshot of the other, in rounds as chance has them."""
     rng = random.Random(seed)
-    config = Config(defaults=replace(QUIET, incidents=SOON, segments=("region",)))
+    config = Config(defaults=replace(QUIET, segments=("region",)))
     shard = Shard(config)
     rows = batches(stream.records())
     for batch in rows:
@@ -207,9 +276,9 @@ def test_neither_cuts_nor_takeovers_change_a_bit(seed: int) -> None:
     stream = broken(20 + seed, (1_500, 0.1), (600, 0.6), (900, 0.1))
     stream.segment = np.random.default_rng(seed).choice(["eu", "us", "asia"], len(stream.label)).tolist()
     stream.version = ["v1"] * 1_400 + ["v2"] * 1_600
-    config = replace(QUIET, incidents=SOON, segments=("region",))
+    config = replace(QUIET, segments=("region",))
     whole = [msgspec.json.encode(one) for one in live(stream.records(), config, 1 << 30)]
-    assert sum(b'"revision"' in one for one in whole) >= 3
+    assert sum(b'"revision"' in one for one in whole) >= 2
     for takeovers in (False, True):
         assert [msgspec.json.encode(one) for one in lives(stream, seed, takeovers=takeovers)] == whole
 
@@ -234,10 +303,9 @@ def under_another(stream: Stream, before: StreamConfig, after: StreamConfig, at:
     return found
 
 
-def test_with_the_first_detector_what_is_known_begins_and_with_the_last_it_ends() -> None:
-    """Without any nothing is kept for incidents; what there is of the time before isn't known."""
-    stream, without = broken(5, (3_000, 0.1), (1_500, 0.4)), replace(QUIET, detectors=())
-    none, found = under_another(stream, without, QUIET, 4_000)
+def test_without_a_budget_nothing_is_kept_and_with_one_it_begins() -> None:
+    stream, without = broken(5, (3_000, 0.1), (1_500, 0.4)), replace(QUIET, incident_budget=None)
+    none, found = under_another(stream, without, QUIET, 2_000)
     assert none == []
     assert abs(found[-1].change_point["outcome"] - 3_001) <= 60
     assert found[-1].before["level"] == pytest.approx(0.1, abs=0.03)
@@ -251,33 +319,9 @@ def test_another_stage_is_watched_while_segments_stay() -> None:
     stream.segment = ["eu", "us"] * 1_000
     config = replace(QUIET, segments=("region",))
     before, after = (replace(config, stages=stages) for stages in (("initial",), ("initial", "final")))
-    quiet, told = under_another(stream, before, after, 1_500)
+    quiet, told = under_another(stream, before, after, 800)
     assert quiet == []
     assert {one.stage for one in told} == {"final"}
-
-
-def test_the_segment_of_an_open_incident_is_no_segment_any_more() -> None:
-    stream, _ = rare_breaks()
-    after = replace(QUIET, detectors=SENSITIVE)
-    of_segment, told = under_another(stream, replace(after, segments=("region",)), after, 39_000)
-    assert [one.segment for one in of_segment[-1:]] == ["region=rare"]
-    assert all(one.segment is None for one in told)
-    assert all(cause["cause"] != "segment" for one in told for cause in one.causes)
-
-
-def test_what_no_block_tells_of_any_more_ends_all_the_same() -> None:
-    """A burst of errors raises an alarm, and nothing has changed; 50,000 outcomes later its block is gone."""
-    wrong = np.array([0, 1] * 75 + [1] * 10 + [0] * 10 + [0, 1] * 25_000)
-    stream = Stream(np.zeros(len(wrong), np.int64), wrong, step=1)
-    found = incidents(
-        stream.records(),
-        detectors=(DetectorConfig("page-hinkley", "error", {"lambda": 4.0}),),
-        incidents=IncidentConfig(quiet=40_000, quiet_outcomes=100),
-    )
-    assert len({one.id for one in found}) == 1
-    assert [cause["cause"] for cause in found[-1].causes] == ["not_clear"]
-    assert found[-1].status == "closed"
-    assert 40_000 <= found[-1].ts - found[-1].opened["ts"] <= 42_000
 
 
 def test_a_shard_that_replays_says_nothing_and_knows_the_same() -> None:
@@ -304,21 +348,6 @@ def test_a_warning_before_an_alarm_is_one_of_its_signals() -> None:
     stream = broken(12, (2_000, 0.1), (500, 0.4))
     [signal] = incidents(stream.records(), detectors=DDM)[-1].signals
     assert (signal["detector"], signal["level"]) == ("ddm", "alarm")
-    both = (*DDM, DetectorConfig("eddm", params={"beta": 0.5}))
-    found = incidents(stream.records(), detectors=both)[-1]
-    assert {one["detector"]: one["level"] for one in found.signals} == {"ddm": "alarm", "eddm": "warning"}
-    assert found.alarm_count == len(found.alarms)
-
-
-def test_a_warning_alone_opens_an_incident_where_it_is_configured() -> None:
-    warns = (DetectorConfig("ddm", params={"drift_threshold": 30.0}),)
-    stream = broken(13, (2_000, 0.1), (500, 0.5))
-    assert incidents(stream.records(), detectors=warns) == []
-    found = incidents(stream.records(), detectors=warns, incidents=IncidentConfig(warnings=True))
-    assert found
-    assert {one["level"] for message in found for one in message.signals} == {"warning"}
-    assert found[-1].alarms == []
-    assert found[-1].alarm_count == 0
 
 
 def test_numbers_have_levels_and_no_class_ratio() -> None:
@@ -341,33 +370,14 @@ def test_numbers_have_levels_and_no_class_ratio() -> None:
     assert "at_former_class_ratio" not in found.after
 
 
-def test_a_level_that_fell_is_no_harm() -> None:
-    stream = broken(15, (2_000, 0.5), (800, 0.1))
-    found = incidents(stream.records(), detectors=(DetectorConfig("adwin"),))[-1]
-    assert found.severity < -0.5
-    assert abs(found.change_point["outcome"] - 2_001) <= 60
-
-
-def test_a_segment_that_the_whole_doesnt_show() -> None:
-    """Three outcomes in a hundred: detectors of the segment alarm, the model's level hasn't clearly moved."""
-    stream, at = rare_breaks()
-    found = incidents(stream.records(), detectors=SENSITIVE, segments=("region",))
-    last = found[-1]
-    assert {signal["segment"] for signal in last.signals} == {"region=rare"}
-    assert last.segment == "region=rare"
-    assert last.causes == [{"cause": "segment", "share": 1.0, "segment": "region=rare"}]
-    assert abs(last.change_point["outcome"] - at - 1) <= 200
-    assert last.after["level"] == pytest.approx(0.7, abs=0.12)
-
-
 def test_one_time_in_wrong_units_doesnt_spoil_those_behind_it() -> None:
     """A prediction and its label say their times in µs; incidents recover and end as if they hadn't.
 
-    The stream's clock is an hour ahead then, and incidents' time with it, until the others are as late.
+    The stream's clock is ahead then, and incidents' time with it, until the others are as late.
     """
     found = []
     for factor in (1, 1_000):
-        shard = Shard(Config(defaults=replace(QUIET, incidents=SOON)))
+        shard = Shard(Config(defaults=QUIET))
         records = broken(21, (1_500, 0.05), (600, 0.6), (6_000, 0.05)).records()
         for kind in (1, 2):
             own: list[Any] = sorted((one for one in records if kind == one.KIND), key=lambda one: one.ts or 0)
@@ -379,5 +389,6 @@ def test_one_time_in_wrong_units_doesnt_spoil_those_behind_it() -> None:
         told = [one for one in shard.flush()[0] if isinstance(one, Incident)]
         assert told[-1].ts < 8_100 * STEP + 3_700_000
         found.append([(one.status, one.change_point["outcome"]) for one in told])
-    assert found[0][-1][0] == "closed"
-    assert found[1] == found[0]
+    assert found[0][-1][0] == "recovered"
+    assert [status for status, _ in found[1]][-1] == "recovered"
+    assert abs(found[1][-1][1] - found[0][-1][1]) <= 60

@@ -147,7 +147,7 @@ def _of_streams(
 def _with(before: StreamConfig, after: StreamConfig, keys: Iterable[str]) -> StreamConfig:
     """The settings before, with some of those after."""
     changes: dict[str, Any] = {}
-    inner: dict[str, dict[str, Any]] = {"incidents": {}, "period_alarms": {}}
+    inner: dict[str, dict[str, Any]] = {"period_alarms": {}}
     for key in keys:
         section, _, name = key.partition(".")
         if section in inner:

@@ -115,6 +115,11 @@ def _positive_share(value: Any) -> float:
     return float(value)
 
 
+def _cluster(value: Any) -> int | None:
+    """A length of clusters: `auto`, or a duration."""
+    return None if value == "auto" else _duration(value)
+
+
 def _budget(value: Any) -> str:
     try:
         return str(parse_budget(value))
@@ -386,6 +391,7 @@ STREAM: dict[str, Parser] = {
     "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
     "period_final_at": _positive_share, "expected": _flag,
     "alarm_budget": _optional(_budget), "alarm_change": _change,
+    "cluster": _cluster, "incident_budget": _optional(_budget),
     "segments": _segment_keys, "segments_per_key": _integer(1, 10_000),
     "baselines": _list_of(_baseline, empty=True), "details": _list_of(_detail, empty=True),
     "dependence_order": _integer(1, 1_000),
@@ -407,10 +413,6 @@ EMIT: dict[str, Parser] = {
 
 OBJECTIVE: dict[str, Parser] = {
     "tolerance": _number(0), "level": _level, "reference": _optional(_reference_extent),
-}  # fmt: skip
-
-INCIDENTS: dict[str, Parser] = {
-    "quiet": _duration, "quiet_outcomes": _integer(1), "accept": _duration, "warnings": _flag,
 }  # fmt: skip
 
 PERIOD_ALARMS: dict[str, Parser] = {

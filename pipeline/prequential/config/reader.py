@@ -299,7 +299,7 @@ class _Reader:
         Whether they fit each other is left open after a fault among them, or without `judge`.
         """
         before = len(self._faults)
-        sections = "detectors", "emit", "objective", "incidents", "period_alarms"
+        sections = "detectors", "emit", "objective", "period_alarms"
         keys = configkeys.STREAM | dict.fromkeys(sections)
         children = self._mapping(node, where, tuple(keys))
         changes = self._values(children, where, keys, named=configkeys.OF_NAMES)
@@ -313,10 +313,6 @@ class _Reader:
             values = self._values(emit, f"{where}.emit", configkeys.EMIT)
             changes |= {f"emit_{key}": value for key, value in values.items()}
             changes |= {f"emit_{key}_given": True for key in ("every", "comparisons") if key in emit}
-        if "incidents" in children:
-            changes["incidents"] = self._section(
-                children["incidents"], f"{where}.incidents", base.incidents, configkeys.INCIDENTS
-            )
         if "period_alarms" in children:
             changes["period_alarms"] = self._section(
                 children["period_alarms"], f"{where}.period_alarms", base.period_alarms,

@@ -21,7 +21,8 @@ from prequential.core.delay.expecting import look_together
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.objectives import every_detector
 from prequential.core.estimators import MEMORIES
-from prequential.core.incidents import change_point
+from prequential.core.incidents import lasting, phases
+from prequential.core.incidents.closing import decision
 from prequential.core.incidents.following import follow, follow_events
 from prequential.core.input.merge import Batch
 from prequential.core.input.plain import Parser
@@ -234,10 +235,12 @@ def _warm_up_plain(config: Config) -> None:
 
 def _warm_up_rare(state: State) -> None:
     """Compile the loops for what doesn't happen to a small shard."""
-    counts, sums = np.zeros(0, np.int64), np.zeros(0)
-    losses = change_point.Losses(counts, sums, sums, counts)
-    change_point.best_split(losses, 0, 0, change_point.Totals(0, 0.0, 0.0), True)
-    change_point.best_move(np.zeros((0, 0)), 0, 0, 0, 0, sums, sums)
+    sums = np.zeros(0)
+    decision(state.incidents.history, 0, False)
+    means = state.incidents.history.scratch.means
+    lasting.change_place(means, 0, 0, 0.0)
+    lasting.course(means, 0, 0, 0.5, 1.0, 1.0, 1.0)
+    phases.best_move(np.zeros((0, 0)), 0, 0, 0, 0, sums, sums)
     coverage.take_out(state.accounts.coverage, state.logs.events, 0)
     remove_all(state.accounts.coverage.pool, 0)
 
@@ -261,8 +264,8 @@ def warm_consumers(needed: Collection[str]) -> None:
     rows = [row for row, about in enumerate(catalog.entities) if about is not None]
     shard.reporter.metrics(rows, covered=True)
     past = state.incidents.history
-    follow(past, logs.outcomes, 0, 0, logs.events, 0, 0, catalog.registry.entities)
-    follow_events(past, logs.events, 0, 0)
+    follow(past, logs.outcomes, 0, 0, logs.events, 0, 0, catalog.registry.entities, False)
+    follow_events(past, logs.events, 0, 0, False)
     _warm_up_rare(state)
     accounts.coverage = coverage.update(accounts.coverage, logs.events, 0, 0)
     if PERIODS in needed:

@@ -11,7 +11,6 @@ from prequential.settings.durations import exact_duration
 from prequential.settings.model import (
     Config,
     DetectorConfig,
-    IncidentConfig,
     Objective,
     PeriodAlarmConfig,
     StreamConfig,
@@ -19,8 +18,8 @@ from prequential.settings.model import (
 
 #: Keys whose values are times in ms.
 DURATIONS = frozenset(
-    {"label_horizon", "settle", "period", "emit.every", "emit.comparisons", "emit.idle",
-     "incidents.quiet", "incidents.accept", "worker.session_timeout", "worker.grace", "worker.commit_every",
+    {"label_horizon", "settle", "period", "emit.every", "emit.comparisons", "cluster",
+     "worker.session_timeout", "worker.grace", "worker.commit_every",
      "worker.snapshot_every", "worker.stop_within", "notify.timeout"}
 )  # fmt: skip
 
@@ -44,13 +43,13 @@ def is_secret(key: str) -> bool:
 
 
 def of_stream(config: StreamConfig) -> dict[str, Any]:
-    """The settings of a stream by key, as in a file: `emit.every`, `incidents.quiet`."""
+    """The settings of a stream by key, as in a file: `emit.every`, `period_alarms.miss`."""
     found: dict[str, Any] = {}
     for field in fields(StreamConfig):
         value = getattr(config, field.name)
         if not field.compare:
             continue
-        if isinstance(value, (IncidentConfig, PeriodAlarmConfig)):
+        if isinstance(value, PeriodAlarmConfig):
             found |= {f"{field.name}.{one.name}": getattr(value, one.name) for one in fields(value)}
         else:
             found[field.name.replace("emit_", "emit.")] = value

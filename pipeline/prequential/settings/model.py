@@ -13,7 +13,8 @@ from typing import Any, Final, Union
 
 import msgspec
 from prequential.mapping.model import RecordMapping
-from prequential.settings.durations import HOUR, MINUTE, WEEK
+from prequential.settings.budget import DEFAULT_BUDGET
+from prequential.settings.durations import MINUTE, WEEK
 from prequential.settings.notifying import NotifyConfig
 from prequential.settings.stages import FINAL, INITIAL, evaluated, parse, reported, sides
 from prequential.topics.clients import KafkaConfig
@@ -106,20 +107,6 @@ class Objective:
 
 
 @dataclass(frozen=True)
-class IncidentConfig:
-    """What belongs to one incident, and when it is over; times of labels in ms."""
-
-    #: Label time without an alarm after which a recovered incident is closed.
-    quiet: int = HOUR
-    #: Outcomes without an alarm after which it is closed.
-    quiet_outcomes: int = 1_000
-    #: Label time without an alarm after which a new level counts as usual, and the incident is closed.
-    accept: int = WEEK
-    #: Whether a detector's warning opens an incident.
-    warnings: bool = False
-
-
-@dataclass(frozen=True)
 class PeriodAlarmConfig:
     """Which periods raise an alarm before their labels are there; None: none does for this reason."""
 
@@ -200,8 +187,12 @@ class StreamConfig:
     settle: int = 5 * MINUTE
     #: List of `detector`, `signal` and the parameters of the detector.
     detectors: tuple[DetectorConfig, ...] = OF_TASK
-    incidents: IncidentConfig = field(default_factory=IncidentConfig)
-    #: Pairs of models that are compared: `champion` means the champion with each other model.
+    #: What varies within this time (ms) counts as one observation; None: it follows from the data (`auto`).
+    cluster: int | None = None
+    #: Incidents of a model that are accepted without a lasting change, such as `1 per 30d`; None: none are
+    #: opened.
+    incident_budget: str | None = DEFAULT_BUDGET
+    #: Pairs of models that are compared: `all`, `champion` (with each other one), `off`.
     compare: str = "all"
     #: The model that `compare: champion` compares with the others.
     champion: str | None = None
@@ -324,8 +315,9 @@ class StreamConfig:
             del settings["alarm_budget"]
             for detector in settings["detectors"]:
                 del detector["fixed"]
-        if self.period_alarms == PeriodAlarmConfig():
-            del settings["period_alarms"]
+        for name in ("cluster", "incident_budget", "period_alarms"):
+            if getattr(self, name) == getattr(_DEFAULTS, name):
+                del settings[name]
         if self.costs is None:  # so that configurations without them keep their digests
             del settings["costs"]
         if not self.cost_per_value:
@@ -339,6 +331,10 @@ class StreamConfig:
         if self.key == BY_STREAM:
             del settings["key"]
         return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
+
+
+#: What a stream has without a configuration.
+_DEFAULTS = StreamConfig()
 
 
 @dataclass(frozen=True)

@@ -298,7 +298,7 @@ class Alarm(msgspec.Struct, gc=False):
 
 
 class Incident(msgspec.Struct, gc=False):
-    """Alarms of one change of one model: what changed, since when, how bad it is, and whether it is over.
+    """A lasting worsening of a model's loss: since when, how bad it is, its causes, and whether it has ended.
 
     One id for all messages about it. "Incidents" in `output-messages.md` defines the fields. Numbers of
     outcomes are those of the model in `stage`, from 1.
@@ -320,10 +320,9 @@ class Incident(msgspec.Struct, gc=False):
     status
         `open`, `recovered` or `closed`.
     segment
-        The segment whose levels these are, where the model's own level hasn't clearly changed; None: the
-        model's.
+        None: levels are the model's. A segment that explains the change is a cause.
     opened
-        `outcome` and `ts` (epoch ms) of the alarm that opened it.
+        `outcome` and `ts` (epoch ms) at which it opened.
     change_point
         Where the level changed: `outcome`, `ts`, and `prediction_ts`, when such predictions were made.
     alarms
@@ -334,7 +333,7 @@ class Incident(msgspec.Struct, gc=False):
         What has raised alarms: `detector`, `signal`, `stage`, `segment`, `outcome` of its own sequence at
         which it did so first, `level` (`alarm` or `warning`).
     severity
-        Cohen's d of the losses, from -10 to 10; above 0 is worse.
+        Cohen's d of the losses, from 0 to 10, times the share of the change that is not due to the labels.
     before
         Mean loss (`level`), its 95 % `interval` and the number `n` of outcomes before the change.
     after
@@ -355,8 +354,11 @@ class Incident(msgspec.Struct, gc=False):
         SHA-256 of the stream's settings but `emit`, as hex digits.
     compared
         First and last outcomes before and after the change, and by what these were compared.
+    cluster
+        What the decision rests on: `length_ms` of a cluster of prediction time, and how many clusters were
+        compared `before` and `after` the change.
     recovered
-        `outcome` and `ts` from which on the level is back within its former interval.
+        `outcome` and `ts` from which on the loss is back at its earlier level.
     same
         Stages that were the same as the one that is watched.
     untimed
@@ -387,6 +389,7 @@ class Incident(msgspec.Struct, gc=False):
     ts: int
     config: str
     compared: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    cluster: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
     recovered: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     untimed: bool | msgspec.UnsetType = msgspec.UNSET
     same: list[str] | msgspec.UnsetType = msgspec.UNSET

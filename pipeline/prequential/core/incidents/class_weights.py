@@ -40,8 +40,8 @@ def of_weights(phases: Phases, classes: int, names: Names) -> list[Cause]:
 def asked_of_labels(phases: Phases, classes: int) -> tuple[Phase, Phase]:
     """The phases to compare for labels, and whether they repeat the one before."""
     first = history.CLASSES + history.PER_CLASS * np.arange(classes)
-    repeated = phases.blocks.cells[:, first + history.REPEATED]
-    others = phases.blocks.cells[:, first + history.LABELLED] - repeated
+    repeated = phases.clusters.cells[:, first + history.REPEATED]
+    others = phases.clusters.cells[:, first + history.LABELLED] - repeated
     wide = max(dependence(phase, classes) for phase in (phases.before, phases.after))
     return phases.of_groups(np.column_stack((repeated, others)), wide)
 

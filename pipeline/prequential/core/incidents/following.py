@@ -1,17 +1,18 @@
-"""What a shard measures of its models goes into their blocks: outcomes, and what became of predictions."""
+"""What a shard measures of its models goes into their clusters: outcomes, and what became of predictions."""
 
 from __future__ import annotations
 
 import numpy as np
 from prequential.core.compiled.kernel import inlined, inner, kernel
 from prequential.core.detectors.signals import SQUARED_LOSS, WRONG
-from prequential.core.incidents.blocks import (
+from prequential.core.incidents.closing import is_due
+from prequential.core.incidents.clusters import (
+    NO_PLACE,
     Pool,
-    begin_block,
     cells_of,
-    find_block,
-    has_place,
-    is_full,
+    find_cluster,
+    key_of,
+    place_for,
     place_of,
 )
 from prequential.core.incidents.history import (
@@ -51,11 +52,12 @@ from prequential.core.incidents.history import (
     class_column,
     latency_column,
 )
+from prequential.core.incidents.lasting import LEAST_OUTCOMES, LEAST_USUAL
 from prequential.core.tables.events import MET, WAITS, Events
 from prequential.core.tables.outcomes import OUTCOME, SCORED, Log
 from prequential.core.tables.streams import Entities
 
-#: Why `follow` stops: all was read; an owner needs more columns or places; it is time to look at owners.
+#: Why `follow` stops: all was read; an owner needs more columns or places; clusters are closed.
 FOLLOWED, NEEDS_ROOM, LOOK_DUE = range(3)
 
 #: A loss beyond it counts as it: sums of so large ones, and of their squares, stay finite.
@@ -65,7 +67,7 @@ LARGEST_LOSS = 1e30
 @kernel
 def follow(
     history: History, log: Log, start: int, stop: int, events: Events, first: int, last: int,
-    entities: Entities,
+    entities: Entities, untimed: bool,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Take over rows `start` to `stop` - 1 of the outcome log, and the events that came before each.
 
@@ -79,6 +81,8 @@ def follow(
         What became of predictions; rows `first` to `last` - 1.
     entities
         The catalog's.
+    untimed
+        Whether times are numbers of rows.
 
     Returns
     -------
@@ -93,7 +97,7 @@ def follow(
         if notes[DUE_COUNT] and log.record[i] != notes[DUE_RECORD]:
             return i, e, LOOK_DUE
         while e < last and events.before[e] <= i:
-            if not _event(history, events, e):
+            if not _event(history, events, e, untimed):
                 return i, e, NEEDS_ROOM
             e += 1
         entity = log.entity[i]
@@ -101,7 +105,7 @@ def follow(
         if place and log.kind[i] == OUTCOME and log.sequence[i] - entities.first[entity] == place - 1:
             owner = owners.owner[entity]
             if owner == entity:
-                if not _outcome(history, log, i, owner):
+                if not _outcome(history, log, i, owner, untimed):
                     return i, e, NEEDS_ROOM
             elif not _in_segment(history, log, i, owner, entity):
                 return i, e, NEEDS_ROOM
@@ -110,13 +114,15 @@ def follow(
 
 
 @kernel
-def follow_events(history: History, events: Events, first: int, last: int) -> tuple[int, int]:
+def follow_events(
+    history: History, events: Events, first: int, last: int, untimed: bool
+) -> tuple[int, int]:
     """Take over events `first` to `last` - 1, behind all outcomes.
 
     Returns the next one, and why it stopped: FOLLOWED, or NEEDS_ROOM, if a table is full.
     """
     for e in range(first, last):
-        if not _event(history, events, e):
+        if not _event(history, events, e, untimed):
             return e, NEEDS_ROOM
     return last, FOLLOWED
 
@@ -131,25 +137,46 @@ def _lacks(history: History, owner: int, pool: int, classes: int, segments: int)
 
 
 @inlined
-def _outcome(history: History, log: Log, i: int, owner: int) -> bool:
+def _outcome(history: History, log: Log, i: int, owner: int, untimed: bool) -> bool:
     """An outcome of an owner; False if there is no room for it."""
     owners, pool = history.owners, history.outcomes
-    blocks, sums, kind = pool.blocks, pool.sums, owners.kind[owner]
-    classes = owners.classes[owner]
+    kind, classes = owners.kind[owner], owners.classes[owner]
     wanted = min(MOST_CLASSES, 1 + max(log.label[i], log.prediction[i])) if kind == WRONG else 0
-    full = is_full(pool, owner)
     # One wrong time, in µs for instance, would have all others behind it.
     t1, ts = min(log.t1[i], log.clock[i]), min(log.ts[i], log.clock[i])
-    if wanted > classes or pool.lines.width[owner] == 0 or (full and not has_place(pool, owner)):
+    if wanted > classes or pool.lines.width[owner] == 0:
         return _lacks(history, owner, OF_OUTCOMES, wanted, 0)
-    if full:
-        place = begin_block(pool, owner, log.number[i])
-        sums.t1[place], blocks.ts[place] = t1, ts
-    else:
-        place = place_of(pool, owner, pool.lines.used[owner] - 1)
+    place = place_for(pool, owner, ts, log.number[i], owners.fixed[owner], untimed)
+    if place == NO_PLACE:
+        return _lacks(history, owner, OF_OUTCOMES, wanted, 0)
+    owners.cluster[owner] = pool.blocks.key[place] if place >= 0 else NEVER
+    if place >= 0:
+        _measure(history, log, i, owner, place)
+    owners.label[owner] = log.label[i] + 1
+    owners.loss[owner] = _loss(log, i, kind)
+    owners.outcomes[owner] = log.number[i]
+    if log.number[i] == 1 or t1 > owners.newest[owner]:
+        owners.newest[owner] = t1
+    enough = pool.lines.entries[owner] >= LEAST_USUAL * LEAST_OUTCOMES
+    if enough and owners.newest[owner] >= owners.check_time[owner] and is_due(history, owner, untimed):
+        history.due[history.notes[DUE_COUNT]] = owner
+        history.notes[DUE_COUNT] += 1
+        history.notes[DUE_RECORD] = log.record[i]
+    return True
+
+
+@inner
+def _measure(history: History, log: Log, i: int, owner: int, place: int) -> None:
+    """Add an outcome to its cluster."""
+    owners, pool = history.owners, history.outcomes
+    blocks, sums, kind, classes = pool.blocks, pool.sums, owners.kind[owner], owners.classes[owner]
+    t1, ts = min(log.t1[i], log.clock[i]), min(log.ts[i], log.clock[i])
+    if blocks.n[place] == 0:
+        sums.t1[place] = t1
     loss, before = _loss(log, i, kind), owners.loss[owner]
-    number, bits = log.number[i], log.bits[i]
+    bits = log.bits[i]
     blocks.n[place] += 1
+    pool.lines.entries[owner] += 1
     sums.persistent[place] += bits >> 1
     sums.majority[place] += bits & 1
     sums.lag[place] += t1 - ts
@@ -178,21 +205,10 @@ def _outcome(history: History, log: Log, i: int, owner: int) -> bool:
         other = start + CLASSES + PER_CLASS * class_column(log.prediction[i], classes)
         _add(pool, other + PREDICTED, 1.0)
         _add(pool, other + PREDICTED_LOSS, loss)
-    owners.label[owner] = log.label[i] + 1
-    owners.loss[owner] = loss
-    owners.outcomes[owner] = number
-    if number == 1 or t1 > owners.newest[owner]:
-        owners.newest[owner] = t1
     if _is_example(history, owner, place, loss, kind):
         owners.example[owner] = blocks.number[place]
         history.examples[history.notes[EXAMPLE_COUNT]] = i
         history.notes[EXAMPLE_COUNT] += 1
-    if number >= owners.check_number[owner] or owners.newest[owner] >= owners.check_time[owner]:
-        owners.check_number[owner] = owners.check_time[owner] = NEVER
-        history.due[history.notes[DUE_COUNT]] = owner
-        history.notes[DUE_COUNT] += 1
-        history.notes[DUE_RECORD] = log.record[i]
-    return True
 
 
 @inlined
@@ -210,7 +226,7 @@ def _add(pool: Pool, cell: int, by: float) -> None:
 
 @inlined
 def _is_example(history: History, owner: int, place: int, loss: float, kind: int) -> bool:
-    """Whether an outcome is the first bad one of its block: wrong, or of a loss above the block's mean."""
+    """Whether an outcome is the first bad one of its cluster: wrong, or of a loss above its mean."""
     blocks, sums = history.outcomes.blocks, history.outcomes.sums
     if history.owners.example[owner] == blocks.number[place]:
         return False
@@ -251,9 +267,9 @@ def _in_segment(history: History, log: Log, i: int, owner: int, entity: int) -> 
         return True
     if slot > owners.segments[owner]:
         return _lacks(history, owner, OF_OUTCOMES, 0, slot)
-    used = pool.lines.used[owner]
-    if used:
-        start = cells_of(pool, owner, place_of(pool, owner, used - 1))
+    place = find_cluster(pool, owner, owners.cluster[owner]) if owners.cluster[owner] != NEVER else -1
+    if place >= 0:
+        start = cells_of(pool, owner, place)
         column = start + CLASSES + PER_CLASS * owners.classes[owner] + PER_SEGMENT * (slot - 1)
         _add(pool, column, 1.0)
         _add(pool, column + 1, _loss(log, i, owners.kind[owner]))
@@ -261,7 +277,7 @@ def _in_segment(history: History, log: Log, i: int, owner: int, entity: int) -> 
 
 
 @inlined
-def _event(history: History, events: Events, e: int) -> bool:
+def _event(history: History, events: Events, e: int, untimed: bool) -> bool:
     """A prediction was made or got its label; False if there is no room for it."""
     owners, pool = history.owners, history.predictions
     model, kind = events.model[e], events.kind[e]
@@ -269,25 +285,22 @@ def _event(history: History, events: Events, e: int) -> bool:
         return True
     classes = pool.lines.width[model] // PER_PREDICTED
     code = events.prediction[e] if owners.kind[model] == WRONG else 0
-    full = kind == WAITS and is_full(pool, model)
-    if (code >= classes and classes < MOST_CLASSES) or (full and not has_place(pool, model)):
+    if code >= classes and classes < MOST_CLASSES:
         return _lacks(history, model, OF_PREDICTIONS, min(MOST_CLASSES, code + 1), 0)
     column = PER_PREDICTED * class_column(code, classes)
+    fixed = owners.fixed[model]
     if kind == WAITS:
         ts = min(events.ts[e], events.t1[e])
-        if full:
-            place = begin_block(pool, model, owners.predictions[model] + 1)
-            if owners.predictions[model] == 0 or ts > owners.newest_prediction[model]:
-                owners.newest_prediction[model] = ts
-            pool.blocks.ts[place] = owners.newest_prediction[model]
-        else:
-            place = place_of(pool, model, pool.lines.used[model] - 1)
+        place = place_for(pool, model, ts, owners.predictions[model] + 1, fixed, untimed)
+        if place == NO_PLACE:
+            return _lacks(history, model, OF_PREDICTIONS, min(MOST_CLASSES, code + 1), 0)
         owners.predictions[model] += 1
-        pool.blocks.n[place] += 1
-        owners.newest_prediction[model] = max(owners.newest_prediction[model], ts)
-        _add(pool, cells_of(pool, model, place) + column + MADE, 1.0)
+        if place >= 0:
+            pool.blocks.n[place] += 1
+            pool.lines.entries[model] += 1
+            _add(pool, cells_of(pool, model, place) + column + MADE, 1.0)
     else:
-        place = find_block(pool, model, events.ts[e])
+        place = find_cluster(pool, model, key_of(events.ts[e], fixed, pool.lines.doubled[model]))
         if place >= 0:
             _add(pool, cells_of(pool, model, place) + column + MET_LABEL, 1.0)
     return True

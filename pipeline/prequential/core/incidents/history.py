@@ -1,9 +1,9 @@
-"""What was measured of each model, as far back as a change may lie: outcomes in blocks, and predictions.
+"""What was measured of each model, in clusters of prediction time: outcomes, and predictions.
 
 Of a model (and of its temporal correction) one stage is *watched*: `final` where it is evaluated, or else the
-first. Its blocks hold what may tell causes apart, by label, predicted class, segment, label latency, version
-and confidence: how many outcomes, and the sum of their losses. Beside them lie blocks of the model's
-predictions: by predicted class how many there were, and how many of them have got their label.
+first. Its clusters hold what tells causes apart, by label, predicted class, segment, label latency, version
+and confidence: how many outcomes, and the sum of their losses. Next to them are clusters of the model's
+predictions: by predicted class how many there were, and how many of them have their label.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from prequential.core.compiled.kernel import (
     records,
 )
 from prequential.core.detectors.signals import WRONG
-from prequential.core.incidents.blocks import (
-    FEW_BLOCKS,
-    MOST_BLOCKS,
+from prequential.core.incidents.clusters import (
+    DAY,
+    FEW_CLUSTERS,
+    HALVINGS,
+    MOST_CLUSTERS,
     Pool,
-    has_place,
     laid_out,
     new_pool,
     with_owners,
     without_owners,
 )
+from prequential.core.incidents.lasting import Scratch, new_scratch
 from prequential.core.tables.keys import Key, Table
 
 #: Classes with columns of their own; all others share the last one.
@@ -54,7 +56,7 @@ _SHORTEST_BITS = 6
 #: Equal bins of confidence, the probability that the prediction was given: eight for two classes.
 CONFIDENCES = 16
 
-#: Columns of a block's cells: latencies, versions, confidences, then those of classes and of segments.
+#: Columns of a cluster's cells: latencies, versions, confidences, then those of classes and of segments.
 LATENCY, LATENCY_LOSS = 0, LATENCIES
 VERSION, VERSION_LOSS = 2 * LATENCIES, 2 * LATENCIES + VERSIONS
 CONFIDENCE = VERSION_LOSS + VERSIONS
@@ -69,7 +71,7 @@ PER_CLASS = 6
 #: Columns of a segment: outcomes, losses.
 PER_SEGMENT = 2
 
-#: Columns of a predicted class in blocks of predictions: predictions, and those of them that have a label.
+#: Columns of a predicted class in clusters of predictions: predictions, and those of them that have a label.
 MADE, MET_LABEL = range(2)
 PER_PREDICTED = 2
 
@@ -86,8 +88,10 @@ class Owners(NamedTuple):
     """By entity."""
 
     position: Ints32  # 1 + place of the watched stage among the entity's; 0: it has none
-    owner: Ints32  # the entity whose blocks have its outcomes; of segments their model
+    owner: Ints32  # the entity whose clusters have its outcomes; of segments their model
     kind: Bytes  # of the loss
+    fixed: Ints  # configured length of clusters (ms); 0: it follows from the data
+    budget: Floats  # ms for one incident
     slot: Ints32  # of segments: 1 + its columns' place; 0: none yet, -1: there are none left
     #: Of owners:
     model: Ints32  # whose predictions they are
@@ -98,11 +102,12 @@ class Owners(NamedTuple):
     outcomes: Ints  # number of the newest
     newest: Ints  # largest label time that isn't ahead of the stream's clock, ms
     loss: Floats  # of the outcome before
-    example: Ints  # number of the first outcome of the block that has an example
+    cluster: Ints  # number of the newest outcome's; NEVER: it lies before all that is kept
+    example: Ints  # number of the first outcome of the cluster that has an example
     predictions: Ints  # of a model
-    newest_prediction: Ints  # likewise of prediction times
-    check_number: Ints  # look at it when there are so many outcomes
-    check_time: Ints  # … or label time is so late, ms
+    is_open: Bytes  # whether an incident is open
+    check_time: Ints  # a cluster is closed when label time is so late, ms
+    closed: Ints  # begin of the newest cluster that is closed, ms
 
 
 class History(NamedTuple):
@@ -115,6 +120,7 @@ class History(NamedTuple):
     due: Ints32  # owners
     examples: Ints32  # rows of the log
     notes: Ints
+    scratch: Scratch
 
 
 def new_history() -> History:
@@ -123,13 +129,14 @@ def new_history() -> History:
         records(Owners, 16), np.zeros((16, VERSIONS), np.int32),
         new_pool(summed=True), new_pool(summed=False),
         np.zeros(16, np.int32), np.zeros(16, np.int32), np.zeros(7, np.int64),
+        new_scratch(MOST_CLUSTERS, LATENCIES),
     )  # fmt: skip
 
 
 #: Columns of owners that the configuration decides.
-OWNER_SETTINGS = ("position", "owner", "kind", "model")
+OWNER_SETTINGS = ("position", "owner", "kind", "fixed", "budget", "model")
 
-#: The pools of blocks.
+#: The pools of clusters.
 POOLS = ("outcomes", "predictions")
 
 
@@ -171,7 +178,7 @@ def without(history: History, entities: Sequence[int]) -> History:
 
 
 def columns(classes: int, segments: int) -> int:
-    """Cells of a block of outcomes."""
+    """Cells of a cluster of outcomes."""
     return CLASSES + PER_CLASS * classes + PER_SEGMENT * segments
 
 
@@ -226,42 +233,67 @@ def with_room(history: History) -> History:
 
 
 def _places(pool: Pool, owner: int) -> int:
-    """Places that an owner gets: more, if it has none left."""
+    """Places that an owner gets: twice as many, if it has none left."""
     places = int(pool.lines.places[owner])
-    return places if has_place(pool, owner) else MOST_BLOCKS if places else FEW_BLOCKS
+    if pool.lines.used[owner] < places:
+        return places
+    return min(max(FEW_CLUSTERS, 2 * places), MOST_CLUSTERS)
 
 
 def _power_of_two(least: int) -> int:
     return 1 << max(0, least - 1).bit_length()
 
 
-class Blocks(NamedTuple):
-    """An owner's blocks in order, the oldest first."""
+class Clusters(NamedTuple):
+    """An owner's clusters in order, the oldest first."""
 
     number: Ints
     n: Ints
+    key: Ints
+    mark: Ints
     persistent: Ints
     majority: Ints
     t1: Ints
-    ts: Ints
     lag: Floats
     loss: Floats
     squares: Floats
     products: Floats
-    cells: Any  # (blocks, columns)
+    ts: Ints  # begin, ms
+    cells: Any  # (clusters, columns)
+
+    def part(self, rows: Any) -> Clusters:
+        """These rows alone."""
+        return Clusters._make(column[rows] for column in self)
 
 
-def read(pool: Pool, owner: int) -> Blocks:
-    """An owner's blocks; of predictions sums are 0."""
+def read(pool: Pool, owner: int, fixed: int) -> Clusters:
+    """An owner's clusters, `fixed` being their configured length (ms) or 0; of predictions sums are 0."""
     lines = pool.lines
     first, used, places = int(lines.first[owner]), int(lines.used[owner]), int(lines.places[owner])
     width, start = int(lines.width[owner]), int(lines.cells[owner])
     order = pool.blocks.order[first : first + used].astype(np.int64)
     rows = first + order
     cells = pool.cells[start : start + places * width].reshape(places, width)[order].astype(np.float64)
-    blocks, sums = cast("Any", pool.blocks), cast("Any", pool.sums)
+    clusters, sums = cast("Any", pool.blocks), cast("Any", pool.sums)
     sums = sums[rows] if len(sums) else np.zeros(used, sums.dtype)
-    known = columns_of(blocks[rows]) | columns_of(sums)
-    fields: Any = (known[name] for name in Blocks._fields[:-1])
+    known = columns_of(clusters[rows]) | columns_of(sums)
+    fields: Any = (known[name] for name in Clusters._fields[:-2])
     wide = [field.astype(np.int64) if field.dtype == np.int32 else field for field in fields]
-    return Blocks._make((*wide, cells))
+    doubled = int(lines.doubled[owner])
+    begins = [begin_of(key, fixed, doubled) for key in known["key"].tolist()]
+    return Clusters._make((*wide, np.array(begins, dtype=np.int64), cells))
+
+
+def begin_of(key: int, fixed: int, doubled: int) -> int:
+    """The first time (ms) of a cluster; see `clusters.key_of`."""
+    if fixed:
+        return key * fixed
+    halvings = HALVINGS - doubled
+    return (key << -halvings) * DAY if halvings < 0 else -(-key * DAY >> halvings)
+
+
+def mark_clusters(pool: Pool, owner: int, places: Sequence[int], mark: int) -> None:
+    """Mark these of an owner's clusters, by their places in order of time."""
+    first = int(pool.lines.first[owner])
+    rows = first + pool.blocks.order[first + np.asarray(places, dtype=np.int64)].astype(np.int64)
+    pool.blocks.mark[rows] = mark

@@ -1,14 +1,10 @@
-"""One incident: what it knows while it isn't over, and the alarms and signals that it is made of."""
+"""One incident: what it knows while it is open, and the alarms and signals that join it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from prequential.core.detectors.period_alarms import MISS
-from prequential.core.estimators.naming import parse_signal
-from prequential.core.incidents.change_point import CLEAR
-from prequential.settings.stages import PERIOD
 from prequential.topics.outputs import Alarm
 
 #: Levels of signals.
@@ -21,7 +17,7 @@ _MOST_ALARMS, MOST_SIGNALS = 100, 50
 
 
 class Raised(NamedTuple):
-    """An alarm, or a warning, of a detector, as the shard hands it on in the order of records."""
+    """An alarm, or a warning, of a detector, as the shard passes it on in the order of records."""
 
     record: int
     entity: int
@@ -29,84 +25,71 @@ class Raised(NamedTuple):
     level: str
 
 
-class PairStatus(NamedTuple):
-    """How a model stands, for readers: of an open incident its first cause and severity; all by cause."""
+class Noted(NamedTuple):
+    """An alarm or a warning, and the model's newest outcome when it was raised."""
+
+    outcome: int
+    alarm: str  # its id; "": a warning
+    signal: dict[str, Any]
+
+
+class ModelStatus(NamedTuple):
+    """A model's incidents, for readers: first cause and severity of the open one; all by cause."""
 
     cause: str  # "": none is open
     severity: float
     opened: dict[str, int]
     id: str = ""
     since: int = 0  # label time (ms) at which it opened
-    began: int = 0  # label time (ms) of its change
+    began: int = 0  # prediction time (ms) at which the level changed
 
 
 @dataclass
-class State:
-    """An incident that isn't over."""
+class OpenIncident:
+    """An incident that is open."""
 
     id: str  # it stays, whichever partition the stream may be in later
     opened: dict[str, int]
-    first: int  # number of the first outcome of the level before
     former_alarms: int
+    #: Mean losses of one cluster before and after the change, and the deviation of one cluster, by which it
+    #: opened.
+    before: float
+    after: float
+    deviation: float
+    h: float
+    #: Begin (ms) of the first cluster of the new level, and of the newest one that was known when it opened.
+    begin: int
+    known: int
     status: str = OPEN
     revision: int = 0
     alarms: list[str] = field(default_factory=list)
     alarm_count: int = 0
     signals: list[dict[str, Any]] = field(default_factory=list)
-    last: dict[str, int] = field(default_factory=dict)  # outcome and ts of the newest alarm
-    #: What was found of the change, as messages say it.
+    #: What was found, as messages say it.
     details: dict[str, Any] = field(default_factory=dict)
-    statistic: float = 0.0  # how clear it is
-    segment: str | None = None  # whose change it is, where the model's own isn't clear
-    steps: list[Any] = field(default_factory=list)  # the fields of each `Step`
-    #: Since when the level has been back; without a clear change, from where on it may be quiet.
+    #: Where the level came back; None: it has not.
     recovered: dict[str, int] | None = None
-    #: What the last message said: status, first cause, severity, number of signals, and the causes if there
-    #: are several changes.
-    said: list[Any] = field(default_factory=list)
-
-    @property
-    def clear(self) -> bool:
-        """Whether it is clear that the level has changed."""
-        return self.statistic > CLEAR
+    #: Severity and number of signals of the newest message.
+    reported: list[Any] = field(default_factory=list)
 
     @property
     def cause(self) -> str:
         """The first cause."""
         return str(self.details["causes"][0]["cause"])
 
-    @property
-    def several(self) -> list[str]:
-        """The causes where there are several changes, else none."""
-        return sorted(one["cause"] for one in self.details["causes"]) if len(self.steps) > 1 else []
-
-    @property
-    def change_point(self) -> dict[str, int]:
-        """Where the level changed: outcome, ts, prediction_ts."""
-        point: dict[str, int] = self.details["change_point"]
-        return point
-
-    @property
-    def newest(self) -> dict[str, int]:
-        """From where on it may be quiet: the last alarm, or the recovery."""
-        if self.recovered is None or self.recovered["outcome"] < self.last["outcome"]:
-            return self.last
-        return self.recovered
-
-    def join(self, one: Raised) -> None:
-        """Take an alarm or a warning over."""
-        if one.level == ALARM:
+    def join(self, noted: Noted) -> None:
+        """Add an alarm or a warning."""
+        if noted.alarm:
             self.alarm_count += 1
             if len(self.alarms) < _MOST_ALARMS:
-                self.alarms.append(one.alarm.id)
-        signal = signal_of(one)
+                self.alarms.append(noted.alarm)
         for known in self.signals:
-            if is_same(known, signal):
-                if known["level"] == WARNING and one.level == ALARM:
-                    known.update(signal)
+            if is_same(known, noted.signal):
+                if known["level"] == WARNING and noted.alarm:
+                    known.update(noted.signal)
                 return
         if len(self.signals) < MOST_SIGNALS:
-            self.signals.append(signal)
+            self.signals.append(dict(noted.signal))
 
 
 def with_stage(
@@ -122,22 +105,12 @@ def with_stage(
 
 
 def signal_of(one: Raised) -> dict[str, Any]:
-    """What a message says of an alarm's or a warning's signal."""
+    """The fields of an alarm's or a warning's signal in messages."""
     alarm = one.alarm
     return {
         "detector": alarm.detector, "signal": alarm.signal, "stage": alarm.stage, "segment": alarm.segment,
         "outcome": alarm.outcome, "level": one.level,
     }  # fmt: skip
-
-
-def is_enough(one: Raised) -> bool:
-    """Whether it opens an incident by itself: harm, or a measure, which isn't what blocks tell of.
-
-    So does an objective that a period will miss; that a period is unusual waits for evidence.
-    """
-    if one.alarm.stage == PERIOD:
-        return one.alarm.detector == MISS
-    return one.alarm.detector == "harm" or bool(parse_signal(one.alarm.signal).measure)
 
 
 def is_same(a: dict[str, Any], b: dict[str, Any]) -> bool:

@@ -1,7 +1,7 @@
-"""Incidents: alarms of one model of one change, from the first one until it is over.
+"""Incidents: lasting worsenings of a model's loss, from the cluster that shows one until it is over.
 
-A function of the log: alarms are taken at the end of their record, and what is open is looked at again after
-so many outcomes, and at the label time at which it may end.
+A function of the log: when a cluster is closed it is decided whether the level has worsened lastingly
+(`prequential.core.incidents.lasting`). Alarms of detectors join the incident of their change; they open none.
 """
 
 from __future__ import annotations
@@ -15,49 +15,40 @@ from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.compiled.kernel import grown
 from prequential.core.detectors.signals import WRONG
 from prequential.core.detectors.watch import LOSSES
-from prequential.core.incidents import change_point, history
-from prequential.core.incidents.analysis import Fixed, View, details, examine, has_relapsed
-from prequential.core.incidents.change_point import SURE
+from prequential.core.incidents import history
+from prequential.core.incidents.closing import decision
+from prequential.core.incidents.finding import Change, View, examine, locate
 from prequential.core.incidents.following import FOLLOWED, LOOK_DUE, NEEDS_ROOM, follow, follow_events
-from prequential.core.incidents.history import NEVER
 from prequential.core.incidents.incident import (
     ALARM,
     CLOSED,
     MOST_SIGNALS,
-    OPEN,
     RECOVERED,
-    PairStatus,
+    ModelStatus,
+    Noted,
+    OpenIncident,
     Raised,
-    State,
-    is_enough,
-    is_same,
     signal_of,
     with_stage,
 )
-from prequential.core.incidents.levels import Level, phase, widening
-from prequential.core.incidents.steps import Step
+from prequential.core.incidents.lasting import (
+    FORMER,
+    MEMORY,
+    RECOVERY,
+    UNUSUAL,
+    USUAL,
+    Decision,
+    Means,
+    change_place,
+    course,
+)
 from prequential.core.incidents.views import now_of, view_of
 from prequential.core.input.origins import completed_ids
 from prequential.core.tables.logs import EVENTS, OUTCOMES, Logs
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
+from prequential.settings.budget import parse_budget
 from prequential.settings.stages import FINAL
 from prequential.topics.outputs import Alarm, Incident, identity
-
-#: Outcomes after which an incident is looked at again: a quarter of those since the change, but at least and
-#: at most so many. Recovery is noticed soon enough, and looking costs next to nothing for each outcome.
-_SOON, _PART, _LATE = 64, 4, 1_000
-
-#: Outcomes after the first alarm up to which the change point may still move: a second change might lie
-#: behind them.
-_SETTLED = 300
-
-#: Outcomes behind the last alarm up to which evidence of a change may come: one that is half as large as what
-#: is clear at once has it by then.
-_WAITING = 5_000
-
-#: Outcomes after a change from which on what was found of its causes stays: blocks tell up to there to some
-#: 125 outcomes when something moved, and what moves later has no part in it.
-_EXPLAINED = 1_000
 
 #: Most examples in a message, and most of these that are remembered.
 _EXAMPLES, _REMEMBERED = 5, 32
@@ -65,12 +56,8 @@ _EXAMPLES, _REMEMBERED = 5, 32
 #: A message is due when the severity has moved by this and by this part of itself.
 _MOVE, _MOVE_PART = 0.2, 0.25
 
-
-#: Place in `State.said` of the number of signals.
-_SIGNALS = 3
-
-#: What no message has said.
-_NOTHING_SAID: tuple[Any, ...] = ("", "", 0.0, 0, [])
+#: Budget of a stream that is not watched.
+_NO_BUDGET = "1 per 30d"
 
 
 class Incidents:
@@ -79,32 +66,27 @@ class Incidents:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self.history = history.new_history()
-        self.open: dict[int, State] = {}  # by owner
-        #: By owner: what alarms have told of, and there is too little evidence of.
-        self.waiting: dict[int, State] = {}
-        #: By owner: number of the first outcome of the present level, alarms so far, and wrong outcomes.
-        self.since: dict[int, int] = {}
+        self.open: dict[int, OpenIncident] = {}  # by owner
+        #: By owner: number of alarms, wrong outcomes, and the newest alarms and warnings.
         self.alarms: dict[int, int] = {}
         self.examples: dict[int, list[tuple[int, str]]] = {}
-        #: By owner: warnings that no incident has yet, by signal, and at which outcome.
-        self.warned: dict[int, list[dict[str, Any]]] = {}
+        self.noted: dict[int, list[Noted]] = {}
         #: By owner: incidents so far, by the first cause that they opened with.
         self.opened: dict[int, dict[str, int]] = {}
 
-    def pair_statuses(self, rows: Iterable[int]) -> dict[int, PairStatus]:
-        """How those of these entities (rows) stand whose incidents are looked for, by row."""
+    def model_statuses(self, rows: Iterable[int]) -> dict[int, ModelStatus]:
+        """Incidents of those of these entities (rows) that are watched, by row."""
         position = self.history.owners.position
         statuses = {}
         for row in rows:
             if row < len(position) and position[row] and self.history.owners.owner[row] == row:
-                state, opened = self.open.get(row), dict(self.opened.get(row, {}))
-                is_open = state is not None and state.status == OPEN
-                _, cause, severity, *_ = state.said if is_open and state is not None else _NOTHING_SAID
-                if state is None or not is_open:
-                    statuses[row] = PairStatus(cause, severity, opened)
-                    continue
-                times = state.opened["ts"], state.change_point["ts"]
-                statuses[row] = PairStatus(cause, severity, opened, state.id, *times)
+                opened, state = dict(self.opened.get(row, {})), self.open.get(row)
+                statuses[row] = ModelStatus("", 0.0, opened)
+                if state is not None:
+                    statuses[row] = ModelStatus(
+                        state.cause, state.reported[0], opened, state.id, state.opened["ts"],
+                        state.details["change_point"]["prediction_ts"],
+                    )  # fmt: skip
         return statuses
 
     # ---- rows
@@ -115,7 +97,7 @@ class Incidents:
         if row >= len(self.history.owners.position):
             self.history = history.with_entities(self.history, len(self._catalog.entities))
         owners, stream = self.history.owners, self._catalog.streams[about.stream]
-        unwatched = not stream.evaluated or not stream.config.raises_alarms
+        unwatched = not stream.evaluated or stream.config.incident_budget is None
         if unwatched or about.kind in (BASELINE, BASELINE_AGE, AGE):
             return
         is_owner = about.kind in (MODEL, CORRECTION)
@@ -124,8 +106,9 @@ class Incidents:
         owners.model[row] = self._model(row)
         numbers = stream.config.task == "regression"
         owners.kind[row] = LOSSES[stream.config.loss] if numbers else WRONG
-        if not owners.check_number[row]:
-            owners.check_number[row] = owners.check_time[row] = NEVER
+        budget = parse_budget(stream.config.incident_budget or _NO_BUDGET)
+        owners.budget[row] = budget.period / budget.alarms
+        owners.fixed[row] = stream.config.cluster or 0
 
     def forget(self, gone: Sequence[Entity]) -> list[Incident]:
         """Drop these entities; returns the messages that close what is open of them."""
@@ -133,11 +116,10 @@ class Incidents:
         for about in gone:
             state = self.open.get(about.row)
             if state is not None:
-                state.status = CLOSED
-                messages.append(self._say(about, state))
+                messages.append(self._end(about, state, CLOSED))
         rows = [about.row for about in gone]
         known: list[dict[int, Any]] = [
-            self.open, self.waiting, self.since, self.alarms, self.examples, self.warned, self.opened
+            self.open, self.alarms, self.examples, self.noted, self.opened
         ]  # fmt: skip
         for row in rows:
             for by_owner in known:
@@ -154,14 +136,18 @@ class Incidents:
         owner = self.owner_of(about)
         if not self._catalog.streams[about.stream].reports(target):
             return
-        for state in filter(None, (self.open.get(owner), self.waiting.get(owner))):
+        state = self.open.get(owner)
+        if state is not None:
             signals = with_stage(state.signals, about.segment, source, target)[:MOST_SIGNALS]
-            if state.said and state.said[_SIGNALS] == len(state.signals):  # nothing new is to be said
-                state.said[_SIGNALS] = len(signals)
+            if state.reported[1] == len(state.signals):  # there is nothing new to report
+                state.reported[1] = len(signals)
             state.signals = signals
-        if owner in self.warned:
-            warned = with_stage(self.warned[owner], about.segment, source, target)
-            self.warned[owner] = warned[-MOST_SIGNALS:]
+        noted = []
+        for one in self.noted.get(owner, ()):
+            signals = with_stage([one.signal], about.segment, source, target)
+            noted += [*(Noted(one.outcome, "", signal) for signal in signals[:-1]), one]
+        if noted:
+            self.noted[owner] = noted[-MOST_SIGNALS:]
 
     def stage_of(self, owner: int) -> str:
         """The stage of a model that is watched."""
@@ -213,7 +199,9 @@ class Incidents:
         """Take over the events from row `event` on: what became of predictions after all outcomes."""
         why = NEEDS_ROOM
         while why == NEEDS_ROOM:
-            event, why = follow_events(self.history, logs.events, event, int(logs.used[EVENTS]))
+            event, why = follow_events(
+                self.history, logs.events, event, int(logs.used[EVENTS]), self._catalog.untimed
+            )
             if why == NEEDS_ROOM:
                 self.history = history.with_room(self.history)
 
@@ -221,13 +209,14 @@ class Incidents:
         self, logs: Logs, row: int, stop: int, event: int, records: Sequence[Any],
         messages: list[Alarm | Incident],
     ) -> tuple[int, int]:
-        """Take over outcomes up to `stop`; incidents that are due on the way are looked at."""
+        """Take over outcomes up to `stop`; closed clusters open, continue or end incidents on the way."""
         entities = self._catalog.registry.entities
         why = NEEDS_ROOM
         while why != FOLLOWED:
             row, event, why = follow(
-                self.history, logs.outcomes, row, stop, logs.events, event, int(logs.used[EVENTS]), entities
-            )
+                self.history, logs.outcomes, row, stop, logs.events, event, int(logs.used[EVENTS]), entities,
+                self._catalog.untimed,
+            )  # fmt: skip
             self._note_examples(logs, records)
             if why == NEEDS_ROOM:
                 self.history = history.with_room(self.history)
@@ -262,217 +251,144 @@ class Incidents:
     # ---- alarms
 
     def raise_alarms(self, raised: list[Raised]) -> list[Incident]:
-        """Take over alarms of one record, or of one time, of whichever models; returns what incidents say."""
-        by_owner: dict[int, list[Raised]] = {}
-        for one in raised:
-            about = self._catalog.entity(one.entity)
-            by_owner.setdefault(self.owner_of(about), []).append(one)
+        """Note alarms of one record, or of one time, of any models; returns what incidents report of them."""
         messages = []
-        for owner, alarms in by_owner.items():
-            if self.history.owners.position[owner]:
-                messages += self._alarmed(owner, alarms)
-        return messages
-
-    def _alarmed(self, owner: int, raised: list[Raised]) -> list[Incident]:
-        """Alarms and warnings of one model at one record."""
-        messages: list[Incident] = []
-        config = self._stream(owner).config.incidents
-        opening = [one for one in raised if one.level == ALARM or config.warnings]
-        state = self.open.get(owner)
-        if state is not None and opening and self._is_another(owner, state):
-            messages.append(self._close(owner, state))
-            state = None
-        if state is None:
-            if not opening:
-                for one in raised:
-                    self._note_warning(owner, one)
-                return messages
-            state = self.waiting.pop(owner, None) or self._begin(owner)
         for one in raised:
-            state.join(one)
-        alarms = sum(one.level == ALARM for one in raised)
-        self.alarms[owner] = self.alarms.get(owner, 0) + alarms
-        if opening:
-            state.last = now_of(self.history, owner)._asdict()
-        if state.revision:
-            self._schedule(owner, state)
-        else:
-            messages += self._open(owner, state, any(is_enough(one) for one in opening))
+            about = self._catalog.entities[one.entity]
+            assert about is not None
+            owner = self.owner_of(about)
+            if not self.history.owners.position[owner]:
+                continue
+            is_alarm = one.level == ALARM
+            self.alarms[owner] = self.alarms.get(owner, 0) + is_alarm
+            outcome = now_of(self.history, owner).outcome
+            noted = Noted(outcome, one.alarm.id if is_alarm else "", signal_of(one))
+            state = self.open.get(owner)
+            if state is None:
+                kept = self.noted.setdefault(owner, [])
+                kept.append(noted)
+                del kept[:-MOST_SIGNALS]
+                continue
+            state.join(noted)
+            if len(state.signals) != state.reported[1]:
+                messages.append(self._report(self._entity(owner), state))
         return messages
 
-    def _open(self, owner: int, state: State, enough: bool = False) -> list[Incident]:
-        """Open an incident if there is evidence of a change, or without; else look for it later."""
-        now = now_of(self.history, owner)
-        if not enough and not self._is_sure(owner, state):
-            if now.outcome - state.last["outcome"] < _WAITING:
-                self.waiting[owner] = state
-                self._look_later(owner, state.last["outcome"])
-            return []
-        state.id, state.opened = self.id_of(owner, now.outcome), now._asdict()
-        self.open[owner] = state
-        self._find(owner, state)
-        state.recovered = None  # it has just opened
-        self._schedule(owner, state)
-        return [self._say(self._entity(owner), state)]
-
-    def _is_sure(self, owner: int, state: State) -> bool:
-        """Whether there is evidence that the level has changed, of the model or of a segment that alarmed."""
-        view = self.view(owner)
-        first = int(np.searchsorted(view.blocks.number, state.first))
-        change = change_point.find(view.blocks, view.binary, view.now, first, state.last["outcome"])
-        if change is not None and change.evidence > SURE:
-            return True
-        segments = [one["segment"] for one in state.signals if one["segment"]]
-        if not segments:
-            return False
-        finding = examine(view, state.first, state.last["outcome"], None, segments)
-        # How a segment's outcomes depend on each other isn't known: not more than the model's do.
-        whole = phase(view.blocks, first, len(view.blocks.n))
-        return finding.segment is not None and finding.change.statistic / widening(whole, view.binary) > SURE
-
-    def _begin(self, owner: int) -> State:
-        now = now_of(self.history, owner)
-        time = self._time(owner, now._asdict())
-        state = State(
-            self.id_of(owner, now.outcome), now._asdict(), self.since.get(owner, 1), self.alarms.get(owner, 0)
-        )
-        quiet = self._stream(owner).config.incidents
-        for signal in self.warned.pop(owner, []):
-            if time - signal.pop("ts") < quiet.quiet:
-                state.signals.append(signal)
-        return state
-
-    def _note_warning(self, owner: int, one: Raised) -> None:
-        kept = self.warned.setdefault(owner, [])
-        at = {"outcome": now_of(self.history, owner).outcome, "ts": one.alarm.ts}
-        signal = signal_of(one) | {"ts": self._time(owner, at)}
-        kept[:] = [*(other for other in kept if not is_same(other, signal)), signal][-MOST_SIGNALS:]
-
-    def _is_another(self, owner: int, state: State) -> bool:
-        """Whether an alarm now is of another change: after a quiet time, and clear behind the last alarm."""
-        if not self._is_quiet(owner, state.newest):
-            return False
-        view = self.view(owner)
-        first = int(np.searchsorted(view.blocks.number, state.change_point["outcome"]))
-        change = change_point.find(view.blocks, view.binary, view.now, first)
-        return change is not None and change.evidence > SURE and change.outcome > state.last["outcome"]
-
-    def _is_quiet(self, owner: int, last: dict[str, int]) -> bool:
-        config, now = self._stream(owner).config.incidents, now_of(self.history, owner)
-        return (
-            self._since(owner, last) >= config.quiet
-            and now.outcome - last["outcome"] >= config.quiet_outcomes
-        )
-
-    def _since(self, owner: int, place: dict[str, int]) -> int:
-        """Time from a place (outcome, ts) to now, ms."""
-        return self._time(owner, now_of(self.history, owner)._asdict()) - self._time(owner, place)
-
-    def _time(self, owner: int, place: dict[str, int]) -> int:
-        """The time of a place (outcome, ts), ms; without times so many outcomes take `quiet` as it says."""
-        if not self._catalog.untimed:
-            return place["ts"]
-        config = self._stream(owner).config.incidents
-        return place["outcome"] * config.quiet // config.quiet_outcomes
-
-    # ---- looked at
+    # ---- decisions
 
     def _look(self, owner: int) -> list[Incident]:
-        """An incident's time has come: what has changed of it is said."""
+        """A cluster was closed: an incident opens, goes on, recovers or ends."""
+        stop, found = decision(self.history, owner, self._catalog.untimed)
+        means = self.history.scratch.means
         state = self.open.get(owner)
-        if state is None:
-            waits = self.waiting.pop(owner, None)
-            return [] if waits is None else self._open(owner, waits)
-        self._find(owner, state)
-        accept = self._stream(owner).config.incidents.accept
-        state.status = RECOVERED if state.recovered and state.clear else OPEN
-        quiet = self._is_quiet(owner, state.newest)
-        if quiet and (state.recovered or self._since(owner, state.newest) >= accept):
-            return [self._close(owner, state)]
-        self._schedule(owner, state)
-        status, cause, severity, signals, several = state.said
+        if state is not None:
+            return self._go_on(owner, state, means, stop)
+        if not found.found:
+            return []
+        return self._open(owner, means, stop, found)
+
+    def _open(self, owner: int, means: Means, stop: int, found: Decision) -> list[Incident]:
+        """Open an incident, if the level since the change is worse than the usual one."""
+        excess = found.excess
+        start = change_place(means, excess.start, stop, excess.mean)
+        after = _mean(means, start, stop)
+        return self._begin(owner, start, stop, excess.mean, after, excess.deviation, found.h, UNUSUAL)
+
+    def _begin(
+        self, owner: int, start: int, stop: int, before: float, after: float, deviation: float, h: float,
+        marked: int
+    ) -> list[Incident]:
+        """Open an incident whose new level began with the closed cluster at place `start`."""
+        if not after > before:
+            return []
+        view = self.view(owner)
+        ts = view.clusters.ts.tolist()
+        change = locate(view, ts[start], ts[stop - 1], before, after)
+        finding = examine(view, change, deviation, marked)
+        if not finding.after.level > finding.before.level or not finding.before.n:
+            return []
+        now = now_of(self.history, owner)
+        state = OpenIncident(
+            self.id_of(owner, now.outcome), now._asdict(), self.alarms.get(owner, 0), before, after,
+            deviation, h, ts[start], ts[stop - 1], details=finding.details,
+        )  # fmt: skip
+        for noted in self.noted.pop(owner, []):
+            if noted.outcome >= change.outcome:
+                state.join(noted)
+        state.former_alarms -= state.alarm_count
+        self.open[owner] = state
+        self.history.owners.is_open[owner] = 1
+        history.mark_clusters(self.history.outcomes, owner, range(start, stop), UNUSUAL)
+        counts = self.opened.setdefault(owner, {})
+        counts[state.cause] = counts.get(state.cause, 0) + 1
+        return [self._report(self._entity(owner), state)]
+
+    def _go_on(self, owner: int, state: OpenIncident, means: Means, stop: int) -> list[Incident]:
+        """Follow an open incident: the level comes back, worsens further, has become usual, or goes on."""
+        pool = self.history.outcomes
+        clusters = self.view(owner).clusters
+        ts, marks = clusters.ts.tolist(), clusters.mark.tolist()
+        first = sum(begin <= state.known for begin in ts[:stop])
+        since = [k for k in range(stop) if ts[k] >= state.begin]
+        history.mark_clusters(pool, owner, [k for k in since if k >= first], UNUSUAL)
+        went = course(means, first, stop, state.before, state.after, state.deviation, state.h)
+        if went.back >= RECOVERY:
+            at = went.back_from
+            state.recovered = {"outcome": int(clusters.number[at]), "ts": int(clusters.t1[at])}
+            self._find(owner, state, ts[at] - 1)
+            history.mark_clusters(
+                pool, owner, [k for k in range(len(ts)) if marks[k] == UNUSUAL or k in since], USUAL
+            )
+            return [self._end(self._entity(owner), state, RECOVERED)]
+        if went.further >= state.h:
+            start = went.further_from
+            self._find(owner, state, ts[start] - 1)
+            after = _mean(means, start, stop)
+            messages = [self._end(self._entity(owner), state, CLOSED)]
+            # The level before is that of the incident that ends.
+            history.mark_clusters(pool, owner, [k for k in range(start) if ts[k] < state.begin], FORMER)
+            return messages + self._begin(
+                owner, start, stop, state.after, after, state.deviation, state.h, FORMER
+            )
+        if len(since) >= MEMORY:
+            history.mark_clusters(pool, owner, [k for k in range(len(ts)) if ts[k] < state.begin], FORMER)
+            history.mark_clusters(pool, owner, since, USUAL)
+            return [self._end(self._entity(owner), state, CLOSED)]
+        cause, severity = state.cause, state.reported[0]
+        self._find(owner, state, ts[stop - 1])
         moved = abs(state.details["severity"] - severity)
-        if (
-            (status, cause) != (state.status, state.cause)
-            or (state.clear and moved > _MOVE + _MOVE_PART * abs(severity))
-            or (signals, several) != (len(state.signals), state.several)
-        ):
-            return [self._say(self._entity(owner), state)]
+        if state.cause != cause or moved > _MOVE + _MOVE_PART * abs(severity):
+            return [self._report(self._entity(owner), state)]
         return []
 
-    def _close(self, owner: int, state: State) -> Incident:
-        state.status = CLOSED
-        message = self._say(self._entity(owner), state)
-        del self.open[owner]
-        owners = self.history.owners
-        owners.check_number[owner] = owners.check_time[owner] = NEVER
-        if state.clear:
-            self.since[owner] = (state.recovered or state.change_point)["outcome"]
-        return message
-
-    def _schedule(self, owner: int, state: State) -> None:
-        """When it is looked at again."""
-        owners, config = self.history.owners, self._stream(owner).config.incidents
-        self._look_later(owner, state.change_point["outcome"])
-        last, length = state.newest, config.quiet if state.recovered else config.accept
-        if self._catalog.untimed:
-            end = last["outcome"] + -(-length * config.quiet_outcomes // config.quiet)
-            if owners.outcomes[owner] < end < owners.check_number[owner]:
-                owners.check_number[owner] = end
+    def _find(self, owner: int, state: OpenIncident, end: int) -> None:
+        """Examine the change again, with the clusters up to the one at `end` (ms); what it rests on stays."""
+        point = state.details["change_point"]
+        if end < state.begin:
             return
-        end = last["ts"] + length
-        owners.check_time[owner] = end if end > owners.newest[owner] else NEVER
+        change = Change(state.begin, end, point["outcome"], point["ts"], point["prediction_ts"])
+        finding = examine(self.view(owner), change, state.deviation, UNUSUAL)
+        if finding.before.n and finding.after.level > finding.before.level:
+            state.details = finding.details
 
-    def _look_later(self, owner: int, since: int) -> None:
-        """It is looked at again when a quarter more outcomes have come since this one."""
-        owners = self.history.owners
-        now = int(owners.outcomes[owner])
-        owners.check_number[owner] = now + min(_LATE, max(_SOON, (now - since) // _PART))
+    def _end(self, about: Entity, state: OpenIncident, status: str) -> Incident:
+        """End an incident; returns its last message."""
+        state.status = status
+        del self.open[about.row]
+        self.history.owners.is_open[about.row] = 0
+        return self._report(about, state)
 
     def view(self, owner: int) -> View:
         """What is known of a model (its row), for attribution."""
         return view_of(self._catalog, self.history, owner)
 
-    def _find(self, owner: int, state: State) -> None:
-        """Note what is known of an incident's change by now; what has recovered stays as it was then."""
-        view = self.view(owner)
-        known = None
-        if state.clear:
-            former = Level.from_message(state.details["before"])
-            point = state.change_point
-            explained = [Step(*one) for one in state.steps if one[0] + _EXPLAINED < view.now.outcome]
-            known = Fixed(
-                state.segment, point["outcome"], point["ts"], point["prediction_ts"], state.statistic, former,
-                explained,
-            )  # fmt: skip
-            if state.recovered and not has_relapsed(
-                view, state.segment, state.recovered["outcome"], former.level, state.details["after"]["level"]
-            ):
-                return
-        elif state.details and view.blocks.number[0] > state.last["outcome"]:
-            # Of what it told of no outcome is left to find a change in: what was found stays.
-            state.recovered = {name: state.change_point[name] for name in ("outcome", "ts")}
-            return
-        settled = state.recovered is not None or view.now.outcome > state.opened["outcome"] + _SETTLED
-        segments = [one["segment"] for one in state.signals if one["segment"]]
-        finding = examine(view, state.first, state.last["outcome"], known if settled else None, segments)
-        state.recovered = finding.recovered
-        if not finding.forgotten:
-            state.statistic, state.segment = finding.change.statistic, finding.segment
-            state.details, state.steps = details(finding), [list(one) for one in finding.steps]
-
-    def _say(self, about: Entity, state: State) -> Incident:
+    def _report(self, about: Entity, state: OpenIncident) -> Incident:
         """The next message about an incident."""
         owner, stream = about.row, self._catalog.streams[about.stream]
         state.revision += 1
-        if state.revision == 1:
-            counts = self.opened.setdefault(owner, {})
-            counts[state.cause] = counts.get(state.cause, 0) + 1
-        state.said = [
-            state.status, state.cause, state.details["severity"], len(state.signals), state.several
-        ]  # fmt: skip
+        state.reported = [state.details["severity"], len(state.signals)]
         place = stream.name, self._catalog.partition, about.model
-        now, point = now_of(self.history, owner), state.change_point["outcome"]
+        now, point = now_of(self.history, owner), state.details["change_point"]["outcome"]
         kept = self.examples.get(owner, [])
         message = Incident(
             state.id, *place, state.revision, state.status, stage=watched_stage(stream.evaluated),
@@ -482,7 +398,7 @@ class Incidents:
             former_alarms={"alarms": state.former_alarms, "outcomes": state.opened["outcome"]},
             outcome=now.outcome, ts=now.ts, config=stream.config.digest, **state.details,
         )  # fmt: skip
-        if state.recovered is not None and state.clear and state.status != OPEN:
+        if state.recovered is not None:
             message.recovered = state.recovered
         if self._catalog.untimed:
             message.untimed = True
@@ -506,3 +422,9 @@ class Incidents:
 def watched_stage(stages: tuple[str, ...]) -> str:
     """The stage of a model that is watched: `final`, or else the first."""
     return FINAL if FINAL in stages else stages[0]
+
+
+def _mean(means: Means, start: int, stop: int) -> float:
+    """The mean loss of the outcomes of these clusters."""
+    count = sum(means.n[start:stop].tolist())
+    return float(sum(means.loss[start:stop].tolist()) / count) if count else 0.0

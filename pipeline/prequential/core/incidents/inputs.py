@@ -81,11 +81,11 @@ def _dispersion(phases: Phases, classes: int) -> float:
     Pearson's statistic of classes by stretches, over its degrees of freedom: 1 where labels are independent.
     """
     columns = history.CLASSES + history.PER_CLASS * np.arange(classes) + history.LABELLED
-    labelled = phases.blocks.cells[:, columns]
+    labelled = phases.clusters.cells[:, columns]
     off, freedom = 0.0, 0
     for start, stop in ((phases.first, phases.middle[0]), (phases.middle[1], phases.last)):
         # Blocks that end in the same stretch belong to it.
-        place = np.cumsum(phases.blocks.n[start:stop]) // _STRETCH
+        place = np.cumsum(phases.clusters.n[start:stop]) // _STRETCH
         _, first = np.unique(place, return_index=True)
         if not len(first):
             continue

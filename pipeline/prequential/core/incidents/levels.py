@@ -10,10 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.core.compiled.kernel import Floats, Ints
 from prequential.core.details import intervals
-from prequential.core.incidents.history import Blocks
-
-#: Standard normal quantile of a two-sided interval of 95 %.
-_Z = 1.959963984540054
+from prequential.core.incidents.history import Clusters
 
 #: A severity beyond it, up or down, is taken for this: ten standard deviations are as bad as a hundred.
 MOST_SEVERE = 10.0
@@ -58,14 +55,8 @@ class Level(NamedTuple):
         """As it stands in messages."""
         return {"level": self.level, "interval": [self.low, self.high], "n": self.n}
 
-    @classmethod
-    def from_message(cls, message: dict[str, Any]) -> Level:
-        """The level that stands in a message."""
-        low, high = message["interval"]
-        return cls(message["level"], low, high, message["n"])
 
-
-def phase(blocks: Blocks, first: int, last: int) -> Phase:
+def phase(blocks: Clusters, first: int, last: int) -> Phase:
     """Sums over the blocks from `first` up to `last`, one after the other."""
     rows = slice(first, last)
     return Phase(
@@ -83,23 +74,6 @@ def count(column: Ints) -> int:
 def total(column: Floats) -> float:
     """The sum to the last bit, in whatever order."""
     return math.fsum(column.tolist())
-
-
-def level_of(span: Phase, binary: bool) -> Level:
-    """The mean loss: of 0 and 1 with Wilson's interval, of numbers with the normal one.
-
-    Both on as many independent outcomes as these are worth: n·(1 - r)/(1 + r), r the correlation of
-    neighbouring losses (`prequential.core.details.intervals`).
-    """
-    if not span.n:
-        return Level(0.0, 0.0, 0.0, 0)
-    worth = span.n / widening(span, binary)
-    if binary:
-        low, high = intervals.wilson(span.mean, worth)
-    else:
-        half = _Z * math.sqrt(variance(span, binary) / worth)
-        low, high = span.mean - half, span.mean + half
-    return Level(span.mean, low, high, span.n)
 
 
 def variance(span: Phase, binary: bool) -> float:

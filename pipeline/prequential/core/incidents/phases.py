@@ -14,10 +14,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from prequential.core.compiled.kernel import Floats, Ints
+from prequential.core.compiled.kernel import Floats, Ints, kernel
 from prequential.core.compiled.mathematics import log
 from prequential.core.incidents import labelled
-from prequential.core.incidents.change_point import CLEAR, Now, best_move
 from prequential.core.incidents.history import (
     CONFIDENCE,
     CONFIDENCE_LOSS,
@@ -26,7 +25,7 @@ from prequential.core.incidents.history import (
     LATENCY_LOSS,
     VERSION,
     VERSION_LOSS,
-    Blocks,
+    Clusters,
 )
 from prequential.core.incidents.labelled import Counts
 from prequential.core.incidents.levels import Phase, phase, variance, widening
@@ -39,6 +38,12 @@ _MOVED, _FOR_EACH = 20.0, 3.0
 #: another time tell that they don't belong together: 100 to 1, as it is between two places, not all.
 _APART = 9.21
 
+#: χ² by which the most likely split must exceed those in the middle.
+CLEAR = 13.01
+
+#: Outcomes on either side of a split, at least.
+_LEAST = 16
+
 #: What outcomes are compared by wherever they have it, and its columns.
 _BY = (
     ("label_latency", LATENCY, LATENCY_LOSS), ("model_version", VERSION, VERSION_LOSS),
@@ -48,26 +53,27 @@ _BY = (
 
 @dataclass(frozen=True)
 class Phases:
-    """Blocks from `first` to `before` came before a change, those from `after` to `last` behind it."""
+    """Clusters from `first` to `before` came before a change, those from `after` to `last` after it."""
 
-    blocks: Blocks
+    clusters: Clusters
     binary: bool
     first: int
     middle: tuple[int, int]  # `before`, `after`
     last: int
     prediction_ts: int  # of predictions whose labels came at the change
-    now: Now
-    read_predictions: Callable[[], Blocks]
+    newest: int  # label time of the newest outcome, ms
+    outcomes: int  # number of the newest outcome
+    read_predictions: Callable[[], Clusters]
 
     @cached_property
     def before(self) -> Phase:
         """All before the change."""
-        return phase(self.blocks, self.first, self.middle[0])
+        return phase(self.clusters, self.first, self.middle[0])
 
     @cached_property
     def after(self) -> Phase:
         """All behind it."""
-        return phase(self.blocks, self.middle[1], self.last)
+        return phase(self.clusters, self.middle[1], self.last)
 
     @property
     def change(self) -> float:
@@ -77,7 +83,7 @@ class Phases:
     @property
     def compared(self) -> dict[str, Any]:
         """Which outcomes were compared, by their first and last numbers, and by what."""
-        number = [*self.blocks.number.tolist(), self.now.outcome + 1]
+        number = [*self.clusters.number.tolist(), self.outcomes + 1]
         by = [name for name, start, stop in _BY if self.before.cells[start:stop].any()]
         return {
             "before": [number[self.first], number[self.middle[0]] - 1],
@@ -89,8 +95,8 @@ class Phases:
 
     def of_columns(self, columns: Ints) -> tuple[Phase, Phase]:
         """The phases to compare for groups of outcomes that are counted in these columns."""
-        chosen = self.blocks.cells[:, columns]
-        others = np.maximum(0.0, self.blocks.n - np.cumsum(chosen, axis=1)[:, -1])
+        chosen = self.clusters.cells[:, columns]
+        others = np.maximum(0.0, self.clusters.n - np.cumsum(chosen, axis=1)[:, -1])
         return self.of_groups(np.column_stack((chosen, others)))
 
     def of_groups(self, table: Floats, wide: float = 1.0) -> tuple[Phase, Phase]:
@@ -104,8 +110,8 @@ class Phases:
         """The phases from block `low` on and up to block `high`."""
         whole = low == self.first, high == self.last
         return (
-            self.before if whole[0] else phase(self.blocks, low, self.middle[0]),
-            self.after if whole[1] else phase(self.blocks, self.middle[1], high),
+            self.before if whole[0] else phase(self.clusters, low, self.middle[0]),
+            self.after if whole[1] else phase(self.clusters, self.middle[1], high),
         )
 
     def _between(self, at: int) -> tuple[int, int]:
@@ -119,7 +125,7 @@ class Phases:
         return self.first, self.last
 
     def _as_behind(self, first: int, last: int) -> float:
-        return as_behind(phase(self.blocks, first, last), self.before, self.after, self.binary)
+        return as_behind(phase(self.clusters, first, last), self.before, self.after, self.binary)
 
     # ---- predictions
 
@@ -133,23 +139,23 @@ class Phases:
         if not len(made.n):
             return None
         latencies = [one.cells[LATENCY : LATENCY + LATENCIES] for one in (self.before, self.after)]
-        starts, ends = made.ts.tolist(), [*made.ts.tolist()[1:], self.now.ts]
+        starts, ends = made.ts.tolist(), [*made.ts.tolist()[1:], self.newest]
         stop = len(starts)
-        if self.last < len(self.blocks.n):
-            stop = sum(start < int(self.blocks.ts[self.last]) for start in starts)
+        if self.last < len(self.clusters.n):
+            stop = sum(start < int(self.clusters.ts[self.last]) for start in starts)
         split = sum(end <= self.prediction_ts for end in ends)
         after = sum(start < self.prediction_ts for start in starts)
-        at = moved(labelled.by_block(made, self.now.ts, latencies), 0, (split, after), stop)
+        at = moved(labelled.by_block(made, self.newest, latencies), 0, (split, after), stop)
         low, high = 0, stop
         phases = self.before, self.after
         if at:
             at += 1 if at < split else -1
-            block = int(np.searchsorted(np.maximum.accumulate(self.blocks.ts), starts[at]))
+            block = int(np.searchsorted(np.maximum.accumulate(self.clusters.ts), starts[at]))
             between = self._between(min(block, self.last))
             phases = self._asked(*between)
             low, high = at if between[0] > self.first else 0, at if between[1] < self.last else stop
-        then = labelled.counts(made, low, max(low, split), self.now.ts, latencies)
-        now = labelled.counts(made, min(after, high), high, self.now.ts, latencies)
+        then = labelled.counts(made, low, max(low, split), self.newest, latencies)
+        now = labelled.counts(made, min(after, high), high, self.newest, latencies)
         return None if then is None or now is None else (*phases, (then, now))
 
 
@@ -184,3 +190,56 @@ def moved(table: Floats, first: int, middle: tuple[int, int], last: int, wide: f
     groups = int((everything > 0).sum())
     sure = statistic > wide * (_MOVED + _FOR_EACH * (groups - 1)) and statistic - there > wide * CLEAR
     return int(at) if sure else 0
+
+
+@kernel
+def best_move(
+    table: Floats, first: int, low: int, high: int, last: int, everything: Floats, before: Floats
+) -> tuple[int, float, float]:  # fmt: skip
+    """The cluster before which groups' weights, of the clusters `first` to `last` - 1, are best split in two.
+
+    Parameters
+    ----------
+    table
+        (clusters, groups) weights.
+    first, last
+        Its rows that are looked at.
+    low, high
+        Splits before these clusters are looked at apart.
+    everything, before
+        (groups,) float64, for scratch.
+
+    Returns
+    -------
+    at : int
+        The cluster; 0: nowhere are there enough on both sides.
+    best : float
+        Pearson's χ² of the two sides there.
+    there : float
+        The largest one of the splits before clusters `low` to `high`.
+    """
+    groups = table.shape[1]
+    n = n0 = 0.0
+    for g in range(groups):
+        everything[g] = before[g] = 0.0
+        for k in range(first, last):
+            everything[g] += table[k, g]
+        n += everything[g]
+    at, best, there = 0, 0.0, 0.0
+    for k in range(first + 1, last):
+        for g in range(groups):
+            before[g] += table[k - 1, g]
+            n0 += table[k - 1, g]
+        if n0 < _LEAST or n - n0 < _LEAST:
+            continue
+        statistic = 0.0
+        for g in range(groups):
+            if everything[g] > 0.0:
+                off = before[g] - everything[g] * n0 / n
+                statistic += off * off / everything[g]
+        statistic *= n * n / (n0 * (n - n0))
+        if low <= k <= high:
+            there = max(there, statistic)
+        if statistic > best:
+            at, best = k, statistic
+    return at, best, there

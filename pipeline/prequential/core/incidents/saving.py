@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from prequential.core.compiled.kernel import columns_of
 from prequential.core.incidents import history
-from prequential.core.incidents.blocks import Sums, with_places
+from prequential.core.incidents.clusters import with_places
 from prequential.core.incidents.history import (
     OWNER_SETTINGS,
     POOLS,
@@ -18,13 +18,11 @@ from prequential.core.incidents.history import (
     with_entities,
     without,
 )
-from prequential.core.incidents.incident import State
+from prequential.core.incidents.incident import Noted, OpenIncident
 from prequential.core.incidents.incidents import Incidents, watched_stage
 
 #: Arrays of owners that the configuration decides.
 _SETTINGS = frozenset(f"incidents|owners|{name}" for name in OWNER_SETTINGS)
-
-_BLOCKS = "incidents|outcomes|blocks"
 
 
 def head(incidents: Incidents) -> dict[str, Any]:
@@ -32,12 +30,10 @@ def head(incidents: Incidents) -> dict[str, Any]:
     return {
         "incidents": {
             "open": [[owner, asdict(state)] for owner, state in incidents.open.items()],
-            "waiting": [[owner, asdict(state)] for owner, state in incidents.waiting.items()],
-            "since": list(incidents.since.items()),
             "alarms": list(incidents.alarms.items()),
             "opened": [[owner, dict(counts)] for owner, counts in incidents.opened.items()],
             "examples": [[owner, [list(one) for one in kept]] for owner, kept in incidents.examples.items()],
-            "warned": [[owner, [dict(one) for one in kept]] for owner, kept in incidents.warned.items()],
+            "noted": [[owner, [list(one) for one in kept]] for owner, kept in incidents.noted.items()],
         }
     }
 
@@ -71,7 +67,7 @@ def restore(
         pool, used = getattr(kept, name), arrays[f"incidents|{name}|used"].copy()
         wider: Any = {name: with_places(pool, *used.tolist())._replace(used=used)}
         kept = kept._replace(**wider)
-    measured = {_name_now(name): array for name, array in arrays.items() if name not in _SETTINGS}
+    measured = {name: array for name, array in arrays.items() if name not in _SETTINGS}
     for table in tables(kept, rows):
         table.fill(measured)
     gone = np.flatnonzero(kept.owners.position[:rows] == 0)
@@ -84,6 +80,7 @@ def restore(
             _forget(kept, row)
         elif not arrays["incidents|owners|position"][row] or (
             watched_stage(tuple(stages[row])) != incidents.stage_of(row) or kind[row] != kept.owners.kind[row]
+            or arrays["incidents|owners|fixed"][row] != kept.owners.fixed[row]
         ):
             lost.append(row)
             _forget(kept, row)
@@ -91,29 +88,20 @@ def restore(
             _close_up(kept, row)
     present = set(np.flatnonzero(kept.owners.position[:rows]).tolist()) - set(lost)
     _restore_head(incidents, saved["incidents"], present)
-    for owner, state in incidents.open.items():
-        if state.segment is not None and state.segment not in incidents.view(owner).names.segments:
-            state.segment, state.statistic = None, 0.0  # it is looked for among the model's own outcomes
     return lost
 
 
-def _name_now(name: str) -> str:
-    """The name of a snapshot's array as it is now: until format 9 blocks had their sums beside all else."""
-    table, _, field = name.rpartition("|")
-    return f"incidents|outcomes|sums|{field}" if table == _BLOCKS and field in Sums._fields else name
-
-
 def _restore_head(incidents: Incidents, saved: dict[str, Any], present: set[int]) -> None:
-    for name in ("open", "waiting"):  # snapshots of earlier versions have none that waits
-        states = {owner: State(**state) for owner, state in saved.get(name, ()) if owner in present}
-        setattr(incidents, name, states)
-    for name in ("since", "alarms", "opened"):
+    incidents.open = {owner: OpenIncident(**state) for owner, state in saved["open"] if owner in present}
+    for name in ("alarms", "opened"):
         setattr(incidents, name, {owner: value for owner, value in saved[name] if owner in present})
     incidents.examples = {
         owner: [(number, name) for number, name in kept]
         for owner, kept in saved["examples"] if owner in present
     }  # fmt: skip
-    incidents.warned = {owner: kept for owner, kept in saved["warned"] if owner in present}
+    incidents.noted = {
+        owner: [Noted(*one) for one in kept] for owner, kept in saved["noted"] if owner in present
+    }
 
 
 def _forget(kept: History, row: int) -> None:
@@ -122,7 +110,6 @@ def _forget(kept: History, row: int) -> None:
     for name, column in columns_of(owners).items():
         if name not in OWNER_SETTINGS:
             column[row] = 0
-    owners.check_number[row] = owners.check_time[row] = history.NEVER
     owners.slot[owners.owner == row] = 0  # its segments have no columns either
     kept.versions[row] = 0
     for pool in (kept.outcomes, kept.predictions):

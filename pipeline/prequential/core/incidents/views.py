@@ -1,4 +1,4 @@
-"""What is known of a model, for attribution: its blocks, and those of the stream's other models."""
+"""What is known of a model, for attribution: its clusters, and those of the stream's other models."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from functools import partial
 from prequential.core.catalog.catalog import Catalog
 from prequential.core.catalog.streams import OTHER, Stream
 from prequential.core.detectors.signals import WRONG
-from prequential.core.incidents.analysis import View
 from prequential.core.incidents.cause import Names
-from prequential.core.incidents.change_point import Now
+from prequential.core.incidents.clusters import length_of
+from prequential.core.incidents.finding import Now, View
 from prequential.core.incidents.history import MOST_CLASSES, History, read
 from prequential.core.tables.streams import MODEL
 
@@ -20,13 +20,14 @@ def view_of(catalog: Catalog, history: History, owner: int, *, alone: bool = Fal
     Of the other models of its stream too, unless it is asked for `alone`.
     """
     stream = _stream_of(catalog, owner)
-    classes = int(history.owners.classes[owner])
+    classes, fixed = int(history.owners.classes[owner]), int(history.owners.fixed[owner])
     names = list(stream.class_names[:classes])
     if classes == MOST_CLASSES:  # whether others have come yet: names of this batch are known
         names[-1] = OTHER
     versions = [stream.version_name(code) if code else "" for code in history.versions[owner].tolist()]
     return View(
-        read(history.outcomes, owner), partial(read, history.predictions, int(history.owners.model[owner])),
+        read(history.outcomes, owner, fixed), length_of(fixed, int(history.outcomes.lines.doubled[owner])),
+        partial(read, history.predictions, int(history.owners.model[owner]), fixed),
         int(history.owners.kind[owner]) == WRONG, classes,
         Names(names, segments_of(catalog, history, owner), versions), now_of(history, owner),
         None if alone else partial(_others, catalog, history, owner),

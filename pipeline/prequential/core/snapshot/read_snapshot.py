@@ -20,7 +20,7 @@ from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.compiled.kernel import Ints, of_rows, taken
 from prequential.core.delay.accounts import Accounts
 from prequential.core.estimators.estimator import Estimator
-from prequential.core.incidents.incident import PairStatus
+from prequential.core.incidents.incident import ModelStatus
 from prequential.core.measures.registry import OF_PROBABILITIES, OF_WEIGHTS
 from prequential.core.output.messages import Reporter
 from prequential.core.state import State
@@ -54,7 +54,7 @@ class ReadSnapshot(NamedTuple):
     accounts: Accounts
     reporter: Reporter
     pairs: Copies
-    incidents: dict[int, PairStatus]  # by entity
+    incidents: dict[int, ModelStatus]  # by entity
     left_out: dict[int, int]  # by stream: pairs of models beyond the limit
 
 
@@ -154,7 +154,7 @@ def take(
     return ReadSnapshot(
         part, read_snapshot, accounts, Reporter(read_snapshot, accounts, notes),
         pair_statuses.take(comparisons, state.pairing, rows.tolist(), shows),
-        state.incidents.pair_statuses(rows.tolist()), left_out,
+        state.incidents.model_statuses(rows.tolist()), left_out,
     )  # fmt: skip
 
 
