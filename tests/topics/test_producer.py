@@ -176,7 +176,7 @@ def test_the_pipeline_can_use_all_that_is_sent(mock: Mock) -> None:
         (lambda p: p.prediction("s", "m", 1, [1]), r"y_pred is \[1\]"),
         (lambda p: p.prediction("s", "m", 1, 1, y_proba={1: float("nan")}), "y_proba of '1' is nan"),
         (lambda p: p.prediction("s", "m", 1, 1, y_proba={"a": 1.5}), r"y_proba of 'a' is 1\.5: expected a"),
-        (lambda p: p.prediction("s", "m", 1, 1, y_proba={"a": -1e-9}), "y_proba of 'a' is -1e-09"),
+        (lambda p: p.prediction("s", "m", 1, 1, y_proba={"a": -1e-5}), "y_proba of 'a' is -1e-05"),
         (lambda p: p.prediction("s", "m", 1, 1, y_proba={"a": 10**400}), "y_proba of 'a' is 1000"),
         (lambda p: p.prediction("s", "m", 1, 1, y_proba={"a": True}), "y_proba of 'a' is True"),
         (lambda p: p.prediction("s", "m", 1, 1, y_proba={"a": np.float32("inf")}), "y_proba of 'a' is"),

@@ -167,7 +167,7 @@ def class_name(field: str, value: object) -> str:
     ('true', '1', '1.0')
     """
     value = plain(value)
-    if isinstance(value, Decimal) and value.is_finite():
+    if isinstance(value, Decimal) and value.is_finite() and value.adjusted() < MAX_NAME_BYTES:
         value = int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
