@@ -353,14 +353,17 @@ def test_the_parser_depends_on_constants_of_the_topics() -> None:
     assert Path(str(messages.__file__)) in files
 
 
-def test_wherever_python_starts_the_same_files_count(tmp_path: Path) -> None:
+@pytest.mark.parametrize("locale", [{}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])
+def test_wherever_python_starts_and_in_every_locale_the_same_files_count(
+    tmp_path: Path, locale: dict[str, str]
+) -> None:
     program = "import pathlib; from prequential.core.compiled import loopcache; "
     program += "from prequential.core.input import plain; "
     program += "print(loopcache.stamp(pathlib.Path(plain.__file__)))"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     said = subprocess.run(
         [sys.executable, "-c", program],
-        env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True,
+        env={**environment, **locale}, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True,
     )  # fmt: skip
     loopcache.stamp.cache_clear()
     loopcache._imported.cache_clear()

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 from prequential.core.input.merge import Batch
 from prequential.kafka.fetching import Fetched, Fetcher
 from prequential.kafka.readers import sorted_out
@@ -17,6 +17,7 @@ from prequential.settings.model import Config, StreamConfig, WorkerConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import Decoded
 from prequential.topics.errors import WorkError
+from prequential.topics.specs import INPUTS
 from prequential.worker import checkpoint as module
 from prequential.worker.origin import Origin
 from prequential.worker.runner import ShardRunner
@@ -370,3 +371,25 @@ def test_messages_of_a_tick_are_on_their_way_before_the_next_shard_makes_its_own
 
     asyncio.run(run())
     assert course == [(what, partition) for partition in range(3) for what in ("made", "sent")]
+
+
+class RefusingMember:
+    """The group's member of a fetcher; the group refuses what it commits."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def commit(self, **_: Any) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    "error", [KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID)), RuntimeError("Consumer closed")]
+)
+def test_offsets_for_lag_monitors_that_are_refused_are_logged(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    fetcher = Fetcher.__new__(Fetcher)
+    fetcher._topics, fetcher._member = INPUTS, RefusingMember(error)  # type: ignore[assignment]
+    fetcher.commit(0, [1, 2, 3])
+    assert "offsets for lag monitors are not committed" in caplog.text

@@ -99,7 +99,7 @@ class _Worker:
         self.shards = [self._shard(number) for number in range(2)]
 
     def _shard(self, number: int) -> ShardRunner:
-        fetcher: Any = SimpleNamespace(commit=lambda *_: None, demand=lambda *_: None)
+        fetcher: Any = SimpleNamespace(commit=lambda *_: None, demand=lambda *_: None, ends={})
         config = Config(kafka=KafkaConfig("127.0.0.1:1"), worker=WorkerConfig(snapshot_every=1))
         runner = ShardRunner(
             config, number, fetcher, Origin(2), rebuild=False, on_lost=lambda *_: None,
