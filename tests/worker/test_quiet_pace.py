@@ -340,7 +340,7 @@ def test_messages_of_a_tick_are_on_their_way_before_the_next_shard_makes_its_own
 
     async def run() -> None:
         fetcher: Any = SimpleNamespace(
-            read_at=lambda *_: inf, demand=lambda *_: None, hold=lambda *_: None
+            read_at=lambda *_: inf, demand=lambda *_: None, hold=lambda *_: None, ends={}
         )
         ticking = asyncio.Lock()
         runners = [

@@ -23,7 +23,7 @@ from prequential.replay.summary import Place
 from prequential.tables.checks import check_first
 from prequential.tables.rows import BATCH, Progress, RowFile, Rows
 from prequential.topics.decoding import LABELS, Decoded
-from prequential.topics.errors import Fault, WorkError
+from prequential.topics.errors import Fault, WorkError, existing
 from prequential.topics.messages import Record
 
 #: No time is known.
@@ -299,7 +299,7 @@ def _with_times(mapping: RecordMapping, kind: str | None) -> RecordMapping:
     if kind is None:
         return mapping
     one = mapping.fields["ts"]
-    assert one.path is not None, "a column of times has a path"
-    path, zone = Path("timestamp", one.path.keys, one.path.text), None if "tz=" in kind else one.timezone
+    former = existing(one.path, "the path of a column of times")
+    path, zone = Path("timestamp", former.keys, former.text), None if "tz=" in kind else one.timezone
     of_time = replace(one, path=path, unit="ms", timezone=zone)
     return replace(mapping, fields={**mapping.fields, "ts": of_time})

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
+from prequential.topics.errors import existing
 
 _Times = npt.NDArray[np.int64]
 
@@ -50,8 +51,8 @@ def changes_of(zone: str) -> Changes:
     epoch = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
     def offset(second: int) -> int:
-        local = (epoch + timedelta(seconds=second)).astimezone(info).utcoffset()
-        assert local is not None, "a time of a zone has an offset"
+        at = (epoch + timedelta(seconds=second)).astimezone(info)
+        local = existing(at.utcoffset(), f"the offset of zone {zone}")
         return round(local.total_seconds()) * _SECOND
 
     first, last = (

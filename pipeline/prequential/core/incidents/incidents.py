@@ -254,9 +254,7 @@ class Incidents:
         """Note alarms of one record, or of one time, of any models; returns what incidents report of them."""
         messages = []
         for one in raised:
-            about = self._catalog.entities[one.entity]
-            assert about is not None
-            owner = self.owner_of(about)
+            owner = self.owner_of(self._catalog.entity(one.entity))
             if not self.history.owners.position[owner]:
                 continue
             is_alarm = one.level == ALARM
