@@ -237,15 +237,7 @@ class Stream:
         for instance_id, memory in list(self.memories.items()):
             while self.clock > memory.deadline(horizon):
                 if memory.state == "waiting" and memory.label is None:
-                    for prediction in memory.waiting:
-                        self.count("expired", prediction.model)
-                        prediction.fate = "expired"
-                        self.note("expired", prediction)
-                        self.predictions_without_instance += not memory.instance_ts
-                    self.unpredicted_instances += not memory.waiting
-                    memory.waiting = []
-                    memory.until = self.clock + horizon
-                    memory.state = "tombstone"
+                    self.bury(memory)
                     continue
                 if memory.state == "waiting":
                     self.count("unmatched_label")
@@ -256,8 +248,24 @@ class Stream:
                 break
         self.soonest = min((m.deadline(horizon) for m in self.memories.values()), default=None)
 
+    def bury(self, memory: Memory) -> None:
+        """No label came by the horizon: what waits expires, and the id is kept for another horizon."""
+        assert self.clock is not None
+        for prediction in memory.waiting:
+            self.count("expired", prediction.model)
+            prediction.fate = "expired"
+            self.note("expired", prediction)
+            self.predictions_without_instance += not memory.instance_ts
+        self.unpredicted_instances += not memory.waiting
+        memory.waiting = []
+        memory.until = self.clock + self.settings.horizon
+        memory.state = "tombstone"
+
     def close(self) -> None:
-        """Give what has no label by its horizon the class for that: by the horizons' ends, ties by ids."""
+        """Give what has no label by its horizon the class for that: by the horizons' ends, ties by ids.
+
+        What has no prediction that it could be the label of expires in its turn.
+        """
         assert self.clock is not None
         assert self.settings.at_horizon is not None
         due = []
@@ -265,11 +273,14 @@ class Stream:
             if memory.state != "waiting" or memory.label is not None:
                 continue
             end = memory.deadline(self.settings.horizon)
-            if self.clock > end and any(one.ts <= end for one in memory.waiting):
+            if self.clock > end:
                 due.append((end, len(instance_id.encode()), instance_id.encode(), instance_id))
         for end, _, _, instance_id in sorted(due):
-            self.processed += 1  # as if a record said it
             memory = self.memories[instance_id]
+            if not any(one.ts <= end for one in memory.waiting):
+                self.bury(memory)
+                continue
+            self.processed += 1  # as if a record said it
             self.first_label(instance_id, memory, end, self.settings.at_horizon, at_horizon=True)
             memory.until = self.clock + max(self.settings.horizon, self.settings.settle)
 
