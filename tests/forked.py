@@ -192,6 +192,8 @@ def _become(request: dict[str, Any], files: Sequence[int]) -> NoReturn:
     for given, number in ((out, 1), (err, 2)):
         os.dup2(given, number)
         os.close(given)
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # of what is there now: a pipe, say
+    sys.stderr = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
     os.close(told)
     os.chdir(request["cwd"])
     os.environ.clear()

@@ -106,7 +106,7 @@ def test_commands_without_a_broker(files: dict[str, Path], tmp_path: Path) -> No
     other = tmp_path / "é.yaml"
     other.write_text("streams: {größe: {label_horizon: 1h}}\n", encoding="utf-8")
     helps = [[], *([name] for name in _COMMANDS), *(["topics", one] for one in ("create", "check", "grow"))]
-    helps += [["config", "diff"], ["config", "live"]]
+    helps += [["config", one] for one in ("check", "diff", "live")]
     lines: list[Sequence[object]] = [[*one, "--help"] for one in helps]
     lines += [["--version"], ["schema"], ["schema", "metrics", "--avro"]]
     lines += [["schema", "incidents", "--connect"]]
@@ -118,6 +118,7 @@ def test_commands_without_a_broker(files: dict[str, Path], tmp_path: Path) -> No
          f"--out={tmp_path / 'à.html'}", f"--fail-if=accuracy[stream={STREAM}] < 0.1", f"--title={STREAM}"],
         ["detectors", f"--config={config}", *past, f"--plot={tmp_path / 'ç.svg'}", f"--stream={STREAM}"],
         ["detectors", f"--config={config}", *past, "--json"],
+        ["config", "check", config],
         [3.0, "dashboard", "--port=0", "--from-files", outputs["metrics"]],
     ]  # fmt: skip
     all_is_well = len(lines)
@@ -133,7 +134,7 @@ def test_commands_without_a_broker(files: dict[str, Path], tmp_path: Path) -> No
         assert status == 0, (line, err)
         assert out or line[0] == "replay", line
     assert json.loads(found[last_help - 3][1].encode("latin-1"))["metrics"]  # JSON is UTF-8 in every locale
-    replayed, reported, drawn, as_json, served = found[last_help:all_is_well]
+    replayed, reported, drawn, as_json, _, served = found[last_help:all_is_well]
     differs, calibrated, unknown, unread, unconfigured = found[all_is_well:]
     assert "outcomes of gr\\xf6\\xdfe: " in replayed[2]
     assert STREAM in reported[1].encode("latin-1").decode()

@@ -71,6 +71,7 @@ def _panel(
     values = values[np.isfinite(values)]
     low = panel.low if panel.low is not None else float(min(values.min(), 0.0))
     high = panel.high if panel.high is not None else float(max(values.max(), *panel.levels, 0.0) * 1.03)
+    high = high if high > low else low + 1.0  # all values are the same
     right, bottom = _WIDTH - _RIGHT, top + _HEIGHT
 
     def x(outcome: float) -> float:

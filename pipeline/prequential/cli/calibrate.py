@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from functools import partial
 from typing import IO, Any
 
@@ -23,7 +22,7 @@ from prequential.program.progress import progress_bar
 from prequential.replay.table import print_wide
 from prequential.settings.budget import DEFAULT_BUDGET, parse_budget
 from prequential.topics.reasons import as_text
-from prequential.wording.console import Console, complain
+from prequential.wording.console import Console, complain, write
 
 _HELP = "thresholds of drift detectors for a budget of false alarms"
 
@@ -78,7 +77,7 @@ def _calibrate(args: argparse.Namespace, given: list[str], file: IO[bytes] | Non
         settings = Settings(budget, args.change, args.outcomes, args.seed)
         report = calibrate(pasts, settings, partial(progress.advance, task))
     if args.json:
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
+        write(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
     else:
         for table in tables(report):
             print_wide(partial(as_it_is, table), Console())
@@ -87,7 +86,7 @@ def _calibrate(args: argparse.Namespace, given: list[str], file: IO[bytes] | Non
     if file is not None:
         file.write(text.encode())
     elif not args.json:
-        sys.stdout.write(f"\n{text}")
+        write(f"\n{text}".encode())
     return 0
 
 

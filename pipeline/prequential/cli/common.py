@@ -7,6 +7,7 @@ import gzip
 import io
 import os
 import signal
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,6 +18,7 @@ from prequential.config.reader import load_config
 from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
+from prequential.wording.console import flush, write
 
 
 def add_kafka_options(parser: argparse.ArgumentParser) -> None:
@@ -67,12 +69,27 @@ def open_input(path: str) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
 
 def refuse_one_file_twice(outputs: Iterable[str | None], inputs: Iterable[str | None]) -> None:
     """Raise UsageError where an output is an input as well, or another output: it would be overwritten."""
-    taken = {os.path.realpath(path): f"{path!r} is read" for path in inputs if path and path != "-"}
+    taken: dict[object, str] = {}
+    for path in inputs:
+        if path and (file := _file_of(path, sys.stdin)) is not None:
+            taken[file] = f"{path!r} is read"
     for path in outputs:
-        if path and path != "-" and (os.path.isfile(path) or not os.path.exists(path)):
-            if said := taken.get(real := os.path.realpath(path)):
+        if path and (file := _file_of(path, sys.stdout)) is not None:
+            if said := taken.get(file):
                 raise UsageError(f"can't write {path!r}: {said}, too: expected another file")
-            taken[real] = f"{path!r} is written"
+            if path != "-":  # several outputs may go there
+                taken[file] = f"{path!r} is written"
+
+
+def _file_of(path: str, standard: Any) -> object:
+    """What is the same for all names of a file, as links and `-` are; None for pipes and devices."""
+    try:
+        found = os.fstat(standard.fileno()) if path == "-" else os.stat(path)
+    except FileNotFoundError:
+        return os.path.realpath(path)
+    except (OSError, AttributeError):  # it can't be opened either; or it isn't a stream of a process
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
 @contextmanager
@@ -96,8 +113,9 @@ def open_output(path: str | None) -> Iterator[IO[bytes] | None]:
     elif not path:
         raise UsageError("can't write '': expected the name of a file")
     elif path == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        output: Any = _StandardOutput()
+        yield output
+        flush()
     else:
         with ExitStack() as stack:
             try:
@@ -107,12 +125,22 @@ def open_output(path: str | None) -> Iterator[IO[bytes] | None]:
             yield stack.enter_context(gzip.open(file, "wb")) if path.endswith(".gz") else file
 
 
+class _StandardOutput(io.RawIOBase):
+    """Standard output, which stays open."""
+
+    def write(self, data: Any, /) -> int:
+        write(data)
+        return len(data)
+
+
 class _NamingFile(io.FileIO):
-    """A file whose errors have its name, as when its disk is full."""
+    """A file whose errors have its name, as when its disk is full; a pipe's reader may go: no error."""
 
     def write(self, data: Any, /) -> Any:
         try:
             return super().write(data)
+        except BrokenPipeError:
+            return len(data)
         except OSError as error:
             error.filename = self.name
             raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
@@ -18,7 +17,7 @@ from prequential.settings.model import Config, HttpConfig
 from prequential.topics.clients import is_reference
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.specs import METRICS
-from prequential.wording.console import say
+from prequential.wording.console import say, write
 
 #: How far back `live` looks.
 _SINCE = "1h"
@@ -106,7 +105,7 @@ def _diff(args: argparse.Namespace) -> int:
     except WorkError as error:  # 1 says that something differs
         raise UsageError(str(error)) from error
     if args.json:
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(difference), indent=1) + b"\n")
+        write(msgspec.json.format(msgspec.json.encode(difference), indent=1) + b"\n")
     else:
         for line in lines(difference):
             say(line)

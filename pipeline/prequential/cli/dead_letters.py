@@ -12,7 +12,13 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from prequential.cli.common import add_kafka_options, kafka_from, open_input, open_output
+from prequential.cli.common import (
+    add_kafka_options,
+    kafka_from,
+    open_input,
+    open_output,
+    refuse_one_file_twice,
+)
 from prequential.program.progress import progress_bar
 from prequential.replay.sources import read_lines
 from prequential.settings.durations import duration
@@ -85,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"{given[0]} and --put-back don't go together: what is put back is in the file")
         _put_back(kafka, args.put_back)
         return 0
+    refuse_one_file_twice([args.out], [args.config])
     letters = _letters(kafka, args.since, args.reason)
     if args.out is None:
         _show(letters, _SHOWN if args.last is None else args.last)

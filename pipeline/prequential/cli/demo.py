@@ -43,7 +43,7 @@ from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Incident
 from prequential.topics.specs import topic_specs
 from prequential.watching.tail import Tail
-from prequential.wording.console import Console, say
+from prequential.wording.console import Console, is_read, say
 from rich.live import Live
 
 #: Seconds of stream: half a minute on either side of the drift, and done within two minutes.
@@ -204,6 +204,8 @@ class _Session:
                 next_line += _LINE_SECONDS
                 say(progress(self._board, self._feed))
                 say(f"  {recent_line(self._board)}")
+            if not is_read():
+                return
 
     def _moments(self, last: float) -> Iterator[list[Incident]]:
         """Moment after moment, with the messages about incidents that came in it.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from prequential.replay.table import print_wide
 from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Alarm, Output
 from prequential.topics.reasons import as_text
-from prequential.wording.console import Console, complain
+from prequential.wording.console import Console, complain, write
 
 _HELP = "backtest drift detectors: their alarms on the past, and how many changes they find"
 
@@ -106,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
         except OSError as error:
             raise UsageError(f"can't write {args.plot!r}: {error.strerror}") from error
     if args.json:
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
+        write(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
     else:
         for table in tables(report):
             print_wide(partial(as_it_is, table), Console())

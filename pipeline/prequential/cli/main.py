@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from prequential.program.version import VERSION
 from prequential.topics.errors import UsageError, WorkError
-from prequential.wording.console import complain, printable_lines
+from prequential.wording.console import complain, flush, printable_lines
 
 _COMMANDS = (
     "demo", "worker", "ingest", "notify", "topics", "config", "broker", "produce", "dead-letters", "replay",
@@ -48,15 +48,15 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return _run(argv)
+    except SystemExit:  # of --help, say
+        flush()
+        raise
     except UsageError as error:
         return _complain(error, 2)
     except WorkError as error:
         return _complain(error, 1)
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except BrokenPipeError:  # the reader of our output has seen enough, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except (EOFError, zlib.error, OSError) as error:  # a full disk, or what isn't what its name says
         return _complain(error, 1)
 
@@ -75,7 +75,7 @@ def _run(argv: list[str] | None) -> int:
         importlib.import_module(f"prequential.cli.{module}").add_parser(subparsers)
     args = parser.parse_args(argv)
     status = args.run(args)
-    sys.stdout.flush()
+    flush()
     return int(status)
 
 

@@ -77,8 +77,6 @@ def run(args: argparse.Namespace) -> int:
         with sigterm_as_ctrl_c():
             return _replay(args, config, given)
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
         name = "standard output" if error.filename is None else repr(error.filename)
         raise WorkError(f"can't write {name}: {error.strerror}") from error
 

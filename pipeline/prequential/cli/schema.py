@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import Any
 
 from prequential.core.comparisons.measuring import NAMES as OF_PAIRS
@@ -13,6 +12,7 @@ from prequential.topics.avro import avro_schema
 from prequential.topics.errors import UsageError
 from prequential.topics.schemas import STRUCTS, connect_schema, schema
 from prequential.topics.specs import COMPARISONS
+from prequential.wording.console import write
 
 
 def add_parser(subparsers: Any) -> None:
@@ -55,5 +55,5 @@ def run(args: argparse.Namespace) -> int:
 
 def _write(text: str) -> int:
     """Write JSON, which is UTF-8 in every locale, to standard output; returns the exit status."""
-    sys.stdout.buffer.write(text.encode() + b"\n")
+    write(text.encode() + b"\n")
     return 0

@@ -21,7 +21,7 @@ from prequential.watching.screen import Screen
 from prequential.watching.state import TOPICS, State
 from prequential.watching.table import split_warning, warnings, whole_table
 from prequential.watching.tail import TAIL_RECORDS, Tail
-from prequential.wording.console import Console, complain, say
+from prequential.wording.console import Console, complain, is_read, say
 from rich.console import Group
 from rich.live import Live
 
@@ -158,6 +158,8 @@ def _follow_plainly(tail: Tail, state: State) -> None:
                 continue
             try:
                 say(line(topic, value, state.split))
+                if not is_read():
+                    return
             except msgspec.MsgspecError:
                 state.unreadable += 1
         if len(misplaced := state.misplaced) > warned:

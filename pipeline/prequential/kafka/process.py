@@ -16,7 +16,7 @@ import faust
 from prequential.http.endpoint import TEXT, Answer
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
-from prequential.wording.console import complain
+from prequential.wording.console import complain, flush
 
 log = logging.getLogger(__name__)
 
@@ -139,6 +139,5 @@ def leave(status: int) -> int:
     They may be waiting for a broker, and what must be written has been.
     """
     logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    flush()
     os._exit(status)

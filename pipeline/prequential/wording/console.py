@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import rich.console
 from prequential.topics.reasons import printable
 from rich.segment import Segment
+
+#: Streams of this process whose readers have gone.
+_UNREAD: list[Any] = []
 
 
 class Console(rich.console.Console):
@@ -28,6 +32,10 @@ class Console(rich.console.Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable_lines(segment.text))
 
+    def on_broken_pipe(self) -> None:
+        """Go on without a reader; rich would end the program."""
+        _to_nowhere(self.file)
+
 
 def printable_lines(text: str) -> str:
     """Text from outside as `printable` makes it, but with its line ends."""
@@ -36,9 +44,47 @@ def printable_lines(text: str) -> str:
 
 def say(line: str) -> None:
     """Print a line on standard output; characters that aren't printable are shown as U+FFFD."""
-    print(printable(line), flush=True)
+    _print(printable(line), sys.stdout)
+
+
+def is_read() -> bool:
+    """Whether standard output may still have a reader: what prints for ever ends without one."""
+    return sys.stdout not in _UNREAD
+
+
+def write(content: bytes) -> None:
+    """Write bytes to standard output; once its reader has gone they go nowhere, and that is no error."""
+    try:
+        sys.stdout.buffer.write(content)
+    except BrokenPipeError:
+        _to_nowhere(sys.stdout)
+
+
+def flush() -> None:
+    """Write out what standard output and standard error hold back; a reader that has gone is no error."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:  # it was closed before the program began
+                stream.flush()
+        except BrokenPipeError:
+            _to_nowhere(stream)
 
 
 def complain(sentences: object) -> None:
     """Print sentences for people on standard error, after the program's name."""
-    print(f"prequential: {printable_lines(str(sentences))}", file=sys.stderr, flush=True)
+    _print(f"prequential: {printable_lines(str(sentences))}", sys.stderr)
+
+
+def _print(text: str, stream: Any) -> None:
+    try:
+        print(text, file=stream, flush=True)
+    except BrokenPipeError:
+        _to_nowhere(stream)
+
+
+def _to_nowhere(stream: Any) -> None:
+    """Let a stream whose reader has gone, as `| head` does, swallow the rest: the work goes on."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+    _UNREAD.append(stream)

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from ddsketch.mapping import LogarithmicMapping
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel, of_rows, taken
 from prequential.core.tables.keys import Key, Table
 
@@ -33,17 +32,29 @@ QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 _SHARES = np.array(list(QUANTILES.values()))
 
-#: Quantiles are right to 1 %.
-_MAPPING = LogarithmicMapping(0.01)
+#: Quantiles are right to this share of themselves.
+_ACCURACY = 0.01
+
+#: How many times as long the latencies of the next bin are: (1 + a)/(1 - a).
+_GAMMA = 1 + 2 * _ACCURACY / (1 - _ACCURACY)
+
+#: Bins by which latencies differ by a factor of 2.
+_PER_TWO = 1 / math.log1p(2 * _ACCURACY / (1 - _ACCURACY)) * math.log(2)
+
+
+def _value_of(key: int) -> float:
+    """The latency (ms) whose relative error is the same at both ends of a bin: 2γ^key/(1 + γ)."""
+    return math.pow(2.0, key / _PER_TWO) * (2.0 / (1 + _GAMMA))
+
 
 #: By key from 0 on, the largest whole number of ms in the bin (up to 300 years).
-_ENDS: Ints = np.array([int(_MAPPING.gamma**key) for key in range(1500)], dtype=np.int64)
+_ENDS: Ints = np.array([int(_GAMMA**key) for key in range(1500)], dtype=np.int64)
 
 #: By key, the latency in ms that stands for those in its bin; the last bin is beyond all ends.
-_VALUES: Ints = np.array([round(_MAPPING.value(key)) for key in range(len(_ENDS) + 1)], dtype=np.int64)
+_VALUES: Ints = np.array([round(_value_of(key)) for key in range(len(_ENDS) + 1)], dtype=np.int64)
 
 #: Bins by which latencies differ by a factor of e.
-_PER_E = 1 / math.log(_MAPPING.gamma)
+_PER_E = 1 / math.log(_GAMMA)
 
 #: Bins in a block, 2^5: some 350 bins, that is 11 blocks, hold latencies that differ by a factor of 1,000.
 _BITS = 5
@@ -62,7 +73,7 @@ _RECENT_BLOCKS = (len(_VALUES) - 1 >> _MERGED_BITS) // _BLOCK + 1
 #: By bin of a generation, the latency in ms that stands for those in it: as far from either end, relatively.
 _RECENT_VALUES: Ints = np.array(
     [
-        max(1, round(2 * _MAPPING.gamma ** ((key << _MERGED_BITS) + 3) / (1 + _MAPPING.gamma**4)))
+        max(1, round(2 * _GAMMA ** ((key << _MERGED_BITS) + 3) / (1 + _GAMMA**4)))
         for key in range(len(_ENDS) // 4 + 1)
     ],
     dtype=np.int64,
