@@ -27,7 +27,6 @@ from prequential.settings.model import (
     ConfigError,
     DetectorConfig,
     HttpConfig,
-    IncidentConfig,
     Limits,
     Objective,
     PeriodAlarmConfig,
@@ -148,7 +147,7 @@ class TestDefaults:
                        emit: {outcomes: null, every: 2w, comparisons: 90s, idle: 2h},
                        detectors: [{signal: "all:mae", delta: 0, lambda: 1, min_outcomes: 7}],
                        alarm_budget: 2 per 1w, alarm_change: 0.1,
-                       incidents: {quiet: 2m, quiet_outcomes: 7, accept: 2d, warnings: true}}
+                       cluster: 1d, incident_budget: 2 per 90d}
             limits: {streams_per_shard: 1, models_per_stream: 2, classes_per_stream: 3,
                      instances_per_shard: 4, predictions_per_instance: 5, pairs_per_stream: 6,
                      versions_per_model: 7}
@@ -178,7 +177,7 @@ class TestDefaults:
             ),
             emit_outcomes=None, emit_every=14 * DAY, emit_comparisons=90_000, emit_idle=7_200_000,
             alarm_budget="2 per 7d", alarm_change=0.1,
-            incidents=IncidentConfig(120_000, 7, 172_800_000, True),
+            cluster=DAY, incident_budget="2 per 90d",
         )  # fmt: skip
         assert config.limits == Limits(1, 2, 3, 4, 5, 6, 7)
         assert config.http == HttpConfig(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from prequential.core.incidents import change_point
+from prequential.core.incidents import phases
 
 from tests.evidence.attribution import BEFORE, LATER, SCENARIOS, is_right, said
 
@@ -52,7 +52,7 @@ def test_the_best_move_is_that_of_a_plain_loop() -> None:
         expected = sides.sum(axis=0) * sides.sum(axis=1, keepdims=True) / sides.sum()
         chi[k] = float(((sides - expected) ** 2 / expected).sum())
     best = max(chi, key=chi.__getitem__)
-    at, statistic, there = change_point.best_move(
+    at, statistic, there = phases.best_move(
         table.astype(float), 2, 10, 12, 49, np.zeros(3), np.zeros(3)
     )
     assert at == best

@@ -1,4 +1,4 @@
-"""History, levels, change points and shares, each against a plain loop over all outcomes."""
+"""Clusters, levels and shares, each against a plain loop over all outcomes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from incident_streams import ENDED, LATENCY, QUIET, Stream, batches, steps
-from prequential.core.incidents import blocks, change_point, history, levels
-from prequential.core.incidents.change_point import Now
+from prequential.core.incidents import clusters, history, levels
 from prequential.core.incidents.groups import Groups, shift
-from prequential.core.incidents.history import Blocks
+from prequential.core.incidents.history import Clusters
 from prequential.core.shard import Shard
-from prequential.settings.model import Config, DetectorConfig
+from prequential.settings.model import Config
 
 
 class Entry(NamedTuple):
@@ -60,25 +59,12 @@ def outcomes_of(stream: Stream) -> list[Entry]:
     return found
 
 
-def in_blocks(entries: Sequence[Any]) -> list[list[Any]]:
-    """Entries in blocks of 16, two and two of a size made one as soon as there are nine of it."""
-    found: list[tuple[int, list[Any]]] = []
-    for entry in entries:
-        if not found or len(found[-1][1]) == found[-1][0]:
-            found.append((blocks.SHORTEST, []))
-            size = blocks.SHORTEST
-            while True:
-                own = [k for k, (of, _) in enumerate(found) if of == size]
-                if len(own) <= blocks.PER_SIZE:
-                    break
-                if size == blocks.LONGEST:
-                    del found[own[0]]
-                    break
-                first, second = own[0], own[1]
-                found[first : second + 1] = [(2 * size, found[first][1] + found[second][1])]
-                size *= 2
-        found[-1][1].append(entry)
-    return [entries for _, entries in found]
+def in_clusters(entries: Sequence[Any], times: Sequence[int], length: float) -> list[list[Any]]:
+    """Entries by the cluster of their time, the oldest first."""
+    found: dict[int, list[Any]] = {}
+    for entry, ts in zip(entries, times):
+        found.setdefault(math.floor(ts / length), []).append(entry)
+    return [found[key] for key in sorted(found)]
 
 
 def a_stream(seed: int, n: int) -> Stream:
@@ -93,9 +79,8 @@ def a_stream(seed: int, n: int) -> Stream:
     )  # fmt: skip
 
 
-def lived(stream: Stream) -> Shard:
-    silent = (DetectorConfig(params={"lambda": 1e12}),)  # without any there is no history
-    shard = Shard(Config(defaults=replace(QUIET, segments=("region",), detectors=silent)))
+def lived(stream: Stream, cluster: int | None = None) -> Shard:
+    shard = Shard(Config(defaults=replace(QUIET, segments=("region",), detectors=(), cluster=cluster)))
     for batch in batches(stream.records()):
         shard.add(batch)
     while shard.advance([ENDED] * 3, 777):
@@ -103,21 +88,27 @@ def lived(stream: Stream) -> Shard:
     return shard
 
 
-@pytest.mark.parametrize(("seed", "n"), [(1, 50), (2, 700), (3, 5_000)])
-def test_blocks_are_those_of_a_plain_loop(seed: int, n: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "n", "cluster"), [(1, 50, None), (2, 700, None), (3, 5_000, None), (4, 700, 60_000)]
+)
+def test_clusters_are_those_of_a_plain_loop(seed: int, n: int, cluster: int | None) -> None:
     stream = a_stream(seed, n)
-    shard = lived(stream)
+    shard = lived(stream, cluster)
     owner = shard.catalog.by_name["s"].models["m"]
     view = shard.state.incidents.view(owner)
-    expected = in_blocks(outcomes_of(stream))
-    found = view.blocks
-    assert found.number.tolist() == [block[0].number for block in expected]
-    assert found.n.tolist() == [len(block) for block in expected]
-    assert found.t1.tolist() == [block[0].t1 for block in expected]
-    assert found.ts.tolist() == [block[0].ts for block in expected]
+    entries = outcomes_of(stream)
+    expected = in_clusters(entries, [one.ts for one in entries], view.length)
+    found = view.clusters
+    assert view.length == cluster if cluster else (clusters.DAY / view.length).is_integer()
+    assert len(expected) <= clusters.MOST_CLUSTERS
+    assert found.number.tolist() == [cluster[0].number for cluster in expected]
+    assert found.n.tolist() == [len(cluster) for cluster in expected]
+    assert found.t1.tolist() == [cluster[0].t1 for cluster in expected]
+    for ts, entries_of in zip(found.ts.tolist(), expected):
+        assert all(ts <= one.ts < ts + view.length for one in entries_of)
 
     def check(column: Any, of: Callable[[Entry], float]) -> None:
-        assert column.tolist() == [sum(map(of, block)) for block in expected]
+        assert column.tolist() == [sum(map(of, cluster)) for cluster in expected]
 
     check(found.loss, lambda one: one.loss)
     check(found.products, lambda one: one.loss * one.before)
@@ -155,44 +146,43 @@ def test_predictions_know_which_of_them_have_a_label() -> None:
     stream = a_stream(4, 2_000)
     view = (shard := lived(stream)).state.incidents.view(shard.catalog.by_name["s"].models["m"])
     assert stream.labelled is not None
-    made = in_blocks(range(2_000))
-    found = view.predictions
-    assert found.n.tolist() == [len(block) for block in made]
-    assert found.ts.tolist() == [block[0] * stream.step for block in made]
+    found = view.read_predictions()
+    pool = shard.state.incidents.history.predictions
+    length = clusters.length_of(0, int(pool.lines.doubled[shard.catalog.by_name["s"].models["m"]]))
+    made = in_clusters(range(2_000), [i * stream.step for i in range(2_000)], length)
+    assert found.n.tolist() == [len(cluster) for cluster in made]
     names = shard.catalog.by_name["s"].class_names
     for code, name in enumerate(names):
         own = [int((stream.label[i] + stream.wrong[i]) % 3) == "abc".index(name) for i in range(2_000)]
         column = history.PER_PREDICTED * code
-        assert found.cells[:, column].tolist() == [sum(own[i] for i in block) for block in made]
-        met = [sum(own[i] and bool(stream.labelled[i]) for i in block) for block in made]
+        assert found.cells[:, column].tolist() == [sum(own[i] for i in cluster) for cluster in made]
+        met = [sum(own[i] and bool(stream.labelled[i]) for i in cluster) for cluster in made]
         assert found.cells[:, column + history.MET_LABEL].tolist() == met
 
 
-def test_memory_is_bounded_and_the_newest_is_known_best(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "LONGEST", blocks.SHORTEST << 5)
-    pool = blocks.with_owners(blocks.new_pool(summed=True), 1)
-    for number in range(1, 12_001):
-        if blocks.is_full(pool, 0):
-            if not blocks.has_place(pool, 0):
-                places = min(blocks.MOST_BLOCKS, max(16, 2 * int(pool.lines.places[0])))
-                pool = blocks.laid_out(pool, 0, places, [], 1)
-            place = blocks.begin_block(pool, 0, number)
-            if number % 997 == 1:
-                found = history.read(pool, 0)
-                ages = number - found.number
-                spans = np.diff([*found.number.tolist(), number])
-                assert (spans <= np.maximum(blocks.SHORTEST, ages / 4)).all()
-        else:
-            place = blocks.place_of(pool, 0, int(pool.lines.used[0]) - 1)
+@pytest.mark.parametrize("step", [1, 1_000, 700_000, 86_400_000])
+def test_memory_is_bounded_and_a_history_has_clusters_enough(step: int) -> None:
+    """Clusters grow with the history, up to days: then the oldest ones are forgotten."""
+    pool = clusters.with_owners(clusters.new_pool(summed=True), 1)
+    for number in range(1, 40_001 if step < 86_400_000 else 4_000):
+        place = clusters.NO_PLACE
+        while place == clusters.NO_PLACE:
+            place = clusters.place_for(pool, 0, (number // 10) * step, number, 0, False)
+            if place == clusters.NO_PLACE:
+                places = max(clusters.FEW_CLUSTERS, 2 * int(pool.lines.places[0]))
+                pool = clusters.laid_out(pool, 0, places, [], 1)
         pool.blocks.n[place] += 1
-    found = history.read(pool, 0)
-    assert len(found.n) <= 6 * blocks.PER_SIZE + 1
-    assert found.n[-8:].max() == blocks.SHORTEST
-    assert 4_000 <= found.n.sum() <= 16 * 8 * 63
+        pool.lines.entries[0] += 1
+        used = int(pool.lines.used[0])
+        assert used <= clusters.MOST_CLUSTERS
+        assert number < 2_000 or used >= clusters.FEW_CLUSTERS // 2
+    found = history.read(pool, 0, 0)
+    assert (np.diff(found.key) > 0).all()
+    assert found.n.sum() == pool.lines.entries[0]
 
 
-def made_of(losses: Sequence[float], size: int = 16) -> Blocks:
-    """Blocks of these losses, an outcome a second."""
+def made_of(losses: Sequence[float], size: int = 16) -> Clusters:
+    """Clusters of these losses, an outcome a second."""
     x = np.asarray(losses, dtype=float)
     starts = range(0, len(x), size)
     parts = [x[start : start + size] for start in starts]
@@ -200,80 +190,14 @@ def made_of(losses: Sequence[float], size: int = 16) -> Blocks:
     count = len(parts)
     zeros = np.zeros(count, dtype=np.int64)
     times = np.array([1_000 * start for start in starts])
-    return Blocks(
-        np.array([start + 1 for start in starts]), np.array([len(part) for part in parts]), zeros, zeros,
-        times, times - 500, np.array([500.0 * len(part) for part in parts]),
+    return Clusters(
+        np.array([start + 1 for start in starts]), np.array([len(part) for part in parts]),
+        np.arange(count), zeros, zeros, zeros, times, np.array([500.0 * len(part) for part in parts]),
         np.array([part.sum() for part in parts]),
         np.array([(part * part).sum() for part in parts]),
-        np.array([(x * before)[start : start + size].sum() for start in starts]),
+        np.array([(x * before)[start : start + size].sum() for start in starts]), times - 500,
         np.zeros((count, history.columns(2, 0))),
     )  # fmt: skip
-
-
-@pytest.mark.parametrize("numbers", [False, True])
-def test_the_split_is_the_most_likely_one_of_all(numbers: bool) -> None:
-    def likelihood(*parts: Any) -> float:
-        """Of parts with a mean each; of numbers with one variance."""
-        if numbers:
-            off = np.concatenate([x - x.mean() for x in parts])
-            return -0.5 * len(off) * math.log((off * off).mean())
-        found = 0.0
-        for x in parts:
-            p = x.mean()
-            if 0 < p < 1:
-                found += float(sum(math.log(p) if one else math.log(1 - p) for one in x))
-        return found
-
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        at = int(rng.integers(10, 40)) * 16
-        of_numbers = rng.normal(0, 1, 800) + (np.arange(800) >= at)
-        x = of_numbers if numbers else steps(rng, (at, 0.1), (800 - at, 0.4))
-        change = change_point.find(made_of(x), not numbers, Now(800, 799_000))
-        assert change is not None
-        gains = {k: likelihood(x[:k], x[k:]) for k in range(32, 785, 16)}
-        best = max(gains, key=gains.__getitem__)
-        assert change.before * 16 <= best <= change.after * 16
-        assert change.before * 16 <= change.outcome - 1 <= change.after * 16
-        assert change.clear
-        wide = change.statistic / (2 * (gains[best] - likelihood(x)))
-        assert 0.4 <= wide <= 1 + 1e-9
-        assert change.ts == 1_000 * (change.outcome - 1)
-        assert change.ts - change.prediction_ts == 500
-
-
-@pytest.mark.parametrize("losses", ["wrong", "normal", "lognormal", "mostly 0"])
-def test_where_nothing_changes_splits_are_seldom_clear(losses: str) -> None:
-    """Of numbers also where they are skewed, and outliers are all that there is to see."""
-    clear = 0
-    for seed in range(400):
-        rng = np.random.default_rng(seed)
-        x = {
-            "wrong": steps(rng, (2_000, 0.2)), "normal": np.abs(rng.normal(size=2_000)),
-            "lognormal": rng.lognormal(size=2_000),
-            "mostly 0": rng.exponential(size=2_000) * (rng.random(2_000) < 0.05),
-        }[losses]  # fmt: skip
-        change = change_point.find(made_of(x), losses == "wrong", Now(2_000, 0))
-        clear += change is not None and change.clear
-    # 1 % would be 4; sums of skewed numbers are not quite normal in short parts.
-    assert clear <= (12 if losses == "wrong" else 24)
-
-
-def test_levels_are_means_with_intervals_that_know_of_dependence() -> None:
-    covered = 0
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        x = np.zeros(600)
-        for i in range(1, 600):
-            x[i] = x[i - 1] if rng.random() < 0.6 else rng.random() < 0.3
-        level = levels.level_of(levels.phase(made_of(x), 0, 38), True)
-        assert level.level == pytest.approx(x.mean())
-        covered += level.low <= 0.3 <= level.high
-    assert covered >= 180
-    rng = np.random.default_rng(1)
-    y = rng.normal(5, 2, 1_600)
-    level = levels.level_of(levels.phase(made_of(y), 0, 100), False)
-    assert (level.high - level.low) / 2 == pytest.approx(1.96 * y.std() / 40, rel=0.1)
 
 
 def test_severity_is_cohens_d() -> None:

@@ -17,7 +17,7 @@ from prequential.topics.errors import WorkError
 from prequential.worker.origin import Origin
 
 #: Format of what snapshots hold: another one can't be read.
-FORMAT = 10
+FORMAT = 11
 
 #: Bytes of a chunk, at most: Kafka's default limit of a message is 1 MiB.
 CHUNK_BYTES = 900_000
