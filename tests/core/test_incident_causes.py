@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from incident_streams import incidents
 from prequential.core.incidents import phases
 
 from tests.evidence.attribution import BEFORE, LATER, SCENARIOS, is_right, said
@@ -14,7 +15,7 @@ from tests.evidence.attribution import BEFORE, LATER, SCENARIOS, is_right, said
     "name",
     [
         "innocent_version", "innocent_version_soon", "innocent_latency",
-        "innocent_coverage", "worse_version", "worse_at_once",
+        "innocent_coverage", "worse_at_once",
         "version_of_one", "harder_inputs", "other_inputs", "sure_concept",
     ],
 )  # fmt: skip
@@ -24,13 +25,15 @@ def test_what_came_with_the_change_is_its_cause(name: str, seed: int) -> None:
     assert is_right(scenario, found[-1]), found[-1].causes
 
 
-def test_two_changes_are_entries_with_their_times() -> None:
-    last = said(SCENARIOS["worse_version"], 2_000)[-1]
-    since = {one["cause"]: one["since"]["outcome"] for one in last.causes}
-    assert set(since) == {"concept", "model_version"}
-    assert abs(since["concept"] - BEFORE) <= 60
-    assert abs(since["model_version"] - BEFORE - LATER) <= 60
-    assert sum(one["share"] for one in last.causes) == pytest.approx(1.0, abs=0.15)
+def test_two_changes_are_two_incidents_with_their_causes_and_times() -> None:
+    stream = SCENARIOS["worse_version"].make(np.random.default_rng(2_000))
+    found = {one.id: one for one in incidents(stream.records())}
+    first, second = found.values()
+    assert (first.status, second.status) == ("closed", "open")
+    assert [one.causes[0]["cause"] for one in (first, second)] == ["concept", "model_version"]
+    assert abs(first.change_point["outcome"] - BEFORE) <= 60
+    assert abs(second.change_point["outcome"] - BEFORE - LATER) <= 60
+    assert second.before["level"] == pytest.approx(0.35, abs=0.05)
 
 
 def test_what_was_compared_is_said() -> None:
