@@ -228,7 +228,7 @@ def _keys(section: str) -> Iterator[tuple[str, keys.Parser | None, str]]:
 
 
 #: Sections within a stream's section.
-NESTED = {"incidents": keys.INCIDENTS, "period_alarms": keys.PERIOD_ALARMS}
+NESTED = {"period_alarms": keys.PERIOD_ALARMS}
 
 
 # ---- command line

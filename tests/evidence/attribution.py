@@ -30,7 +30,6 @@ class Scenario(NamedTuple):
     settings: dict[str, Any]
     #: What the cause says beside its share.
     detail: dict[str, Any]
-    #: Of several changes, the instance from which on each cause is there; then their order is free.
 
 
 def class_ratio(rng: np.random.Generator) -> Stream:
