@@ -209,7 +209,7 @@ def test_each_other_key_is_explained() -> None:
 
 def _takes_durations() -> Iterator[str]:
     sections: dict[str, Any] = {
-        "": keys.STREAM, "emit.": keys.EMIT, "incidents.": keys.INCIDENTS, "worker.": keys.WORKER,
+        "": keys.STREAM, "emit.": keys.EMIT, "worker.": keys.WORKER,
         "kafka.": keys.KAFKA, "limits.": keys.LIMITS, "http.": keys.HTTP, "notify.": keys.NOTIFY,
     }  # fmt: skip
     for section, parsers in sections.items():

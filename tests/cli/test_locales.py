@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -166,20 +167,27 @@ def test_commands_with_a_broker(embedded: Broker, files: dict[str, Path], tmp_pa
     fields = ("stream", "instance_id", "y_true")
     source = {"as": "labels", **{name: f"value.{name}" for name in fields}}
     config = write_config(
-        tmp_path, kafka, streams={STREAM: {}}, ingest={kafka.topic("labels"): source},
+        tmp_path, kafka, streams={STREAM: {}},
         notify={"url": "http://127.0.0.1:1/"},
     )  # fmt: skip
     use = f"--config={config}"
+    (tmp_path / "other").mkdir()
+    other = write_config(
+        tmp_path / "other", replace(kafka, prefix="other."), streams={STREAM: {}},
+        ingest={kafka.topic("labels"): source},
+    )  # fmt: skip
+    elsewhere = f"--config={other}"
     bad = tmp_path / "größer.jsonl"
     bad.write_text(f'{{"stream": "{STREAM}", "y_true": "{RIGHT}"}}\n', encoding="utf-8")
     found = ran(
-        tmp_path, ["topics", "create", use], ["topics", "check", use],
+        tmp_path, ["topics", "create", elsewhere], ["topics", "create", use], ["topics", "check", use],
         ["produce", "labels", files["labels.jsonl.gz"], use], ["produce", "labels", bad, "--raw", use],
-        ["ingest", use, "--dry-run=3"], [20.0, "worker", use, "--http=127.0.0.1:0"],
-        [6.0, "ingest", use], [6.0, "notify", use], ["dead-letters", use], ["watch", "--once", use],
+        ["ingest", elsewhere, "--dry-run=3"], [20.0, "worker", use, "--http=127.0.0.1:0"],
+        [6.0, "ingest", elsewhere], [6.0, "notify", use], ["dead-letters", use], ["watch", "--once", use],
         ["config", "live", use], ["replay", "--from-topics", use],
         ["explain", f"--stream={STREAM}", f"--model={MODEL}", "--at=1", use], ["demo", "--duration=10"],
     )  # fmt: skip
+    found = found[1:]
     statuses = [status for status, _, _ in found]
     assert statuses == [0, 0, 0, 0, 1, 0, 0, 0, 0, 0, statuses[10], 1, 1, 0], found
     assert "gr\\xf6\\xdfe" in found[4][1]

@@ -217,12 +217,12 @@ def _random_detectors(rng: random.Random, regression: bool) -> list[dict[str, An
     return rng.sample(found, _OTHERS)
 
 
-def _incidents(rng: random.Random) -> dict[str, Any]:
-    """Incidents that are over soon, so that there are some."""
+def _clusters(rng: random.Random) -> dict[str, Any]:
+    """Clusters of all kinds, and a budget by which incidents open easily, so that there are some."""
     return {
-        "quiet": rng.choice(["1ms", "100ms", "1h"]), "quiet_outcomes": rng.choice([1, 10, 100]),
-        "accept": rng.choice(["1ms", "1s", "1d"]), "warnings": rng.random() < 0.5,
-    }  # fmt: skip
+        "cluster": rng.choice(["auto", "1ms", "10ms", "100ms"]),
+        "incident_budget": rng.choice(["1 per 1ms", "1 per 1s", "1 per 30d", None]),
+    }
 
 
 def _random_settings(
@@ -272,7 +272,7 @@ def _random_settings(
         "settle": f"{rng.choice([1, 50, 500, 5000])}ms",
         "emit": emit,
         "detectors": detectors,
-        "incidents": _incidents(_beside(rng)),
+        **_clusters(_beside(rng)),
     }
     if sort.regression:
         defaults["positive_class"] = None
@@ -640,7 +640,7 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
             *_extreme_detectors(_beside(rng), task == "regression"),
             *_by_time(_beside(rng), task == "regression")["detectors"],
         ],
-        "incidents": _incidents(_beside(rng)),
+        **_clusters(_beside(rng)),
     })  # fmt: skip
 
 

@@ -575,19 +575,18 @@ def test_without_times_incidents_count_outcomes(rises: dict[str, list[Any]]) -> 
     assert len({one.id for one in found if isinstance(one, Incident)}) == 12
 
 
-def test_without_times_an_incident_is_accepted_by_outcomes() -> None:
-    """A level that stays is the usual one after as many outcomes as `accept` is of `quiet`."""
+def test_without_times_clusters_are_of_rows() -> None:
     rng = np.random.default_rng(2)
-    n = 9_000
+    n = 6_000
     truth = rng.integers(0, 2, n)
     wrong = rng.random(n) < np.where(np.arange(n) < 3_000, 0.05, 0.35)
     table = {"y_pred": (truth ^ wrong).tolist(), "y_true": truth.tolist()}
-    incidents = {"quiet": "1h", "quiet_outcomes": 500, "accept": "4h"}
-    [last] = evaluate(table, table, incidents=incidents).summary.incidents
-    assert last.status == "closed"
-    assert 2_000 <= last.outcome - last.opened["outcome"] < 3_000
-    [last] = evaluate(table, table, incidents={**incidents, "accept": "1d"}).summary.incidents
+    [last] = evaluate(table, table).summary.incidents
     assert last.status == "open"
+    assert last.untimed is True
+    assert abs(last.change_point["outcome"] - 3_001) <= 60
+    assert 20 <= last.cluster["length_ms"] <= 100
+    assert evaluate(table, table, incident_budget=None).summary.incidents == []
 
 
 def test_messages_without_times_say_so(rises: dict[str, list[Any]]) -> None:
