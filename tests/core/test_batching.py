@@ -472,7 +472,6 @@ class TestOtherConfigurationAfterRestore:
         _, missing = self.restore(written, replace(self.SETTINGS, detectors=detectors))
         assert missing == [
             "s/m: final detector page-hinkley on error", "s/m: final detector page-hinkley on all",
-            "s/m: incidents",
         ]  # fmt: skip
 
     @pytest.mark.parametrize(("horizon", "outcomes"), [(1500, 1), (1000, 0), (500, 0)])
