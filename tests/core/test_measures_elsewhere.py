@@ -296,9 +296,13 @@ def test_areas_of_histograms_are_near_those_of_scores(estimator: str, rate: floa
     p = 1 / (1 + np.exp(-odds))
     stream = y.tolist(), (p >= 0.5).astype(int).tolist()
     scores = scores_of(stream, np.stack([1 - p, p], axis=1))
-    values, _ = evaluated(stream, estimator, 2, scores, ("auc", "pr_auc"))
+    values, undefined = evaluated(stream, estimator, 2, scores, ("auc", "pr_auc"))
     stay, weights = remembered(estimator, 4000)
     given = y[stay], p[stay]
+    heard = np.ones(len(given[0])) if weights is None else weights
+    if estimator.startswith("fading") and min(heard[given[0] == one].sum() for one in (0, 1)) < 30:
+        assert undefined == {"auc": "too_few", "pr_auc": "too_few"}
+        return
     assert values["auc"] == pytest.approx(sklearn.roc_auc_score(*given, sample_weight=weights), abs=0.002)
     theirs = sklearn.average_precision_score(*given, sample_weight=weights)
     few = estimator.startswith("fading")  # some 65 outcomes: a bin has hardly more than one of them
