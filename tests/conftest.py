@@ -25,6 +25,7 @@ from prequential.core.warmup import ALL, config_of  # noqa: E402
 from prequential.demo import broker as _ports  # noqa: E402
 from prequential.program.compilation import compile_loops  # noqa: E402
 from prequential.settings.model import Config, DetectorConfig  # noqa: E402
+from prequential.topics import secrets  # noqa: E402
 from prequential.topics.admin import create  # noqa: E402
 from prequential.topics.clients import KafkaConfig  # noqa: E402
 from prequential.topics.specs import topic_specs  # noqa: E402
@@ -54,6 +55,12 @@ EVERYTHING = Config(
 # Processes of one run never pick the same port: one is free until it is bound, seconds later.
 _OWN, _ALL = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
 _ports._PORTS = _ports._PORTS[int(_OWN.removeprefix("gw")) :: int(_ALL)]
+
+
+@pytest.fixture(autouse=True)
+def _forgotten_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test has secrets of its own: those of others would be hidden in its texts."""
+    monkeypatch.setattr(secrets, "_known", set())
 
 
 #: Files that take some seconds or more altogether: all of their tests are `slow`.

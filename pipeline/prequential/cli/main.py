@@ -7,11 +7,14 @@ import importlib
 import io
 import os
 import sys
+import traceback
 import zlib
+from types import TracebackType
 from typing import Any, NoReturn
 
 from prequential.program.version import VERSION
 from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.secrets import redacted
 from prequential.wording.console import complain, flush, printable_lines
 
 _COMMANDS = (
@@ -42,6 +45,7 @@ def main(argv: list[str] | None = None) -> int:
     # For this process and those that it starts, before the commands import numpy. No matrix is multiplied
     # anywhere here: BLAS's threads would only wait, and busily. Who imports the library decides themselves.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    sys.excepthook = _unexpected
     if sys.stdout is None:  # it was closed (`>&-`): nobody wants what we say there
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
     if isinstance(sys.stdout, io.TextIOWrapper):  # as that of errors: some locales lack characters
@@ -77,6 +81,11 @@ def _run(argv: list[str] | None) -> int:
     status = args.run(args)
     flush()
     return int(status)
+
+
+def _unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print the traceback of a fault of the program, without secrets that errors of libraries quote."""
+    sys.stderr.write(redacted("".join(traceback.format_exception(kind, error, trace))))
 
 
 def _complain(error: Exception, status: int) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 from prequential.settings.model import Config, HttpConfig
 from prequential.topics.errors import UsageError
 from prequential.topics.reasons import printable
+from prequential.topics.secrets import redacted
 from prequential.wording.console import printable_lines
 
 _LEVELS = {
@@ -23,7 +24,14 @@ _LEVELS = {
 
 
 class _Formatter(logging.Formatter):
-    """Shows characters of a message that aren't printable as U+FFFD: a name can't begin another line."""
+    """Shows characters of a message that aren't printable as U+FFFD, so a name can't begin another line.
+
+    It is the formatter of all loggers, those of libraries included, and shows no secret.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line of a record, and the lines of its exception."""
+        return redacted(super().format(record))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
         record.message = printable(record.message)

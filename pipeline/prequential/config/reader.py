@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -36,9 +37,10 @@ from prequential.settings.model import (
 )
 from prequential.settings.notifying import NotifyConfig
 from prequential.topics import values
-from prequential.topics.clients import KafkaConfig
+from prequential.topics.clients import KafkaConfig, is_reference
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError
+from prequential.topics.secrets import remember_value
 
 #: Sections of a configuration.
 SECTIONS = ("kafka", "defaults", "streams", "limits", "http", "worker", "files", "ingest", "notify")
@@ -141,7 +143,8 @@ def _document(path: str | None) -> yaml.Node | None:
             raise ConfigError(f"can't read the configuration {path!r}: {reason}") from error
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else 1
-            problem = error.problem or error.context
+            # An undefined alias or the like may be a password that isn't quoted.
+            problem = re.sub("'[^'<][^']+'", "'…'", error.problem or error.context or "")
             raise ConfigError(f"{path} line {line}: not YAML: {problem}") from error
         except yaml.reader.ReaderError as error:
             line = text[: error.position].count("\n") + 1
@@ -161,6 +164,8 @@ class _Reader:
 
     def config(self, node: yaml.Node | None) -> Config:
         """The configuration; raises ConfigError with one line for each fault of the file."""
+        for key, text in _scalars(node):
+            remember_value(key, text)
         config = Config()
         with self._collect():
             config = self._config(node)
@@ -464,6 +469,23 @@ class _Reader:
 
     def _fail(self, node: yaml.Node, what: str) -> Any:
         raise ConfigError(f"{self._at(node)}: {what}")
+
+
+def _scalars(node: yaml.Node | None, above: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Dotted keys of a document and their texts; of a key such as `token=…`, what is behind its first word."""
+    if isinstance(node, yaml.ScalarNode):
+        if not is_reference(node.value):
+            yield above, node.value
+        if node.tag.startswith("!"):
+            yield above, node.tag[1:]
+    elif isinstance(node, yaml.SequenceNode) and depth <= _DEEPEST:
+        for child in node.value:
+            yield from _scalars(child, above, depth + 1)
+    elif isinstance(node, yaml.MappingNode) and depth <= _DEEPEST:
+        for key, child in node.value:
+            name = str(key.value)
+            yield from ((name, behind) for behind in re.split(r"[\s=:]+", name, maxsplit=1)[1:])
+            yield from _scalars(child, f"{above}.{name}" if above else name, depth + 1)
 
 
 def _line(node: yaml.Node | None) -> int | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from confluent_kafka import Message
 from prequential.ingest.formats import Content, Unreadable, each, schema_id
-from prequential.topics.clients import KafkaConfig, without_credentials
+from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 
 #: Seconds that one question may take, unless `kafka.schema_registry.timeout` says otherwise.
@@ -46,7 +46,7 @@ class Registry:
     def __init__(self, kafka: KafkaConfig, format: str) -> None:
         refuse_without_registry(kafka, format)
         settings = {"timeout": _TIMEOUT_SECONDS, **kafka.registry()}
-        self.url = without_credentials(str(settings["url"]))
+        self.url = settings["url"]
         try:
             from confluent_kafka.schema_registry import SchemaRegistryClient
             from confluent_kafka.schema_registry.error import SchemaRegistryError

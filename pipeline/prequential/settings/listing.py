@@ -15,6 +15,7 @@ from prequential.settings.model import (
     PeriodAlarmConfig,
     StreamConfig,
 )
+from prequential.topics.secrets import is_secret
 
 #: Keys whose values are times in ms.
 DURATIONS = frozenset(
@@ -23,23 +24,11 @@ DURATIONS = frozenset(
      "worker.snapshot_every", "worker.stop_within", "notify.timeout"}
 )  # fmt: skip
 
-#: What a key of which nothing is shown has in its name: addresses of webhooks are secrets, too.
-_SECRET = ("kafka.security", "kafka.schema_registry", "token", "password", "secret", "webhook", "notify.url")
-
 #: Stands for the value of such a key, and for its change.
 HIDDEN, CHANGED = "(not shown)", "changed"
 
 #: Sections of the whole configuration, beside those of streams.
 _SECTIONS = ("kafka", "limits", "http", "worker", "notify")
-
-
-def is_secret(key: str) -> bool:
-    """Whether a key's value is never shown.
-
-    >>> is_secret("kafka.security.sasl.username"), is_secret("http.token"), is_secret("segments_per_key")
-    (True, True, False)
-    """
-    return any(word in key for word in _SECRET)
 
 
 def of_stream(config: StreamConfig) -> dict[str, Any]:

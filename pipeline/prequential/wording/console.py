@@ -9,6 +9,7 @@ from typing import Any
 
 import rich.console
 from prequential.topics.reasons import printable
+from prequential.topics.secrets import redacted
 from rich.segment import Segment
 
 #: Streams of this process whose readers have gone.
@@ -71,8 +72,8 @@ def flush() -> None:
 
 
 def complain(sentences: object) -> None:
-    """Print sentences for people on standard error, after the program's name."""
-    _print(f"prequential: {printable_lines(str(sentences))}", sys.stderr)
+    """Print sentences for people on standard error, after the program's name and without secrets."""
+    _print(f"prequential: {redacted(printable_lines(str(sentences)))}", sys.stderr)
 
 
 def _print(text: str, stream: Any) -> None:

@@ -11,10 +11,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Union
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.secrets import is_secret_setting, redacted, remember_value
 
 #: Seconds in which a broker must have answered: enough for one that is just starting (about 5 s)
 #: and for a TLS and SASL handshake over a slow line.
@@ -39,9 +41,6 @@ _TEMPORARY = frozenset(
         KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.UNSTABLE_OFFSET_COMMIT,
     }
 )  # fmt: skip
-
-#: A security setting whose name contains one of these holds a secret: its value is never shown.
-_SECRET_WORDS = ("password", "secret", "token", "key", "user.info")
 
 #: Characters that Kafka allows in a topic's name.
 _PREFIX = re.compile(r"[a-zA-Z0-9._-]*")
@@ -97,6 +96,11 @@ security={'sasl.username': 'me', 'sasl.password': '***'})
     def __post_init__(self) -> None:
         if not self.bootstrap_servers.strip():
             raise UsageError("kafka.bootstrap_servers is empty: expected host:port")
+        if "@" in self.bootstrap_servers:
+            raise UsageError(
+                "kafka.bootstrap_servers has a user or password: expected host:port, and `sasl.username` and "
+                "`sasl.password` of kafka.security"
+            )
         for name, number in (("partitions", self.partitions), ("replication", self.replication)):
             if number < 1:
                 raise UsageError(f"kafka.{name} is {number}: expected at least 1")
@@ -107,14 +111,13 @@ security={'sasl.username': 'me', 'sasl.password': '***'})
             )
 
     def __repr__(self) -> str:
-        shown = {key: "***" if _is_secret(key) else value for key, value in self.security.items()}
-        registry = {
-            key: "***" if _is_secret(key) else without_credentials(value) if isinstance(value, str) else value
-            for key, value in self.schema_registry.items()
-        }
-        return (
+        security, registry = (
+            {key: "***" if is_secret_setting(key) else value for key, value in settings.items()}
+            for settings in (self.security, self.schema_registry)
+        )
+        return redacted(
             f"KafkaConfig(bootstrap_servers={self.bootstrap_servers!r}, prefix={self.prefix!r}, "
-            f"partitions={self.partitions!r}, replication={self.replication!r}, security={shown!r}"
+            f"partitions={self.partitions!r}, replication={self.replication!r}, security={security!r}"
             f"{f', schema_registry={registry!r}' if registry else ''})"
         )
 
@@ -160,6 +163,8 @@ security={'sasl.username': 'me', 'sasl.password': '***'})
     def registry(self) -> dict[str, Any]:
         """Settings of a confluent-kafka client of Schema Registry, with secrets resolved.
 
+        A user and password within the URL become `basic.auth.user.info`: HTTP clients log the URL.
+
         Returns
         -------
         dict
@@ -168,17 +173,26 @@ security={'sasl.username': 'me', 'sasl.password': '***'})
         Raises
         ------
         UsageError
-            If a secret's environment variable or file can't be read.
+            If a secret's environment variable or file can't be read, or the URL is none.
 
         Examples
         --------
         >>> KafkaConfig(schema_registry={"url": "http://registry:8081"}).registry()
         {'url': 'http://registry:8081'}
         """
-        return {
+        settings = {
             key: resolved(f"kafka.schema_registry: {key}", value) if isinstance(value, str) else value
             for key, value in self.schema_registry.items()
         }
+        if "url" in settings:
+            settings["url"], user_info = _without_user_info(settings["url"])
+            if user_info is not None:
+                if "basic.auth.user.info" in settings:
+                    raise UsageError(
+                        "kafka.schema_registry: url and basic.auth.user.info have a user: expected only one"
+                    )
+                settings["basic.auth.user.info"] = user_info
+        return settings
 
 
 def connect(kafka: KafkaConfig, timeout: float = REACH_SECONDS) -> AdminClient:
@@ -256,17 +270,29 @@ def is_temporary(error: KafkaError) -> bool:
     return error.retriable() or error.code() in _TEMPORARY
 
 
-def without_credentials(url: str) -> str:
-    """A URL as it may be shown: user and password replaced by asterisks.
+def _without_user_info(urls: object) -> tuple[str, str | None]:
+    """Addresses of a registry, separated by commas, and `user:password` of the first that has one.
 
-    >>> without_credentials("https://me:hush@registry:8081")
-    'https://***@registry:8081'
+    Raises UsageError, which shows no address that can't be read.
+
+    >>> _without_user_info("https://me:h%40sh@one:8081,https://two:8081")
+    ('https://one:8081,https://two:8081', 'me:h@sh')
     """
-    return re.sub(r"//[^/@]*@", "//***@", url)
-
-
-def _is_secret(key: str) -> bool:
-    return any(word in key.lower() for word in _SECRET_WORDS)
+    plain, user_info = [], None
+    for url in str(urls).split(","):
+        try:
+            parts = urlsplit(url.strip())
+            usable = parts.scheme in ("http", "https", "mock") and (parts.port or 1)
+        except ValueError:
+            usable = False
+        if not usable:
+            raise UsageError("kafka.schema_registry.url is no address: expected e.g. http://registry:8081")
+        before, at, host = parts.netloc.rpartition("@")
+        if at:
+            user, _, password = before.partition(":")
+            user_info = user_info or f"{unquote(user)}:{unquote(password)}"
+        plain.append(urlunsplit(parts._replace(netloc=host)))
+    return ",".join(plain), user_info
 
 
 def is_reference(value: str) -> bool:
@@ -284,6 +310,12 @@ def resolved(setting: str, value: str) -> str:
     `setting` names it in errors. Raises UsageError if the variable isn't set, or the file can't be read as
     UTF-8.
     """
+    found = _referred(setting, value)
+    remember_value(setting, found)
+    return found
+
+
+def _referred(setting: str, value: str) -> str:
     form, _, source = value.partition(":")
     if form == "env":
         if source not in os.environ:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from prequential.topics.secrets import redacted
+
 T = TypeVar("T")
 
 
-class UsageError(Exception):
+class _Sentence(Exception):
+    """An error that people read: its text never has a secret, whatever it quotes."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(redacted(one) if isinstance(one, str) else one for one in args))
+
+
+class UsageError(_Sentence):
     """The command line, the configuration or a client's settings are wrong (exit status 2)."""
 
 
-class WorkError(Exception):
+class WorkError(_Sentence):
     """The work that was asked for failed, although it was asked for rightly (exit status 1)."""
 
 
