@@ -472,7 +472,7 @@ class _Reader:
 
 
 def _scalars(node: yaml.Node | None, above: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Dotted keys of a document and their texts; of a key such as `token=…`, what is behind its first word."""
+    """Dotted keys of a document and their texts; of a key such as `token=…`, all behind its first word."""
     if isinstance(node, yaml.ScalarNode):
         if not is_reference(node.value):
             yield above, node.value
