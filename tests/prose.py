@@ -103,12 +103,17 @@ def blocks(text: str) -> Iterator[tuple[int, str]]:
             lines.append(line)
 
 
+def cells_of(row: str) -> list[str]:
+    """Return the cells of a table's row."""
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", row.strip()[1:-1])]
+
+
 def in_page(path: str, text: str) -> Iterator[Finding]:
     """Yield what is wrong with a page of documentation."""
     if (size := len(text.encode())) > PAGE_BYTES and not LONG_PAGES.fullmatch(path):
         yield Finding(path, 1, f"a page of {size:,} bytes, at most {PAGE_BYTES:,}")
     for line, block in blocks(text):
-        cells = block.strip("| ").split(" | ") if block.lstrip().startswith("|") else [block]
+        cells = cells_of(block) if block.lstrip().startswith("|") else [block]
         yield from (Finding(path, line, problem) for cell in cells for problem in problems(cell))
         if any(len(cell.split()) > CELL_WORDS for cell in cells[1:]):
             yield Finding(path, line, f"a table cell of more than {CELL_WORDS} words")

@@ -61,8 +61,7 @@ _PART = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 def table(head: str, rows: Iterable[Iterable[str]]) -> str:
     """Return a table in Markdown; `head` has the names of its columns, separated by commas."""
     names = head.split(",")
-    lines = [names, ["---"] * len(names), *rows]
-    return "".join("|" + "|".join(f" {cell} " if cell else " " for cell in line) + "|\n" for line in lines)
+    return "".join(f"|{'|'.join(cells)}|\n" for cells in ([*names], ["-"] * len(names), *rows))
 
 
 # ---- measures and detectors
@@ -95,7 +94,7 @@ def _measure(one: Measure) -> tuple[str, ...]:
 def detector(name: str) -> str:
     """Return the table of a detector's parameters."""
     rows = (
-        (f"`{one.name}`", _plain(one.default), one.expected.removesuffix(f" to {1 << 40}"), one.says)
+        (f"`{one.name}`", _plain(one.default), shorter(one.expected), one.says)
         for one in DETECTORS[name].parameters
     )
     return table("parameter,default,values,meaning", rows)
@@ -115,7 +114,7 @@ class _Anything:
         return ""
 
 
-#: What parsers expect, in fewer words.
+#: What parsers expect, in fewer words. The default shows whether a number is an integer.
 _SHORTER = {
     r"^a list with at least one entry$": "a list",
     r"^e\.g\. 500ms.*": "a duration",
@@ -126,6 +125,11 @@ _SHORTER = {
     r"^a quantile above": "above",
     r"^the largest value at stake in an outcome, ": "",
     r", and what the brokers.*": "",
+    rf" to {1 << 40}$": "",
+    r" and of at most": ", up to",
+    r" and (?=below|up to)": ", ",
+    r"^(an integer|a number|a share) (of )?": "",
+    r"^(true or false|a list|a string|a duration)$": "",
 }  # fmt: skip
 
 
@@ -134,11 +138,15 @@ def accepted(parser: Callable[[Any], Any]) -> str:
     try:
         parser(_Anything())
     except (ValueError, TypeError, UsageError) as error:
-        said = str(error).strip(": ").partition("expected ")[2].removesuffix(f" to {1 << 40}")
-        for shape, short in _SHORTER.items():
-            said = re.sub(shape, short, said)
-        return said
+        return shorter(str(error).strip(": ").partition("expected ")[2])
     return ""
+
+
+def shorter(expected: str) -> str:
+    """Return what a parser expects, in fewer words."""
+    for shape, short in _SHORTER.items():
+        expected = re.sub(shape, short, expected)
+    return expected
 
 
 def meanings(owner: type) -> dict[str, str]:
@@ -173,10 +181,11 @@ def configuration(section: str) -> str:
     shown, rows = _defaults(), list[tuple[str, ...]]()
     for key, parser, meaning in _keys(section):
         values = "" if parser is None else accepted(parser)
-        values = "" if values in ("true or false", "a list", "a string", "a duration") else values
         default = f"`{shown[key]}`" if shown.get(key) else ""
         if key == "measures":
             default = f"[{len(DEFAULT_MEASURES)} measures](measures.md)"
+        if key == "detectors":
+            default = "[two `page-hinkley`](detectors.md#signals)"
         rows.append((f"`{key}`", default, values, meaning))
     return table("key,default,values,meaning", rows)
 
@@ -254,18 +263,16 @@ def _described(subparsers: Any, command: str, program: str) -> Iterator[str]:
         if isinstance(action, argparse._SubParsersAction):
             nested.append(action)
         elif not isinstance(action, argparse._HelpAction) and (_option(action), action.help) not in words:
-            rows.append((f"`{_option(action)}`", _help(action)))
             positional += [_option(action)] * (not action.option_strings)
+            if action.option_strings or action.help:
+                rows.append((f"`{_option(action)}`", _help(action)))
     if not nested:
         used = (words.get((_option(action), action.help)) for action in parser._actions)
         more = "".join(f" [{word}]" for word in dict.fromkeys(used) if word)
-        options = " [OPTION …]" if len(rows) > len(positional) else ""
-        yield f"`{' '.join([name, *positional])}{options}{more}`\n"
-        yield f"{help[0].upper()}{help[1:]}.\n"
+        usage = f"`{' '.join([name, *positional])}{more}`: " if positional or more or nested else ""
+        yield f"{usage}{help[0].upper()}{help[1:]}.\n"
     if rows:
-        yield "".join(
-            f"- {argument}: {meaning}\n" if meaning else f"- {argument}\n" for argument, meaning in rows
-        )
+        yield "".join(f"- {argument}: {meaning}\n" for argument, meaning in rows)
     for action in nested:
         for inner in action.choices:
             yield from _described(action, inner, name)

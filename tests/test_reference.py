@@ -19,7 +19,7 @@ from prequential.core.measures.registry import MEASURES, NAMES
 from prequential.settings.model import DEFAULT_MEASURES, Config, HttpConfig
 from prequential.wording.measures import COLUMNS, COMPARED
 
-from tests import reference
+from tests import prose, reference
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.stem: path.read_text("utf-8") for path in sorted(reference.PAGES.glob("*.md"))}
@@ -38,7 +38,7 @@ def rows(page: str, title: str = "") -> list[list[str]]:
         found = re.search(rf"^#+ `?{re.escape(title)}`?\n(.*?)(?=^#+ |\Z)", text, re.MULTILINE | re.DOTALL)
         assert found is not None, title
         text = found[1]
-    return [line.strip("|").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    return [prose.cells_of(line) for line in text.splitlines() if line.startswith("|")]
 
 
 def names(page: str, title: str = "") -> Iterator[str]:
@@ -51,11 +51,11 @@ def test_every_measure_has_one_row() -> None:
     listed = [
         name
         for section in reference.SECTIONS
-        for name in re.findall(r"^\| `(\w+)`", reference.measures(section), re.M)
+        for name in re.findall(r"^\|`(\w+)`", reference.measures(section), re.M)
     ]
     assert sorted(listed) == sorted(NAMES)
     for name in NAMES:
-        assert len(re.findall(rf"^\| `{name}`(?:\\\*)? \|", PAGES["measures"], re.MULTILINE)) == 1, name
+        assert len(re.findall(rf"^\|`{name}`(?:\\\*)?\|", PAGES["measures"], re.MULTILINE)) == 1, name
 
 
 def test_every_reason_is_explained() -> None:
@@ -74,7 +74,7 @@ def test_every_detector_has_a_section_and_a_row() -> None:
     assert sorted(sections) == sorted(DETECTORS)
     for name, detector in DETECTORS.items():
         signal = "`error` of classes" if detector.binary else "any signal"
-        assert f"| [`{name}`](#{name}) | {signal} |" in PAGES["detectors"]
+        assert f"|[`{name}`](#{name})|{signal}|" in PAGES["detectors"]
         assert f"<!-- generated: detector {name} -->" in PAGES["detectors"]
 
 

@@ -72,7 +72,7 @@ def test_dashboard(said: dict[str, Any]) -> None:
 
 
 def test_docs(said: dict[str, Any]) -> None:
-    line = r"| `advantage`\* | (c - c_per)/n | -1 … 1 | more | `no_label_known` | the test |"
+    line = r"|`advantage`\*|(c - c_per)/n|-1 … 1|more|`no_label_known`|the test|"
     assert line in said["docs"].splitlines()
 
 

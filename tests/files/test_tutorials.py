@@ -9,9 +9,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
+from statistics import mean
 from textwrap import dedent
 from typing import Any, NamedTuple
 
@@ -38,12 +39,27 @@ class Block(NamedTuple):
     text: str
 
 
-def blocks_of(tutorial: Path, names: Mapping[str, str] | None = None) -> list[Block]:
-    """The blocks, in which names of the reader's machine are replaced by others."""
-    text = tutorial.read_text("utf-8")
+def renamed(path: Path, names: Mapping[str, str] | None) -> str:
+    """Return the text of a file in which names of the reader's machine are replaced by others."""
+    text = path.read_text("utf-8")
     for name, other in (names or {}).items():
         text = text.replace(name, other)
-    return [Block(one[1], one[2].strip(), one[3]) for one in _BLOCK.finditer(text)]
+    return text
+
+
+def blocks_of(tutorial: Path, names: Mapping[str, str] | None = None) -> list[Block]:
+    """Return the blocks of a page, with other names."""
+    found = _BLOCK.finditer(renamed(tutorial, names))
+    return [Block(one[1], one[2].strip(), one[3]) for one in found]
+
+
+def tutorial_blocks(name: str, names: Mapping[str, str] | None = None) -> list[Block]:
+    """Return the blocks of a tutorial, and put the scripts that it runs into the present folder."""
+    scripts = Path("docs/learn/data")
+    scripts.mkdir(parents=True)
+    for script in (TUTORIALS / "data").glob("*.py"):
+        (scripts / script.name).write_text(renamed(script, names), "utf-8")
+    return blocks_of(TUTORIALS / name, names)
 
 
 def environment() -> dict[str, str]:
@@ -74,8 +90,8 @@ def missing(shown: str, said: str) -> list[str]:
     return [line for line in wanted if not any(one.startswith(line) for one in lines)]
 
 
-def run(blocks: list[Block]) -> None:
-    """Run blocks in the present folder.
+def run(blocks: list[Block]) -> dict[str, Any]:
+    """Run blocks in the present folder, and return what their Python code defines.
 
     After `sh` there may be `fails`, `background` (it runs until the end), `install` (done beforehand) or
     `until` (it is repeated until it prints the text below it). The block before a block `text` prints it.
@@ -83,7 +99,7 @@ def run(blocks: list[Block]) -> None:
     names: dict[str, Any] = {}
     said = ""
     with ExitStack() as stack:
-        stack.callback(names.clear)  # clients of a broker that is gone would go on complaining
+        stack.callback(drop_clients, names)  # of a broker that is gone: they would go on complaining
         for block, after in zip(blocks, [*blocks[1:], Block("", "", "")]):
             if block.language == "yaml":
                 Path(block.about).write_text(block.text)
@@ -102,6 +118,14 @@ def run(blocks: list[Block]) -> None:
                     said = said_by(block, names)
             else:
                 assert not missing(block.text, said), said
+    return names
+
+
+def drop_clients(names: dict[str, Any]) -> None:
+    """Drop everything but plain data."""
+    for name, value in list(names.items()):
+        if not isinstance(value, dict | list | int | float | str):
+            del names[name]
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
@@ -116,7 +140,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 @pytest.mark.slow
 def test_quickstart_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run(blocks_of(TUTORIALS / "quickstart-files.md"))
+    run(tutorial_blocks("quickstart-files.md"))
     assert (tmp_path / "report.html").stat().st_size > 50_000
 
 
@@ -125,13 +149,13 @@ def test_quickstart_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_quickstart_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At another port than the reader's, so that the machine's own broker is left alone."""
     monkeypatch.chdir(tmp_path)
-    run(blocks_of(TUTORIALS / "quickstart-kafka.md", {"9092": str(pick_port())}))
+    run(tutorial_blocks("quickstart-kafka.md", {"9092": str(pick_port())}))
 
 
 @pytest.mark.slow
 def test_flights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run(blocks_of(TUTORIALS / "flights.md"))
+    run(tutorial_blocks("flights.md"))
     assert (tmp_path / "flights.html").stat().st_size > 50_000
 
 
@@ -143,20 +167,42 @@ def at_home(cluster: KafkaConfig) -> dict[str, str]:
 @pytest.mark.slow
 def test_churn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run(blocks_of(TUTORIALS / "churn.md"))
+    run(tutorial_blocks("churn.md"))
     assert (tmp_path / "churn.html").stat().st_size > 50_000
+
+
+def of_accuracy(message: Any) -> Any:
+    """What a message of a period expects of its accuracy."""
+    return message["expected"]["measures"]["accuracy"]
 
 
 @pytest.mark.slow
 def test_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run(blocks_of(TUTORIALS / "judge.md"))
+    names = run(tutorial_blocks("judge.md"))
+    days = {day: one for day, one in names["final"].items() if "interval" in of_accuracy(one)}
+    answers: list[Callable[[Any], float]] = [
+        lambda one: one["measures"]["accuracy"], lambda one: one["measures"]["ipw_accuracy"],
+        lambda one: of_accuracy(one)["value"],
+    ]  # fmt: skip
+    errors = [mean(abs(f(one) - names["truth"][day]) for day, one in days.items()) for f in answers]
+    shown = "mean errors are {:.3f}, {:.3f} and {:.3f}".format(*errors)
+    assert shown in (TUTORIALS / "judge.md").read_text("utf-8")
 
 
 @pytest.mark.slow
 def test_clicks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run(blocks_of(TUTORIALS / "clicks.md"))
+    names = run(tutorial_blocks("clicks.md"))
+    final, early = names["final"], names["day_after"]
+    days = [day for day in final if day in early and early[day]["expected"]["measures"]]
+    answers: list[Callable[[Any], float]] = [
+        lambda one: one["expected"]["measures"]["precision"]["value"],
+        lambda one: one["measures"]["precision"],
+    ]
+    errors = [mean(abs(f(early[day]) - final[day]["measures"]["precision"]) for day in days) for f in answers]
+    shown = "`expected` precision is {:.3f}. That of the labels so far is {:.3f}.".format(*errors)
+    assert shown in (TUTORIALS / "clicks.md").read_text("utf-8")
 
 
 @pytest.mark.slow
@@ -165,7 +211,7 @@ def test_avro_and_cdc(cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     with RegistryServer() as registry:
         names = {**at_home(cluster), "http://localhost:8081": registry.url}
-        run(blocks_of(TUTORIALS / "avro-and-cdc.md", names))
+        run(tutorial_blocks("avro-and-cdc.md", names))
     assert (tmp_path / "fraud.html").stat().st_size > 50_000
 
 
@@ -173,7 +219,7 @@ def test_avro_and_cdc(cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.kafka
 def test_kserve(cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run(blocks_of(TUTORIALS / "kserve.md", at_home(cluster)))
+    run(tutorial_blocks("kserve.md", at_home(cluster)))
     assert (tmp_path / "kserve.html").stat().st_size > 50_000
 
 

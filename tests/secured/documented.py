@@ -8,6 +8,7 @@ from typing import Any
 
 from prequential.topics.specs import INPUTS
 
+from tests.prose import cells_of
 from tests.secured import chart
 from tests.secured.acls import Acl
 
@@ -24,7 +25,7 @@ def documented(who: str, values: str = chart.EVERYTHING) -> set[Acl]:
     settings = chart.settings(values)
     prefix, group = settings["kafka"]["prefix"], settings["worker"]["group"]
     text = _DOCS.read_text(encoding="utf-8")
-    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    rows = [cells_of(line) for line in text.splitlines() if line.startswith("|")]
     found: set[Acl] = set()
     for row in rows:
         if len(row) != 3 or who not in re.split(r",\s*", row[0]):
