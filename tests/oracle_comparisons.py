@@ -123,6 +123,15 @@ def due(
     return found
 
 
+def ranks(begun: Mapping[Any, int]) -> dict[Any, range]:
+    """By pair which places it may have in the order of beginning, by the records that began them."""
+    records = list(begun.values())
+    return {
+        pair: range(1 + sum(one < own for one in records), 1 + sum(one <= own for one in records))
+        for pair, own in begun.items()
+    }
+
+
 def statistics(
     joint: list[Joint], estimator: str, counted: bool
 ) -> tuple[float, dict[str, float], dict[str, str]]:

@@ -76,6 +76,7 @@ class Settings:
     emit_outcomes: int | None
     emit_every: int | None
     emit_comparisons: int | None
+    compare_level: float
     versions: str = "mark"
     at_horizon: str | None = None  # the class of what has no label by then
     costs: Mapping[str, Mapping[str, float]] | None = None
@@ -162,6 +163,7 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         emit_outcomes=merged["emit"]["outcomes"],
         emit_every=None if every is None else duration(every),
         emit_comparisons=None if comparisons is None else duration(comparisons),
+        compare_level=merged.get("compare_level", 0.05),
         versions=merged.get("versions", "mark"),
         at_horizon=None if (given := merged.get("label_at_horizon")) is None else class_name(given),
         costs=costs_of(merged.get("costs")),

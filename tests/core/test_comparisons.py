@@ -13,7 +13,7 @@ import oracle_verdicts
 import pytest
 from helpers import Life, assert_cuts_change_no_bit, catch_up, comparisons_of, live
 from oracle_cases import lab, pred
-from oracle_comparisons import due, joint_outcomes, statistics
+from oracle_comparisons import due, joint_outcomes, ranks, statistics
 from oracle_records import settings_of
 from prequential.core.comparisons import VERDICTS
 from prequential.core.comparisons.confidence_sequence import LARGEST
@@ -51,6 +51,7 @@ def check(world: World, outputs: Sequence[Output]) -> int:
         if message.loss == "cost":
             largest = largest_cost(world.config.stream(message.stream))
         compare(message, known[key][: message.outcomes], settings.task == "classification", largest)
+        assert message.level == settings.compare_level / (message.pairs * (message.pairs + 1))
         for stage in (message.stage, *(message.same or ())):  # what was the same was said as the other one
             place = (message.stream, stage, *key[2:], message.estimator)
             told.setdefault(place, []).append(message.outcomes)
@@ -64,9 +65,31 @@ def check(world: World, outputs: Sequence[Output]) -> int:
         (message.stream, stage, (message.model, message.against), message.loss, message.estimator)
         for message in found for stage in (message.stage, *(message.same or ()))
     }  # fmt: skip
+    check_ranks(found, known)
     for keys, estimators in pairs_that_meet(world, expected):
         assert any(all((*key, estimator) in said for estimator in estimators) for key in keys), keys
     return len(found)
+
+
+def check_ranks(found: Sequence[Comparison], known: dict[Any, Any]) -> None:
+    """Pairs begin one after the other, in all stages at once that aren't compared apart.
+
+    Those that begin with one record do so in any order.
+    """
+    begun: dict[Any, dict[Any, int]] = {}
+    said: dict[Any, set[int]] = {}
+    for m in found:
+        pair = m.model, m.against
+        apart = m.stage if m.stage.startswith("after:") or "/" in m.stage else ""
+        record = known[m.stream, m.stage, pair, m.loss][0].record
+        records = begun.setdefault((m.stream, apart), {})
+        records[pair] = min(record, records.get(pair, record))
+        said.setdefault((m.stream, apart, pair), set()).add(m.pairs)
+    for (stream, apart), records in begun.items():
+        expected = ranks(records)
+        own = {pair: said[stream, apart, pair] for pair in records}
+        assert sorted(rank for of_pair in own.values() for rank in of_pair) == [*range(1, len(own) + 1)]
+        assert all(rank in expected[pair] for pair, (rank,) in own.items()), (own, expected)
 
 
 def compare(message: Comparison, joint: list[Any], classes: bool, largest: float) -> None:
@@ -187,7 +210,7 @@ def test_verdicts_are_by_cohorts_of_predictions(
     joint = joint_outcomes(expected, *about)
     defaults = world.settings["defaults"]
     sequence, other = (
-        oracle_verdicts.Sequence(defaults["compare_level"], signs, largest) for _ in range(2)
+        oracle_verdicts.Sequence(defaults["compare_level"] / 2, signs, largest) for _ in range(2)
     )
     states = oracle_verdicts.states(joint, sequence)
     verdicts = [(state.n, state.verdict, state.recent) for state in oracle_verdicts.states(joint, other)]
@@ -240,7 +263,7 @@ def test_all_pairs_in_the_order_in_which_models_came() -> None:
     found = go(Lives(stages=("final",)), 1, x="a", y="b", z="a")
     assert pairs_of(found) == [("x", "y"), ("x", "z"), ("y", "z")]
     assert [m.measures["difference"] for m in found] == [-1, 0, 1], "positive: the second is better"
-    assert {m.pairs for m in found} == {3}
+    assert [(m.pairs, m.level) for m in found] == [(1, 0.05 / 2), (2, 0.05 / 6), (3, 0.05 / 12)]
 
 
 def test_the_champion_against_each_other_one() -> None:
@@ -320,7 +343,7 @@ def test_stages_at_an_age_alone_are_compared(stages: tuple[str, ...]) -> None:
     assert set(pairs_of(expected)) == {
         ("x", "y"), ("x", "z"), ("x", "@majority"), ("y", "@majority"), ("z", "@majority"),
     }  # fmt: skip
-    assert {m.pairs for m in expected} == {5}
+    assert {m.pairs for m in expected} == {1, 2, 3, 4, 5}
     assert said(found(alone, 0)) == said(expected)
     assert alone.shard.state.pairing.left_out == {0: 1}
     alone.next(stages=stages, limits=limits, baselines=("majority",))
@@ -445,7 +468,39 @@ def test_the_level_may_change() -> None:
     assert go(lives, 250, x="a", y="b")[-1].verdict == UNDECIDED
     lives.next(stages=("final",), compare_level=0.5)
     (found,) = go(lives, 1, 250, x="a", y="b")
-    assert (found.level, found.verdict) == (0.5, "a_better")
+    assert (found.level, found.verdict) == (0.25, "a_better")
+
+
+def test_a_level_is_spent_once() -> None:
+    """Models are replaced as often as one likes: a stream's pairs never spend more than its level."""
+    more: dict[str, Any] = {"stages": ("initial", "final"), "versions": "separate", "segments": ("arm",)}
+    lives = Lives(limits=Limits(versions_per_model=2), compare_stages=("initial/final",), **more)
+    spent: dict[Any, dict[Any, float]] = {}
+    for i in range(60):
+        about = {"segments": {"arm": "ABC"[i // 7 % 3]}}
+        versions = (f"v{i // 3}", f"v{i // 3 + 1}")
+        records = [pred(i, 10 * i, "ab"[i % 2], model_version=one, **about) for one in versions]
+        records += [pred(i, 10 * i, "a", model="n", **about), lab(i, 10 * i + 2, "a")]
+        found = comparisons_of(lives.go(*records))
+        assert found
+        for m in found:
+            levels = spent.setdefault((m.stage, m.segment), {})
+            assert levels.setdefault((m.model, m.against), m.level) == m.level, "for good"
+        if i % 7 == 3:
+            lives.next(limits=Limits(versions_per_model=2), compare_stages=("initial/final",), **more)
+    assert len(spent["final", None]) == 41
+    for levels in spent.values():
+        assert len(set(levels.values())) == len(levels)
+        assert 0.05 / 2 == max(levels.values()) <= sum(levels.values()) <= 0.05
+
+
+def test_a_pair_that_begins_again_has_another_level() -> None:
+    lives = Lives(stages=("final",))
+    assert {m.level for m in go(lives, 2, x="a", y="b")} == {0.05 / 2}
+    lives.next(stages=("final",), compare="off")
+    go(lives, 1, 2, x="a", y="b")
+    lives.next(stages=("final",))
+    assert {m.level for m in go(lives, 2, 3, x="a", y="b")} == {0.05 / 6}
 
 
 def test_a_model_that_is_refused_leaves_no_pair() -> None:

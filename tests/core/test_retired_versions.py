@@ -21,7 +21,7 @@ from helpers import (
 )
 from oracle_cases import Record, inst, lab, pred
 from prequential.core.catalog import limits
-from prequential.core.incidents.blocks import without_owners
+from prequential.core.incidents.clusters import without_owners
 from prequential.core.incidents.history import read
 from prequential.core.shard import Shard
 from prequential.settings.model import Limits
@@ -105,14 +105,17 @@ def test_a_prediction_that_cannot_be_used_retires_nobody() -> None:
     assert some.shard.catalog.by_name["s"].models.keys() == {"m:1", "m:2"}
 
 
-def test_pairs_of_those_that_stay_share_the_level_anew() -> None:
+def test_pairs_of_those_that_stay_keep_their_levels() -> None:
     some = lives()
     some.go(*(made(i, version) for i in range(9) for version in ("1", "2")), made(0, None))
-    assert {m.pairs for m in comparisons_of(some.go(lab(0, 9, "a")))} == {3}
+    before = comparisons_of(some.go(lab(0, 9, "a")))
+    levels = {(m.model, m.against): m.level for m in before if m.segment is None}
+    assert sorted(levels.values()) == [0.05 / 12, 0.05 / 6, 0.05 / 2]
     found = comparisons_of(some.go(made(10, "3"), lab(1, 11, "a")))
     assert found == [], "of what waits only m:2 is there still"
     found = comparisons_of(some.go(made(12, "2"), made(12, None), lab(12, 13, "a")))
-    assert {(m.model, m.against, m.pairs) for m in found} == {("m:2", "m", 1)}
+    assert {(m.model, m.against) for m in found} == {("m:2", "m")}
+    assert {m.level for m in found if m.segment is None} == {levels["m:2", "m"]}
 
 
 def test_a_pair_that_takes_the_number_of_one_that_is_gone_begins_anew() -> None:
@@ -257,12 +260,12 @@ def test_other_owners_blocks_stay_when_all_move_together() -> None:
     pool = shard.state.incidents.history.predictions
     owners = np.flatnonzero(pool.lines.places).tolist()
     assert len(owners) > 20
-    before = {owner: repr(read(pool, owner)) for owner in owners}
+    before = {owner: repr(read(pool, owner, 0)) for owner in owners}
     for gone in range(len(owners)):
         pool = without_owners(pool, owners[gone : gone + 1])
         own = int(pool.lines.places.sum())
         assert own <= pool.used[0] <= 2 * own
-        assert {one: repr(read(pool, one)) for one in owners[gone + 1 :]} == {
+        assert {one: repr(read(pool, one, 0)) for one in owners[gone + 1 :]} == {
             one: before[one] for one in owners[gone + 1 :]
         }
     assert pool.used.tolist() == [0, 0]
@@ -285,10 +288,10 @@ def test_what_is_open_of_a_version_that_gives_way_is_closed(silent: bool) -> Non
     for number in range(500):
         said = "a" if number < 300 else "b"
         rows += [pred(number, 5 * number, said, model_version="v0"), lab(number, 5 * number + 1, "a")]
-    (opened,) = incidents_of(fed(shard, rows))
-    assert (opened.model, opened.status, opened.revision) == ("m:v0", "open", 1)
+    *_, opened = incidents_of(fed(shard, rows))
+    assert (opened.model, opened.status) == ("m:v0", "open")
     shard.replaying = silent
     told = incidents_of(fed(shard, [pred(600 + i, 3_000, "a", model_version=f"v{i}") for i in (1, 2)]))
-    closed = (opened.id, "m:v0", "closed", 2)
+    closed = (opened.id, "m:v0", "closed", opened.revision + 1)
     assert [(one.id, one.model, one.status, one.revision) for one in told] == [closed] * (not silent)
     assert not shard.state.incidents.open

@@ -276,7 +276,7 @@ class TestPair:
             assert points(page, "difference of losses") == 40
             assert page.get_attribute("figure", "data-marks") == "1"
             assert "all history 0.030 (0.022 to 0.037)" in page.inner_text(".legend")
-            assert "95 % for all pairs" in page.inner_text("main")
+            assert "95 % for any number of looks" in page.inner_text("main")
 
 
     def test_the_latest_window_comes_first_where_it_contradicts_the_verdict(self, page: Page) -> None:

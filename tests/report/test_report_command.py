@@ -215,8 +215,8 @@ class TestMarkdown:
 | `elec2` | `nb` | `final` | `all` | 6,000 | 0.750 ▼ | 0.500 | 0.100 | 0.700 | 0.500 |
 | `elec2` | `tree` | `final` | `all` | 6,000 | 0.950 | 0.900 | 0.100 | 0.700 | 0.500 |
 
-Which model is better (in brackets: where the difference over the whole run \
-is, with 95 % for all pairs and looks, if dependence is short):
+Which model is better (in brackets: the interval of the difference over the \
+whole run, at any number of looks, if dependence is short):
 
 - `final: tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level \
 5 % since outcome 712 of 4,000`

@@ -11,6 +11,7 @@ import numpy as np
 from prequential.core.catalog.streams import Stream
 from prequential.core.comparisons import VERDICTS
 from prequential.core.comparisons import pair_statuses as comparisons
+from prequential.core.comparisons.confidence_sequence import level_of
 from prequential.core.input.refusals import Refusal
 from prequential.core.measures.registry import INDEX
 from prequential.core.output.estimates import State
@@ -396,7 +397,7 @@ def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
         yield Pair(
             stream.name, shard.partition, one.a.model, one.b.model, None, one.stage, one.loss, one.outcomes,
             one.ts, one.statistics.get(WHOLE, {}).get("difference"), one.interval,
-            stream.config.compare_level, VERDICTS[one.verdict], one.since,
+            level_of(stream.config.compare_level, one.rank), VERDICTS[one.verdict], one.since,
             latest_of(
                 {name: (one.n[name], values.get("difference")) for name, values in one.statistics.items()},
                 one.outcomes,

@@ -173,10 +173,9 @@ def report(pairs: Sequence[Pair], ending: str = "") -> Iterator[str]:
     shown = [one for one in pairs if one.stage == stages.get(one.stream) or _of_stages(one)]
     shown.sort(key=lambda one: (_of_stages(one), one.against.startswith(BASELINE_PREFIX)))
     several = len({one.stream for one in pairs}) > 1
-    share = 100 * (1 - max(one.level for one in shown))
     yield (
-        "which model is better (in brackets: where the difference over the whole run is, "
-        f"with {share:.3g} % for all pairs and looks, if dependence is short):"
+        "which model is better (in brackets: the interval of the difference over the whole run, at any "
+        "number of looks, if dependence is short):"
     )
     for one in shown[:_PAIRS]:
         stream = f"{one.stream} " if several else ""

@@ -184,9 +184,9 @@ class Comparison(msgspec.Struct, gc=False):
     interval
         Confidence sequence of the mean difference over the whole history; null: the loss has no bound.
     level
-        Level of the stream, `compare_level`, which its `pairs` share.
+        Level at which this pair tests: `compare_level`/(k(k+1)) for the k-th pair that began.
     pairs
-        Number of pairs of the stream that have begun.
+        k: pairs of the stream that had begun in this stage and segment when this one did, itself included.
     verdict
         `a_better`, `b_better` or `undecided` over the whole history; `by_partition` for all partitions
         together.

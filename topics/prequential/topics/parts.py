@@ -151,7 +151,7 @@ class Compared(msgspec.Struct, gc=False, omit_defaults=True):
     counted
         Whether `memories` are counts, else sums of losses.
     pairs
-        How many pairs of the stream share its level.
+        k: the pair is the k-th of the stream that began in this stage and segment.
     memories
         By estimator its name, the label time (epoch ms) as of which weights are, and the four cells
         2·(A is wrong) + (B is wrong), or the sums of both models' losses and their number.

@@ -78,12 +78,21 @@ def new_table(rows: int) -> Sequences:
     return records(Sequences, rows)
 
 
+def level_of(compare_level: float, rank: int) -> float:
+    """Return the level of the k-th pair that begins, α/(k(k+1)): the sum over all k is α.
+
+    >>> [round(level_of(0.6, rank), 3) for rank in (1, 2, 3)]
+    [0.3, 0.1, 0.05]
+    """
+    return compare_level / (rank * (rank + 1))
+
+
 @kernel
 def declare(table: Sequences, row: int, largest: float, level: float, signs: bool) -> bool:
     """Say how large differences of the row's losses can be (0: no bound), and its level.
 
-    `signs`: they are those of 0/1 loss. The level may become another one, as pairs come and go; the verdict
-    is then by that, at once: whether it is another one now. The bound is that of the row's beginning.
+    `signs`: they are those of 0/1 loss. Where the level is another one than before, the verdict is made again
+    at once; returns whether it changed. The bound is that of the row's beginning.
     """
     if table.n[row] == 0:
         table.largest[row] = largest

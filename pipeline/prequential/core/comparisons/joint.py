@@ -23,7 +23,7 @@ LOSS_NAMES = ("error", "log_loss", "brier", "absolute", "squared", "cost")
 OF_LOSSES = 4
 
 #: Positions in `used` of `find`: rows written, groups seen so far, rows that are needed at least, pairs that
-#: have begun.
+#: begin.
 WRITTEN, GROUPS, NEEDED, BEGAN = range(4)
 
 
@@ -40,7 +40,9 @@ class Pairs(NamedTuple):
     losses: Ints32  # those that are added up, as bits 1 << code
     counted: Ints32  # first of its sequences of right and wrong: one a stage; -1: none
     scored: Ints32  # first of its sequences of losses: by stage, then by code; -1: none
-    begun: Bytes  # 0: it has no joint outcome yet; 1: its first one has just come; 2: it had some before
+    # k of the k-th pair to begin in its stream, segment and stage. 0: it has no joint outcome yet.
+    # Below 0: its first joint outcome has just come, from the instance with this number.
+    rank: Ints
 
 
 class Seen(NamedTuple):
@@ -140,26 +142,6 @@ def _is_new(log: Log, pairs: Pairs, seen: Seen, pair: int, row: int, group: int)
 
 
 @inner
-def _has_rows(
-    log: Log, pairs: Pairs, pair: int, row: int, other: int, registry: Registry, prices: Prices
-) -> bool:
-    """Whether a pair's outcomes, which begin in these rows, make joint ones by any loss."""
-    if pairs.counted[pair] >= 0:
-        return True
-    for stage in range(pairs.stages[pair]):
-        first, second = row + pairs.a_stage[pair] + stage, other + pairs.b_stage[pair] + stage
-        for code in range(LOG_LOSS, COST + 1):
-            asked = pairs.losses[pair] >> code & 1
-            if (
-                asked
-                and _has_loss(log, first, code, registry, prices)
-                and _has_loss(log, second, code, registry, prices)
-            ):
-                return True
-    return False
-
-
-@inner
 def _write(
     log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int, other: int, registry: Registry,
     prices: Prices,
@@ -196,8 +178,8 @@ def _write(
                     joint.b[at] = _loss(log, second, code, registry, prices)
                     at += 1
                 place += 1
-    if at > used[WRITTEN] and not pairs.begun[pair]:
-        pairs.begun[pair] = 1
+    if at > used[WRITTEN] and not pairs.rank[pair]:
+        pairs.rank[pair] = -used[GROUPS]
         used[BEGAN] += 1
     used[WRITTEN] = at
 
@@ -217,9 +199,7 @@ def find(
 ) -> int:
     """Write the joint outcomes of these rows of the outcome log; returns the row at which it stopped.
 
-    That is where `joint` is full, and before and behind an instance with which a pair begins, which so is
-    alone in `joint`: from there on the stream's pairs share their level with it. An instance's rows have one
-    `record`.
+    That is where `joint` is full. An instance's rows have one `record`.
     """
     heads, pairs, seen, used, prices = walk
     entities, i = registry.entities, start
@@ -233,7 +213,7 @@ def find(
             if log.kind[end] != REVISION and begins:
                 seen.group[entity], seen.row[entity] = group, end
             end += 1
-        needed, begins = 0, False
+        needed = 0
         for row in range(i, end):
             entity = log.entity[row]
             if seen.group[entity] == group and seen.row[entity] == row:
@@ -241,15 +221,9 @@ def find(
                 while pair:
                     if _is_new(log, pairs, seen, pair, row, group):
                         needed += pairs.stages[pair] * (1 + _losses_of(pairs, pair))
-                        if not pairs.begun[pair]:
-                            begins |= _has_rows(
-                                log, pairs, pair, row, seen.row[pairs.b[pair]], registry, prices
-                            )
                     pair = pairs.next[pair]
         if used[WRITTEN] + needed > len(joint.plan):
             used[NEEDED] = needed
-            return i
-        if begins and used[WRITTEN]:
             return i
         if needed:
             for row in range(i, end):
@@ -262,6 +236,4 @@ def find(
                             _write(log, pairs, joint, used, pair, row, other, registry, prices)
                         pair = pairs.next[pair]
         i = end
-        if used[BEGAN]:
-            return i
     return stop

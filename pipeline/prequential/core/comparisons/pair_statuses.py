@@ -43,6 +43,7 @@ class PairStatus(NamedTuple):
     ts: int  # label time of the newest of them, epoch ms
     recent: dict[str, Any]  # the verdict that forgets, as messages say it
     same: list[str]  # stages that are the same up to now
+    rank: int  # the pair is the k-th to begin, see `Pairs`
 
 
 def costs(pairing: Pairing, entities: int) -> Ints:
@@ -109,5 +110,5 @@ def pair_statuses(copies: Copies, shows: Callable[[str, Entity], bool] | None = 
             yield PairStatus(
                 known.a, known.b, place.stage, place.loss, statistics, n, (low, high) if bounded else None,
                 verdict, side.since[i] if verdict else None, side.n[i], side.newest[i],
-                side.recent[i], place.same,
+                side.recent[i], place.same, known.rank,
             )  # fmt: skip

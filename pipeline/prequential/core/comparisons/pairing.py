@@ -4,18 +4,22 @@ Models are compared with each other (`compare: all`, up to `limits.pairs_per_str
 which they came), or the champion with each other one; each also with the evaluated baselines, and with its
 temporal correction. A is the model that came first, or the champion. What is compared of a stream as a whole
 is compared in its segments, too, and at each stage.
+
+The level of a stream's verdicts is spent and never given back: the k-th pair ever to begin, counted within
+stage and segment, tests at compare_level/(k(k+1)) for good. So a stream ever gives any false verdict with
+probability at most compare_level, however often models are replaced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from prequential.core.catalog.catalog import Catalog
 from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.comparisons import confidence_sequence
-from prequential.core.comparisons.confidence_sequence import LARGEST
+from prequential.core.comparisons.confidence_sequence import LARGEST, level_of
 from prequential.core.comparisons.joint import (
     BEGAN,
     COST,
@@ -96,13 +100,11 @@ class Pairing:
         #: By entity: its pairs.
         self.by_entity: dict[int, list[int]] = {}
         self._free: list[int] = []
-        #: By stream: how many pairs share the level, those of the stream as a whole that have begun.
-        self.sharing: dict[int, int] = {}
+        #: By stream, segment, and stage where it has pairs of its own: how many pairs have ever begun.
+        self.begun: dict[tuple[int, str | None, str | None], int] = {}
         #: By stream: the pairs of names that are compared, each with its pair for the stream as a whole; 0
         #: where only stages at an age are evaluated.
         self.names: dict[int, dict[tuple[str, str], int]] = {}
-        #: … and those of them that have begun, by any of their pairs.
-        self._begun: dict[int, set[tuple[str, str]]] = {}
         #: By stream: pairs of models with each other, and those beyond the limit.
         self._of_models: dict[int, int] = {}
         self.left_out: dict[int, int] = {}
@@ -177,14 +179,14 @@ class Pairing:
         more = len(tables.added) * stages
         pairs.scored[pair] = tables.scored.take(more) if more else -1
         pairs.a_stage[pair], pairs.b_stage[pair] = places
-        pairs.begun[pair] = 0
+        pairs.rank[pair] = 0
         names = self.stages(pair)
         for joint_row in self.sequences(pair):
             due = tables.sides[joint_row.side].due
             reports = bool(label) or stream.reports(names[joint_row.stage])
             due.pair[joint_row.row], due.now[joint_row.row] = pair, 0
             due.every[joint_row.row] = (stream.config.emit_outcomes or 0) if reports else -1
-        self._declare(stream, pair, 1)
+        self.declare(pair)
         for row in {a.row, b.row}:
             self.by_entity.setdefault(row, []).append(pair)
         self._catalog.registry.streams.compared[stream.code] = 1
@@ -217,43 +219,38 @@ class Pairing:
         self.left_out[stream.code] = self.left_out.get(stream.code, 0) + 1
         return False
 
-    def begin(self, pairs: Iterable[int]) -> None:
-        """These pairs have their first joint outcomes: from now on they share their stream's level."""
-        by_stream: dict[int, list[int]] = {}
-        for pair in pairs:
-            self.pairs.begun[pair] = 2
+    # ---- levels
+
+    def _begin(self) -> None:
+        """Give each pair that has its first joint outcome its level, for good.
+
+        Pairs that begin with the same instance do so in the order of their messages.
+        """
+        ranks = self.pairs.rank
+        new = np.flatnonzero(ranks[: self.count] < 0).tolist()
+        for pair in sorted(new, key=lambda pair: (-ranks[pair], self.order_of(pair))):
             a = self._catalog.entity(self.ends[pair][0])
-            by_stream.setdefault(a.stream, []).append(pair)
-        for code, stream_pairs in by_stream.items():
-            begun = self._begun.setdefault(code, set())
-            begun.update(map(self._names_of, stream_pairs))
-            if len(begun) > self.sharing.get(code, 0):
-                self.sharing[code] = len(begun)
-                self._share(code)
-            else:
-                for pair in stream_pairs:
-                    self._declare(self._catalog.streams[code], pair, self.sharing[code])
+            key = a.stream, a.segment, self.labels.get(pair, a.age)
+            ranks[pair] = self.begun[key] = self.begun.get(key, 0) + 1
+            self.declare(pair)
 
-    def _names_of(self, pair: int) -> tuple[str, str]:
-        """A pair's names, as it is known by."""
-        a, b = map(self._catalog.entity, self.ends[pair])
-        return a.model, f"{b.model} {self.labels[pair]}" if pair in self.labels else b.model
-
-    def _share(self, code: int) -> None:
-        """All pairs of a stream that have begun share its level."""
-        stream = self._catalog.streams[code]
-        for pair in {pair for row in stream.entities for pair in self.by_entity.get(row, ())}:
-            if self.pairs.begun[pair]:
-                self._declare(stream, pair, self.sharing[code])
-
-    def _declare(self, stream: Stream, pair: int, sharing: int) -> None:
-        """So many pairs share the level."""
-        level = stream.config.compare_level / max(1, sharing)
+    def declare(self, pair: int) -> None:
+        """Give a pair's sequences their level, and the bounds of their losses, as configured now."""
+        config = self._catalog.streams[self._catalog.entity(self.ends[pair][0]).stream].config
+        level = level_of(config.compare_level, max(1, int(self.pairs.rank[pair])))
         sides = self.tables[self.pairs.plan[pair]].sides
         for _, _, code, side, row in self.sequences(pair):
-            largest = largest_cost(stream.config) if code == COST else LARGEST.get(LOSS_NAMES[code], 0.0)
+            largest = largest_cost(config) if code == COST else LARGEST.get(LOSS_NAMES[code], 0.0)
             signs = sides[side].counted
             confidence_sequence.declare(sides[side].sequences, row, largest, level, signs)
+
+    # ---- a pair
+
+    def order_of(self, pair: int) -> tuple[int, ...]:
+        """Where a pair's messages come among those of all pairs."""
+        a = self._catalog.entity(self.ends[pair][0])
+        of_stages = int(self.pairs.a_stage[pair]), int(self.pairs.b_stage[pair])
+        return a.stream, a.kind, *self.ends[pair], *of_stages
 
     def is_single(self, pair: int) -> bool:
         """Whether `initial` of a pair is the same as `final`, as that of both ends is."""
@@ -322,13 +319,6 @@ class Pairing:
             }  # fmt: skip
             models = stream.models if stream is not None else {}
             self._of_models[code] = sum(b in models for _, b in kept)
-            begun = self._begun[code] = {
-                self._names_of(pair)
-                for row in rows for pair in self.by_entity.get(row, ()) if self.pairs.begun[pair]
-            }  # fmt: skip
-            if len(begun) < self.sharing.get(code, 0):
-                self.sharing[code] = len(begun)
-                self._share(code)
         self.names = {code: names for code, names in self.names.items() if names}
         for group in self._groups.values():
             for name in [name for name, row in group.items() if entities[row] is None]:
@@ -386,8 +376,7 @@ class Pairing:
     def consume(self, logs: Logs) -> Iterator[list[DueReport]]:
         """Take over what the outcome log has; yields sequences that have messages due.
 
-        These are as they were when it made them due, until the next ones are asked for. Those of an instance
-        with which a pair begins are as they are thereafter.
+        These are as they were when it made them due, until the next ones are asked for.
         """
         log, used, start, count = logs.outcomes, self._used, 0, int(logs.used[OUTCOMES])
         prices = Prices(*self._catalog.prices())
@@ -396,11 +385,9 @@ class Pairing:
             walk = Walk(self.heads, self.pairs, self.seen, used, prices)
             start = find(log, start, count, self._catalog.registry, walk, self._joint)
             written = int(used[WRITTEN])
-            if used[BEGAN]:  # of one instance: no sequence has more than one outcome
-                due = list(self._take(written))
-                self.begin(np.flatnonzero(self.pairs.begun[: self.count] == 1).tolist())
-                yield from due
-            elif written:
+            if used[BEGAN]:
+                self._begin()
+            if written:
                 yield from self._take(written)
             if used[NEEDED] and not written:
                 self._joint = new_joint(capacity_for(int(used[NEEDED])))

@@ -11,6 +11,7 @@ import numpy as np
 from prequential.core.catalog.catalog import Catalog
 from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.comparisons import DEFINED, REASONS, VERDICTS, mcnemar
+from prequential.core.comparisons.confidence_sequence import level_of
 from prequential.core.comparisons.measuring import MCNEMAR, N01, N10, NAMES, P_VALUE, intervals
 from prequential.core.comparisons.pairing import DueReport, Pairing
 from prequential.core.comparisons.tables import Side
@@ -49,6 +50,7 @@ class Known(NamedTuple):
     a: Entity
     b: Entity
     order: tuple[int, ...]  # among all pairs' messages
+    rank: int  # it is the k-th pair to begin, see `Pairs`
     single: bool  # whether `initial` is the same as `final`, so that nothing is said of it
     number: int  # of its tables
     places: list[Place]  # that messages are about
@@ -166,9 +168,10 @@ class ComparisonReporter:
         """What doesn't change of a pair: of the present one with this number."""
         catalog, pairing = self._catalog, self._pairing
         a, b = map(catalog.entity, pairing.ends[pair])
-        single = pairing.is_single(pair)
+        single, rank = pairing.is_single(pair), int(pairing.pairs.rank[pair])
         known = self._known_pairs.get(pair)
-        if known is not None and known.a is a and known.b is b and known.single == single:
+        is_same = known is not None and known.a is a and known.b is b
+        if known is not None and is_same and (known.single, known.rank) == (single, rank):
             return known
         stream = catalog.streams[a.stream]
         stages = pairing.stages(pair)
@@ -191,9 +194,7 @@ class ComparisonReporter:
                 )
                 at.setdefault((side, row), []).append(len(places))
                 places.append(Place(stage, loss, side, row, of_estimators, same))
-        of_stages = int(pairing.pairs.a_stage[pair]), int(pairing.pairs.b_stage[pair])
-        order = a.stream, a.kind, a.row, b.row, *of_stages
-        known = Known(a, b, order, single, number, places, at)
+        known = Known(a, b, pairing.order_of(pair), rank, single, number, places, at)
         self._known_pairs[pair] = known
         return known
 
@@ -201,14 +202,13 @@ class ComparisonReporter:
 
     def _messages(self, reports: list[_Report]) -> list[Ordered]:
         """About these sequences, each with where it belongs among others."""
-        catalog, pairing = self._catalog, self._pairing
+        catalog = self._catalog
         places = [(one, known, place) for one, known in reports for place in known.at[one.side, one.row]]
         statistics, levels = self._find(places)
         values, first = self._values(statistics, levels)
         draft, loss, orders = Draft(), catalog.loss, []
         for one, known, number in places:
             stream, place = self._stream_of(known), known.places[number]
-            sharing = pairing.sharing.get(known.a.stream, 0)
             side = statistics[known.number, place.side]
             i = side.at[place.row]
             outcomes = side.n[i]
@@ -217,20 +217,20 @@ class ComparisonReporter:
             count = len(place.about.heads)
             draft.add(
                 stream.name, place.about, numbers, range(start, start + count * step, step), outcomes,
-                side.newest[i], self._all_columns, self._fields(stream, sharing, place.same, side, i),
+                side.newest[i], self._all_columns, self._fields(stream, known.rank, place.same, side, i),
             )  # fmt: skip
             orders.append(((one.group, known.order, number), count))
         written = iter(self._writer.write(draft, values))
         return [(order, list(islice(written, count))) for order, count in orders]
 
-    def _fields(self, stream: Stream, sharing: int, same: list[str], side: SideStatistics, i: int) -> bytes:
+    def _fields(self, stream: Stream, rank: int, same: list[str], side: SideStatistics, i: int) -> bytes:
         """What all estimators' messages about a sequence have in common behind their statistics."""
         bounded, low, high = side.intervals[i]
         verdict = side.verdicts[i]
         fields: dict[str, Any] = {
             "interval": (low, high) if bounded else None,
-            "level": stream.config.compare_level,
-            "pairs": sharing,
+            "level": level_of(stream.config.compare_level, rank),
+            "pairs": rank,
             "verdict": VERDICTS[verdict],
             "since": side.since[i] if verdict else None,
             "config": stream.config.digest,

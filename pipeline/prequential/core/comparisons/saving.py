@@ -20,7 +20,7 @@ def head(pairing: Pairing) -> dict[str, Any]:
         "pairs": [
             [
                 *(int(column[pair]) for column in (p.a, p.b, p.plan, p.counted, p.scored)),
-                pairing.labels.get(pair),
+                pairing.labels.get(pair), int(p.rank[pair]),
             ]
             for pair in sorted(pairing.ends)
         ],
@@ -29,6 +29,7 @@ def head(pairing: Pairing) -> dict[str, Any]:
              one.prices]
             for one in pairing.tables
         ],
+        "pairs_begun": [[*key, count] for key, count in pairing.begun.items()],
     }
 
 
@@ -59,7 +60,7 @@ def restore(
     former = [_tables(number, one, arrays) for number, one in enumerate(saved["comparisons"])]
     known = {(moved.get(one[0], one[0]), moved.get(one[1], one[1]), one[5]): one for one in saved["pairs"]}
     missing: list[Begun] = []
-    begun = []
+    pairing.begun = {tuple(key): count for *key, count in saved["pairs_begun"]}
     for pair in sorted(pairing.ends):
         a, b, label = pairing.identity(pair)
         tables = pairing.tables[pairing.pairs.plan[pair]]
@@ -67,7 +68,7 @@ def restore(
         if saved_pair is None:
             missing += _described(catalog, a, b, "")
             continue
-        entity, _, number, *first, _ = saved_pair
+        entity, _, number, *first, _, pairing.pairs.rank[pair] = saved_pair
         then = former[number]
         stages = [label] if label else stages_of[entity]
         before = {
@@ -90,9 +91,7 @@ def restore(
                 new[f"by {LOSS_NAMES[code]}: estimator {name}"] = None
         for what in new:
             missing += _described(catalog, a, b, what)
-        if any(tables.sides[one.side].columns.n[one.row] for one in rows):
-            begun.append(pair)
-    pairing.begin(begun)
+        pairing.declare(pair)
     return missing
 
 

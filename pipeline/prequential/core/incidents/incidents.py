@@ -290,7 +290,8 @@ class Incidents:
         excess = found.excess
         start = change_place(means, excess.start, stop, excess.mean)
         after = _mean(means, start, stop)
-        return self._begin(owner, start, stop, excess.mean, after, excess.deviation, found.h, UNUSUAL)
+        before, deviation = float(excess.mean), float(excess.deviation)
+        return self._begin(owner, start, stop, before, after, deviation, float(found.h), UNUSUAL)
 
     def _begin(
         self, owner: int, start: int, stop: int, before: float, after: float, deviation: float, h: float,

@@ -147,7 +147,7 @@ def _compared(state: State, reporter: ComparisonReporter, stream: Stream) -> Ite
             yield Compared(
                 known.a.model, known.b.model, known.a.segment, place.stage, place.loss, side.counted,
                 int(side.columns.n[place.row]), int(side.times.newest[place.row]),
-                pairing.sharing.get(stream.code, 0), memories, place.same,
+                known.rank, memories, place.same,
             )  # fmt: skip
 
 

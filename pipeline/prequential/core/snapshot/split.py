@@ -88,6 +88,9 @@ class _Splitting:
         head["ended"] = [
             [codes[code], *fields] for code, *fields in head.get("ended", ()) if codes[code] >= 0
         ]
+        head["pairs_begun"] = [
+            [codes[code], *fields] for code, *fields in head["pairs_begun"] if codes[code] >= 0
+        ]
         entities = {one[0] for one in head["entities"]}
         for name in _BY_ENTITY:
             head[name] = [one for one in head[name] if one[0] in entities]
