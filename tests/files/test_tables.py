@@ -396,6 +396,52 @@ def test_without_any_times_rows_are_in_order_of_time(tmp_path: Path, run: Callab
     assert last["ts"] == 30 + 29
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        'stream;model;instance_id;y_pred;"y,true, in, full, words"',
+        "sep=;\r\nstream;model;instance_id;y_pred;more", '"sep=;"\nstream;model;instance_id;y_pred;more',
+        "\ufeffsep=|\nstream|model|instance_id|y_pred|more", "SEP=,\nstream,model,instance_id,y_pred,more",
+        'stream\tmodel\tinstance_id\ty_pred\t"a ""b"", c, d, e, f"',
+    ],
+)  # fmt: skip
+def test_the_delimiter_is_that_of_the_names(tmp_path: Path, run: Callable[..., Replayed], head: str) -> None:
+    """Commas in quotation marks are none, and Excel's `sep=` says it."""
+    delimiter = next(one for one in ";|\t," if one in head.rpartition("stream")[2])
+    rows = [delimiter.join(("s", "m", str(i), "UP", "x,y" if delimiter != "," else "x")) for i in range(5)]
+    predictions, labels = tmp_path / "p.csv", tmp_path / "l.csv"
+    predictions.write_bytes("\r\n".join((head, *rows)).encode())
+    labels.write_text("stream,instance_id,y_true\n" + "".join(f"s,{i},UP\n" for i in range(5)), "utf-8")
+    found = run("", "--predictions", predictions, "--labels", labels)
+    assert found.status == 0, found.said
+    assert found.letters == []
+    assert [one["outcomes"] for one in found.summary["outcomes"]] == [5]
+
+
+@pytest.mark.parametrize(
+    ("task", "cells", "reason"),
+    [
+        ("regression", ("7", "0,5"), "y_pred '0,5': expected a number up to 1e+100 with a decimal point"),
+        ("regression", ("7", "AfQ="), "y_pred 'AfQ=': expected a number up to 1e+100, where it has base64"),
+        ("classification", ("1,23E+17", "UP"), "instance_id is '1,23E+17', which a spreadsheet has rounded"),
+        ("classification", ("1.23E+17", "UP"), "instance_id is '1.23E+17', which a spreadsheet has rounded"),
+        ("classification", ("7", "Möll"), r"y_pred is 'M\udcf6ll': expected text in UTF-8, where it has"),
+    ],
+)  # fmt: skip
+def test_what_spreadsheets_make_of_values(
+    tmp_path: Path, run: Callable[..., Replayed], task: str, cells: tuple[str, str], reason: str
+) -> None:
+    predictions, labels = tmp_path / "p.csv", tmp_path / "l.csv"
+    text = f"stream;model;instance_id;y_pred\ns;m;8;1\ns;m;{';'.join(cells)}\n"
+    predictions.write_bytes(text.encode("cp1252"))
+    labels.write_text("stream,instance_id,y_true\ns,8,1\n", "utf-8")
+    found = run(f"defaults: {{task: {task}}}", "--predictions", predictions, "--labels", labels)
+    assert found.status == 0, found.said
+    [letter] = found.letters
+    assert letter["offset"] == 1
+    assert letter["error"].startswith(reason)
+
+
 class TestCellsThatCannotBeUsed:
     def test_they_are_dead_letters_with_the_number_of_their_row(
         self, tmp_path: Path, run: Callable[..., Replayed]
@@ -413,7 +459,8 @@ class TestCellsThatCannotBeUsed:
         assert rows == [
             ("predictions", 1, "instance_id is missing"),
             ("predictions", 2, "the row has 5 cells: expected 7, as the first line has"),
-            ("predictions", 3, r"y_pred is '\udcff': expected Unicode without surrogates"),
+            ("predictions", 3, r"y_pred is '\udcff': expected text in UTF-8, where it has the byte 0xff: "
+             "convert the source, perhaps from Windows-1252 (cp1252)"),
             ("predictions", 4, "ts is 'soon': expected epoch milliseconds or an RFC 3339 time with offset"),
             ("labels", 1, "instance_id is missing"),
             ("labels", 2, "the row has 5 cells: expected 7, as the first line has"),
@@ -519,6 +566,9 @@ def test_times_that_python_cannot_have(tmp_path: Path, run: Callable[..., Replay
             "p.gz", gzip.compress(b"PAR1", mtime=0), "", 2,
             "is parquet in gzip: expected parquet, which is compressed",
         ),
+        ("p.csv", "a,b\n1,2\n".encode("utf-16"), "", 2, "p.csv is UTF-16: expected UTF-8; export it"),
+        ("p.csv", "a,b\n1,2\n".encode("utf-16-be"), "", 2, "p.csv is UTF-16: expected UTF-8; export it"),
+        ("p.csv", "ä,b\n1,2\n".encode("cp1252"), "", 2, "not UTF-8 (byte 0xe4 in its first line), perhaps"),
         ("p.csv", b'a,b\n"' + b"xx\n" * (1 << 20), "", 1, "is a quotation mark missing?"),
     ],
 )  # fmt: skip

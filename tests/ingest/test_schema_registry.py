@@ -293,6 +293,40 @@ def test_a_registry_that_cant_be_asked_ends_the_process(tmp_path: Path) -> None:
         become(translator(tmp_path, SOURCE, schema_registry=settings), [record(content)])
 
 
+def test_a_label_that_may_be_null_is_not_known_yet(registry: RegistryServer, tmp_path: Path) -> None:
+    """Of a union with null; nothing is written, and it is no dead letter."""
+    label = {"as": "labels", "format": "avro", "stream": {"const": "s"}, "instance_id": "value.request.id",
+             "y_true": "value.outcome"}  # fmt: skip
+    translate = translator(tmp_path, label, schema_registry={"url": registry.url})
+    contents = [avro(registry, SCORE, {**SCORED, "outcome": one}) for one in (None, "OK")]
+    made = become(translate, list(map(record, contents)))
+    assert [(topic, one["y_true"]) for topic, _, one in made] == [("labels", "OK")]
+    outcome = translate.apply(list(map(record, contents)))
+    assert (outcome.unlabelled, outcome.passed, outcome.reasons) == ({0}, {0}, {})
+
+
+@pytest.mark.parametrize("format", ["avro", "json_schema"])
+@pytest.mark.parametrize(
+    "header", ["__value_schema_id", "__key_schema_id", "apicurio.value.globalId", "apicurio.value.contentId"]
+)
+def test_the_id_of_a_schema_in_a_header_is_named(
+    registry: RegistryServer, tmp_path: Path, header: str, format: str
+) -> None:
+    source = SOURCE | {"format": format}
+    translate = translator(tmp_path, source, schema_registry={"url": registry.url})
+    content = avro(registry, SCORE, SCORED)[5:]
+    by_chance = bytes([0, 0, 0, 3, 3]) + content  # which begins as an id does
+    for value in (content, by_chance):
+        [(topic, _, reason)] = become(translate, [record(value, headers={header: b"\1" + bytes(16)})])
+        assert topic == "dead-letters"
+        if value is content or format == "avro":
+            assert reason.startswith(
+                f"value: the schema's id is in the header {header!r}: expected it before the content; set `"
+            )
+    [(_, _, reason)] = become(translate, [record(content, headers={"trace": b"1"})])
+    assert "in the header" not in reason
+
+
 def test_credentials_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`env:` and `file:` as for Kafka; wrong ones end the process, and no secret is shown."""
     with RegistryServer("me:hush") as server:

@@ -9,14 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Message
+from prequential.config.reader import load_config
+from prequential.core.catalog.catalog import Catalog
 from prequential.ingest.counting import Counts, exposition
 from prequential.ingest.dryrun import _show
 from prequential.program.version import VERSION
+from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import KINDS, decode
 from rich.console import Console
 from translating import WRITTEN, become, record, translator
 
 LABELS = {"as": "labels", "stream": {"const": "s"}, "instance_id": "value.id", "y_true": "value.truth"}
+
+NUMBERS = {"task": "regression"}
 
 
 def test_every_form_of_a_field(tmp_path: Path) -> None:
@@ -166,6 +172,67 @@ def test_a_row_whose_label_is_null_has_none_yet(tmp_path: Path, wrapped: bool) -
     assert become(plain, [record({"id": 1, "truth": None})])[0][2] == "value.truth is missing"
 
 
+@pytest.mark.parametrize(
+    ("settings", "value", "reason"),
+    [
+        ({}, {"y": 1.5}, "class 1.5 is a fraction: expected a string, an integer or a boolean"),
+        (NUMBERS, {"y": "high"}, "y_pred 'high': expected a number up to 1e+100 (task: regression)"),
+        (NUMBERS, {"y": "0,5"}, "y_pred '0,5': expected a number up to 1e+100 with a decimal point"),
+        (NUMBERS, {"y": "AfQ="}, "y_pred 'AfQ=': expected a number up to 1e+100, where it has base64"),
+        (
+            NUMBERS | {"measures": ["interval_width"]}, {"y": 1, "low": 3, "high": 2},
+            "y_lower is 3.0 and y_upper 2.0: expected y_lower <= y_upper",
+        ),
+        (
+            {"costs": {"a": {"b": 1}}, "cost_per_value": True}, {"y": "a", "amount": "AfQ="},
+            "value is 'AfQ=': expected a number from 0 to 1e+100, where it has base64, as Kafka Connect",
+        ),
+    ],
+)  # fmt: skip
+def test_the_dry_run_refuses_what_workers_refuse(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: Any, value: Any, reason: str
+) -> None:
+    """By the stream's rules, in the words of the dead letters of workers."""
+    source = {
+        "as": "predictions", "stream": {"const": "s"}, "instance_id": "value.id", "model": {"const": "m"},
+        "y_pred": "value.y", "y_lower": "value.low", "y_upper": "value.high", "value": "value.amount",
+    }  # fmt: skip
+    translate = translator(tmp_path, source)
+    catalog = Catalog(Config(streams={"s": stream_of(tmp_path, settings)}))
+    good = {"id": 1, "y": 1}
+    messages = [record(good), record({"id": 2, **value}), record(good)]
+    assert _show(Console(width=400), catalog, "source", translate, messages) == 1
+    said = capsys.readouterr().out
+    assert "3 records, 0 passed over, 1 don't fit" in said
+    assert f"  1 × {reason}" in said
+    assert "first at 3:0: {" in said
+
+
+def stream_of(folder: Path, settings: Any) -> StreamConfig:
+    path = folder / "streams.json"
+    path.write_text(json.dumps({"streams": {"s": settings}}), encoding="utf-8")
+    return load_config(str(path)).stream("s")
+
+
+def test_the_dry_run_says_where_one_of_several_values_is_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = {
+        "as": "labels", "stream": {"const": "s"}, "instance_id": "headers.id", "y_true": "value.all.0.y",
+    }  # fmt: skip
+    values = [{"all": [{"y": 1}]}, {"all": [{"y": 1}, {"y": 0}, {"y": 0}]}, {"all": [{"y": 1}, {"y": 1}]}]
+    headers: list[Any] = [[("id", b"1")], [("id", b"2")], [("id", b"3"), ("id", b"4")]]
+    messages = [
+        Message(topic="source", partition=3, offset=at, value=json.dumps(value).encode(), headers=given)
+        for at, (value, given) in enumerate(zip(values, headers))
+    ]
+    translate = translator(tmp_path, source)
+    assert _show(Console(width=400), Catalog(Config()), "source", translate, messages) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  2 × value.all.0.y takes one of several values, first at 3:1: value.all has 3 values" in lines
+    assert "  1 × headers.id takes one of several values, first at 3:2: the last of 2 headers" in lines
+
+
 def test_what_ingest_counts_and_is(tmp_path: Path) -> None:
     """Every source is there from the start, and the process says which version it is."""
     text = exposition("blue", ["source"], Counts(), {("source", 3): 5}, {("source", 3): 2})
@@ -183,7 +250,8 @@ def test_what_ingest_counts_and_is(tmp_path: Path) -> None:
 def test_a_dry_run_shows_times_and_says_which_are_decades_off(tmp_path: Path, unit: str, far: bool) -> None:
     translate = translator(tmp_path, {**LABELS, "ts": {"path": "value.at", "unit": unit}})
     written = Console(record=True, width=200, file=StringIO())
-    _show(written, "source", translate, [record({"id": 1, "truth": 1, "at": WRITTEN * 1_000})])
+    one = record({"id": 1, "truth": 1, "at": WRITTEN * 1_000})
+    _show(written, Catalog(Config()), "source", translate, [one])
     text = written.export_text()
     assert ("2023-11-14" in text.split("source:")[0]) is not far, text
     assert ("1 × ts is decades from the record's own time, first at 3:0" in text) is far, text

@@ -302,7 +302,8 @@ class Evaluator:
         number = isinstance(target, (int, float)) and not isinstance(target, bool)
         if self._regression:
             if not number:
-                raise ValueError(f"{field} is {values.quoted(value)}: expected a number (task: regression)")
+                expected = values.expected_number(value, "a number")
+                raise ValueError(f"{field} is {values.quoted(value)}: expected {expected} (task: regression)")
             try:
                 return number_of(target, field)
             except Unusable as error:

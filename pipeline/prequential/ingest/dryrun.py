@@ -10,16 +10,19 @@ from typing import Any
 
 import msgspec
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from prequential.core.catalog.catalog import Catalog
+from prequential.core.input.news import news_of, stream_of
+from prequential.core.tables.errors import Unusable
 from prequential.diagnosis.zones import zone_findings
 from prequential.ingest.checking import check_topics
-from prequential.ingest.records import SourceTranslator, clocks_of
+from prequential.ingest.records import Made, SourceTranslator, clocks_of
 from prequential.ingest.sources import translators
 from prequential.kafka.complaints import COMPLAINING
 from prequential.settings.model import Config
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import REACH_SECONDS, is_temporary, plain_errors
 from prequential.topics.dead_letters import clock
-from prequential.topics.decoding import KINDS
+from prequential.topics.decoding import KINDS, decode
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import READ, require, why_unread
 from prequential.topics.reading import watermarks
@@ -55,7 +58,7 @@ def dry_run(config: Config, count: int) -> int:
     dead = 0
     translators_of_topics = translators(config)
     for topic, translator in translators_of_topics.items():
-        dead += _show(console, topic, translator, newest(config, topic, count))
+        dead += _show(console, Catalog(config), topic, translator, newest(config, topic, count))
     for finding in zone_findings(clocks_of(translators_of_topics)):
         console.print(f"looks wrong: {printable(str(finding))}")
     return 1 if dead else 0
@@ -99,9 +102,28 @@ def _ends(config: Config, topic: str, count: int) -> Iterator[Message]:
                     raise WorkError(why_unread(config.kafka, error, message.topic(), group, topic))
 
 
-def _show(console: Console, topic: str, translator: SourceTranslator, messages: Sequence[Message]) -> int:
+def refusals(catalog: Catalog, made: Made) -> dict[int, str]:
+    """Why workers will refuse messages, by place: each stream's rules, checked by the engine itself."""
+    places = [place for place, value in enumerate(made.values) if value is not None]
+    decoded = decode(made.kind, [made.values[place] for place in places])
+    reasons = {places[index]: reason for index, reason in decoded.reasons.items()}
+    for place, record in zip(places, decoded.records):
+        if record is not None:
+            try:
+                news_of(catalog, stream_of(catalog, record), record)
+            except Unusable as error:
+                reasons[place] = str(error)
+    return reasons
+
+
+def _show(
+    console: Console, catalog: Catalog, topic: str, translator: SourceTranslator, messages: Sequence[Message]
+) -> int:
     """Print one source's table; returns how many records don't fit."""
     made, reasons, passed, unlabelled = translator.apply(messages)
+    for one in made:
+        for place, reason in refusals(catalog, one).items():
+            reasons.setdefault(place, reason)
     table = Table(title=printable(topic), title_justify="left", show_edge=False, pad_edge=False)
     for name in ("record", "becomes", *_ABOUT, "more"):
         table.add_column(name, overflow="fold")
@@ -126,6 +148,10 @@ def _show(console: Console, topic: str, translator: SourceTranslator, messages: 
     if not messages:
         console.print("  there is nothing in it yet")
     _tell_far_times(console, made, messages)
+    for path, (places, example) in translator.choices(messages).items():
+        first_at = f"{messages[places[0]].partition()}:{messages[places[0]].offset()}"
+        what = f"{path} takes one of several values, first at {first_at}: {example}"
+        console.print(f"  {len(places)} × {printable(what)}")
     first: dict[str, int] = {}
     for place, reason in reasons.items():
         first.setdefault(kind_of(reason), place)

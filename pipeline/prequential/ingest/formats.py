@@ -6,7 +6,8 @@ is decoded: a request log has many more fields.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any, NamedTuple, Optional
 
@@ -20,6 +21,13 @@ from prequential.topics.messages import MAX_NESTING
 MAGIC, FRAME_BYTES = 0, 5
 
 Keys = tuple[str, ...]
+
+#: Headers in which serialisers write a schema's id instead of before the content, and how to change that.
+_ID_HEADERS = {
+    "__value_schema_id": "`value.schema.id.serializer` with the class `PrefixSchemaIdSerializer`",
+    "__key_schema_id": "`key.schema.id.serializer` with the class `PrefixSchemaIdSerializer`",
+    "apicurio.": "`apicurio.registry.headers.enabled=false`",
+}
 
 _decode_any = msgspec.json.Decoder().decode
 
@@ -115,7 +123,24 @@ class Json:
         content = self._bytes(message)
         if content is None:
             return None
-        return read_json(_behind_frame(content) if self._framed else content)
+        if not self._framed:
+            return read_json(content)
+        with named_header(message):
+            return read_json(_behind_frame(content))
+
+
+@contextmanager
+def named_header(message: Message) -> Iterator[None]:
+    """Name the cause of an Unreadable within it, if the record has the id of its schema in a header."""
+    try:
+        yield
+    except Unreadable as error:
+        for header, _ in message.headers() or ():
+            for start, fix in _ID_HEADERS.items():
+                if header.startswith(start):
+                    found = f"the schema's id is in the header {header!r}: expected it before the content"
+                    raise Unreadable(f"{found}; set {fix} in the program that writes the records") from error
+        raise
 
 
 def read_json(content: bytes) -> Any:

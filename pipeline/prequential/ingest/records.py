@@ -99,7 +99,7 @@ class SourceTranslator:
 
     A record becomes all that its mappings say, or, if one doesn't fit, a dead letter and nothing else.
     `decode` reads values, `decode_key` keys where paths lead into them; `letters` is the number of
-    partitions of the dead letters' topic.
+    partitions of the dead letters' topic. With `nullable` a label that is null isn't known yet.
     """
 
     def __init__(
@@ -111,8 +111,10 @@ class SourceTranslator:
         *,
         decode_key: Decode | None = None,
         letters: int = 1,
+        nullable: bool = False,
     ) -> None:
         self.topic = topic
+        self._nullable = nullable
         self._translators = [(one.kind, _Writing(one, config)) for one in mappings]
         #: What times say of their zone, by input.
         self.clocks: dict[str, Clocks] = {}
@@ -194,9 +196,9 @@ class SourceTranslator:
         self, translator: Translator, reasons: Mapping[int, str], messages: Sequence[Message],
         content: Content,
     ) -> frozenset[int]:  # fmt: skip
-        """Places of Debezium's rows whose label is null: it is there, and not known yet."""
+        """Places of Debezium's rows, and of Avro's records, whose label is null: it is not known yet."""
         path = translator.mapping.fields["y_true"].path if translator.mapping.kind == LABELS else None
-        if path is None or operation_path([path]) is None:
+        if path is None or path.root != "value" or not (self._nullable or operation_path([path])):
             return frozenset()
         return frozenset(
             place for place, reason in reasons.items()
@@ -216,6 +218,25 @@ class SourceTranslator:
                 more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
                 return f"{where} has {', '.join(names[:_MOST_NAMES]) or 'nothing'}{more}"
         return None
+
+    def choices(self, messages: Sequence[Message]) -> dict[str, tuple[list[int], str]]:
+        """Paths that take one of several values: a place of a list, or a header that comes more than once.
+
+        By path the places of these records, and what the first of them has.
+        """
+        content = self._decode(messages)
+        found: dict[str, tuple[list[int], str]] = {}
+        for path in dict.fromkeys(self._paths):
+            for place, message in enumerate(messages):
+                if path.root == "headers":
+                    several = several_headers(message.headers(), path.keys[0])
+                elif path.root == "value":
+                    several = several_below(whole(message, content.values[place]), path)
+                else:
+                    several = None
+                if several is not None:
+                    found.setdefault(path.text, ([], several))[0].append(place)
+        return found
 
     def _without_content(self, content: Content) -> frozenset[int]:
         """Places of tombstones, and of Debezium's events after which a row isn't there."""
@@ -306,6 +327,32 @@ def names_beside(value: Any, path: Path) -> tuple[str, list[str]] | None:
         if key not in value:
             return ".".join((path.root, *path.keys[:place])), [str(name) for name in value]
         value = value[key]
+    return None
+
+
+def several_headers(headers: Any, name: str) -> str | None:
+    """How often a header comes, if more than once: the last one counts.
+
+    >>> several_headers([("id", b"1"), ("id", b"2")], "id")
+    'the last of 2 headers'
+    """
+    count = [header for header, _ in headers or ()].count(name)
+    return f"the last of {count} headers" if count > 1 else None
+
+
+def several_below(value: Any, path: Path) -> str | None:
+    """Which list a path takes one value of, if the list has more.
+
+    >>> several_below({"models": [{"id": 1}, {"id": 2}]}, Path.parse("value.models.0.id"))
+    'value.models has 2 values'
+    """
+    for place, key in enumerate(path.keys):
+        if isinstance(value, (list, tuple)):
+            if len(value) > 1:
+                return f"{'.'.join((path.root, *path.keys[:place]))} has {len(value)} values"
+            value = value[int(key)] if key.isdigit() and int(key) < len(value) else None
+        else:
+            value = value.get(key) if isinstance(value, Mapping) else None
     return None
 
 

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any
 
 from confluent_kafka import Message
-from prequential.ingest.formats import Content, Unreadable, each, schema_id
+from prequential.ingest.formats import Content, Unreadable, each, named_header, schema_id
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 
@@ -101,11 +101,12 @@ class Framed:
         content = self._bytes(message)
         if content is None:
             return None
-        number = schema_id(content)
-        read = self._readers.get(number)
-        if read is None:
-            read = self._readers[number] = self._prepared(number)
-        return read(content)
+        with named_header(message):
+            number = schema_id(content)
+            read = self._readers.get(number)
+            if read is None:
+                read = self._readers[number] = self._prepared(number)
+            return read(content)
 
     def _prepared(self, number: int) -> Read:
         since, reason = self._unknown.get(number, (float("-inf"), ""))

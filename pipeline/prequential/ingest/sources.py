@@ -20,7 +20,7 @@ def translators(config: Config, letters: int = 1) -> dict[str, SourceTranslator]
     return {
         topic: SourceTranslator(
             config, topic, source.mappings, _decoder(config, source),
-            decode_key=_key_decoder(config, source), letters=letters,
+            decode_key=_key_decoder(config, source), letters=letters, nullable=source.format == "avro",
         )
         for source in config.ingest
         for topic in source.topics

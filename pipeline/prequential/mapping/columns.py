@@ -56,6 +56,12 @@ def _ids(column: Column, types: set[type]) -> Column | None:
     return _names(column, types)
 
 
+def _instances(column: Column, types: set[type]) -> Column | None:
+    """As `_ids`; text that a spreadsheet may have rounded is left to be looked at one by one."""
+    ids = _ids(column, types)
+    return None if ids is None or "E+" in "".join(ids) else ids
+
+
 def _targets(column: Column, types: set[type]) -> Column | None:
     if types == {bool}:
         return column
@@ -129,7 +135,7 @@ def _vector(column: Column, types: set[type], field: Any) -> Column | None:
 
 
 _WAYS: dict[Any, Callable[[Column, set[type]], Column | None]] = {
-    conversion.name: _names, conversion.identifier: _ids, conversion.target: _targets,
+    conversion.name: _names, conversion.instance: _instances, conversion.target: _targets,
     conversion.share: _shares, conversion.remainder: _remainders, conversion.time: _times,
 }  # fmt: skip
 

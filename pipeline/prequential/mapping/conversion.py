@@ -46,6 +46,9 @@ _BEYOND = re.compile(r"(\.\d{6})\d+")
 #: Text that is a number as JSON, CSV and SQL write it.
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
+#: A long number as spreadsheets show it, with either decimal mark.
+_ROUNDED = re.compile(r"\d[.,]\d+E\+\d\d+")
+
 
 def name(path: str, value: Any) -> str:
     """A name: a string, or a whole number or a boolean as one.
@@ -70,6 +73,21 @@ def identifier(path: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise ValueError(f"{path} is {values.quoted(value)}: expected a string or a whole number")
     return values.text(path, str(value))
+
+
+def instance(path: str, value: Any) -> str:
+    """An instance's id, in full: a spreadsheet shows a long one as a rounded number.
+
+    >>> instance("id", "1,23E+17")
+    Traceback (most recent call last):
+    ...
+    ValueError: id is '1,23E+17', which a spreadsheet has rounded: expected all digits; format it as text
+    """
+    if type(value) is str and _ROUNDED.fullmatch(value):
+        raise ValueError(
+            f"{path} is {value!r}, which a spreadsheet has rounded: expected all digits; format it as text"
+        )
+    return identifier(path, value)
 
 
 def together(path: str, parts: tuple[str, ...]) -> str:
@@ -104,7 +122,8 @@ def number(path: str, value: Any) -> float:
         with suppress(OverflowError, ValueError):  # beyond all floats; a Decimal that signals
             result = float(given)  # type: ignore[arg-type]
     if result - result != 0:
-        raise ValueError(f"{path} is {values.quoted(value)}: expected a number")
+        expected = values.expected_number(value, "a number")
+        raise ValueError(f"{path} is {values.quoted(value)}: expected {expected}")
     return result
 
 

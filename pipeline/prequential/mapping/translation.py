@@ -305,7 +305,7 @@ class _Batch:
 def _together(paths: tuple[Path, ...], batch: _Batch) -> list[Any]:
     """Ids of several values."""
     columns = [
-        batch.converted(batch.column(path), path, conversion.identifier, required=True) for path in paths
+        batch.converted(batch.column(path), path, conversion.instance, required=True) for path in paths
     ]
     made: list[Any] = []
     for index, parts in enumerate(zip(*columns)):
@@ -375,7 +375,7 @@ def _objects(names: tuple[str, ...], columns: list[list[Any]]) -> list[dict[str,
 
 #: What brings a field's values to their form.
 _CONVERTERS: dict[str, Converter] = {
-    "stream": conversion.name, "model": conversion.name, "instance_id": conversion.identifier,
+    "stream": conversion.name, "model": conversion.name, "instance_id": conversion.instance,
     "y_pred": conversion.target, "y_true": conversion.target, "ts": conversion.time,
     "version": conversion.integer, "model_version": conversion.name, "segments": conversion.name,
     "label_propensity": conversion.propensity, "value": conversion.amount,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,12 @@ from prequential.topics.messages import INPUT_MESSAGE_BYTES
 
 #: What may stand between cells: of these the one that the line of names has most of.
 DELIMITERS = ",;\t|"
+
+#: Excel's line before the names, such as `sep=;`.
+_HINT = re.compile(r'"?sep=(.)"?[\r\n]*', re.IGNORECASE)
+
+#: A name in quotation marks, in which a delimiter is none.
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 #: Stands for a row with a line that is cut off.
 _TOO_LONG: list[str] = []
@@ -86,7 +93,11 @@ class CsvFile:
         self._open_file, self._position = open_file, position
         with self._reading() as (lines, _):
             head = lines.readline(INPUT_MESSAGE_BYTES).lstrip("\ufeff")
-            self._delimiter = max(DELIMITERS, key=head.count)
+        _refuse_other_encodings(name, head)
+        #: Excel's own first line, which names the delimiter.
+        self._hint = _HINT.fullmatch(head)
+        outside = _QUOTED.sub("", head)
+        self._delimiter = self._hint[1] if self._hint else max(DELIMITERS, key=outside.count)
         with self._reading() as (lines, _):
             names = next(self._rows(lines), None)
         if names == _TOO_LONG:
@@ -137,8 +148,10 @@ class CsvFile:
     def _rows(self, lines: io.TextIOWrapper) -> Iterator[list[str]]:
         """The rows that aren't blank; `_TOO_LONG` for one with a line that is cut off."""
         own = _Lines(lines)
+        if self._hint:
+            next(own)
         csv.field_size_limit(INPUT_MESSAGE_BYTES)
-        reader = csv.reader(own, delimiter=getattr(self, "_delimiter", ","))
+        reader = csv.reader(own, delimiter=self._delimiter)
         try:
             for row in reader:
                 if own.cut:
@@ -148,6 +161,20 @@ class CsvFile:
                 own.begin_row()
         except (csv.Error, OSError, EOFError, zlib.error) as error:
             raise WorkError(f"can't read {self.name!r} beyond line {reader.line_num}: {error}") from error
+
+
+def _refuse_other_encodings(name: str, head: str) -> None:
+    """Raise UsageError where the line of names isn't UTF-8."""
+    found = None
+    if "\0" in head or head.startswith(("\udcff\udcfe", "\udcfe\udcff")):
+        found = "UTF-16"
+    elif not_utf8 := re.search("[\udc80-\udcff]", head):
+        byte = ord(not_utf8[0]) & 0xFF
+        found = f"not UTF-8 (byte {byte:#04x} in its first line), perhaps Windows-1252 (cp1252)"
+    if found:
+        raise UsageError(
+            f"{name} is {found}: expected UTF-8; export it as CSV UTF-8, or convert it with iconv -t UTF-8"
+        )
 
 
 class _Lines:

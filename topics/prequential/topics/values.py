@@ -33,6 +33,12 @@ _QUOTED = 48
 #: Text of a whole number that tables write as a fraction where a column has empty cells.
 _WHOLE = re.compile(r"(-?\d+)\.0*")
 
+#: A number as Excel and databases write it in many countries.
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
+
+#: Bytes in base64, as far as padding tells them from words.
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2}(?:[A-Za-z0-9+/]=|==)")
+
 _BOOLEANS = {"True": True, "true": True, "TRUE": True, "False": False, "false": False, "FALSE": False}
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -51,6 +57,23 @@ def quoted(value: object) -> str:
     """
     text = repr(value)
     return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
+
+
+def expected_number(value: object, expected: str) -> str:
+    """What to expect in place of a value that is no number, and how to get it where its form is a known one.
+
+    >>> expected_number("0,5", "a number"), expected_number("n/a", "a number")
+    ('a number with a decimal point, where it has a comma', 'a number')
+    """
+    if isinstance(value, str):
+        if _DECIMAL_COMMA.fullmatch(value.strip()):
+            return f"{expected} with a decimal point, where it has a comma"
+        if _BASE64.fullmatch(value):
+            return (
+                f"{expected}, where it has base64, as Kafka Connect writes decimals: set `decimal.format` to "
+                "NUMERIC, or Debezium's `decimal.handling.mode` to double"
+            )
+    return expected
 
 
 def why_no_record_time(time: int) -> str | None:
@@ -83,9 +106,14 @@ def text(field: str, value: object) -> str:
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
-        raise ValueError(
-            f"{field} is {quoted(value)}: expected Unicode without surrogates"
-        ) from None
+        code = next(ord(one) for one in value if "\ud800" <= one <= "\udfff")
+        expected = (
+            f"text in UTF-8, where it has the byte {code & 0xFF:#04x}: convert the source, perhaps from "
+            "Windows-1252 (cp1252)"
+            if 0xDC80 <= code <= 0xDCFF  # how Python keeps a byte that isn't UTF-8
+            else "Unicode without surrogates"
+        )
+        raise ValueError(f"{field} is {quoted(value)}: expected {expected}") from None
     if size > MAX_NAME_BYTES:
         raise ValueError(
             f"{field} {quoted(value)} has {size} bytes: at most {MAX_NAME_BYTES} are allowed"
@@ -243,7 +271,8 @@ def amount(value: float | None) -> float | None:
         return None
     number = plain(value)
     if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number <= MAX_AMOUNT:
-        raise ValueError(f"value is {quoted(value)}: expected a number from 0 to {MAX_AMOUNT:g}")
+        expected = expected_number(value, f"a number from 0 to {MAX_AMOUNT:g}")
+        raise ValueError(f"value is {quoted(value)}: expected {expected}")
     return float(number)
 
 
@@ -264,7 +293,8 @@ def interval(lower: Any, upper: Any) -> tuple[float, float]:
             raise ValueError(f"{given} stands without {field}: expected both, or neither")
         number = plain(bound)
         if isinstance(number, bool) or not isinstance(number, (int, float)) or not abs(number) <= MAX_AMOUNT:
-            raise ValueError(f"{field} is {quoted(bound)}: expected a number up to {MAX_AMOUNT:g}")
+            expected = expected_number(bound, f"a number up to {MAX_AMOUNT:g}")
+            raise ValueError(f"{field} is {quoted(bound)}: expected {expected}")
         bounds.append(float(number))
     if bounds[0] > bounds[1]:
         raise ValueError(

@@ -30,7 +30,8 @@ def number_of(value: Any, field: str) -> float:
     """A number as it is evaluated; raises Unusable for anything else, and for what is too large."""
     if type(value) in (int, float) and -_LARGEST <= value <= _LARGEST:
         return float(value)
-    raise Unusable(f"{field} {str(value)[:24]!r}: expected a number up to {_LARGEST:g} (task: regression)")
+    expected = values.expected_number(value, f"a number up to {_LARGEST:g}")
+    raise Unusable(f"{field} {str(value)[:24]!r}: expected {expected} (task: regression)")
 
 
 def amount_of(record: Any) -> float:
