@@ -5,8 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from prequential.topics.outputs import Comparison
-from prequential.wording.comparing import Latest, Pair, Pairs, Recent, contradicted, report, standing
+from prequential.topics.outputs import Comparison, encode
+from prequential.watching.messages import decode_comparison
+from prequential.wording.comparing import (
+    Latest,
+    Pair,
+    Pairs,
+    Recent,
+    contradicted,
+    pair_of,
+    report,
+    standing,
+)
 
 
 def pair(**changed: Any) -> Pair:
@@ -29,6 +39,15 @@ def comparison(**changed: Any) -> Comparison:
 
 
 UNDECIDED = {"verdict": "undecided", "since": None}
+
+#: Of all partitions together.
+MERGED = {"partition": -1, "verdict": "by_partition", "interval": None, "since": None}
+
+
+def test_merged_comparisons_can_be_read() -> None:
+    said = comparison(**MERGED, missing_partitions=[2])
+    read = pair_of(decode_comparison(encode(said)))
+    assert (read.missing_partitions, read.is_decided, contradicted(read)) == ([2], False, False)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +73,16 @@ UNDECIDED = {"verdict": "undecided", "since": None}
             {"difference": 1234.5, "interval": None, "loss": "squared", **UNDECIDED},
             "tree leads nb over the whole run: squared error lower by 1,234.500, after 4,000 outcomes; "
             "no verdict, as there is no bound to the loss",
+        ),
+        (
+            MERGED,
+            "tree leads nb over the whole run: error lower by 0.031, after 4,000 outcomes; "
+            "each partition has its own verdict",
+        ),
+        (
+            MERGED | {"difference": -0.031, "missing_partitions": [2, 3]},
+            "nb leads tree over the whole run: error lower by 0.031, after 4,000 outcomes, without those of "
+            "partitions 2, 3, which reached a limit; each partition has its own verdict",
         ),
         (
             {"against": "nb", "stage": "initial/final"},

@@ -13,9 +13,12 @@ from prequential.core.merging.merger import Merger
 from prequential.core.shard import Shard
 from prequential.settings.model import Config
 from prequential.topics import parts
-from prequential.topics.outputs import Encoded, Metrics, decoded
+from prequential.topics.outputs import Comparison, Encoded, Metrics, decoded
 from prequential.topics.partitioning import partition_of
 from prequential.topics.specs import PARTS
+
+#: Models of the stream `s`.
+MODELS = ("m", "n", "o")
 
 
 def settings(rng: random.Random, regression: bool) -> dict[str, Any]:
@@ -55,10 +58,10 @@ def world(seed: int, size: int = 120) -> World:
     for number in range(size):
         now += rng.choice([0, 5, 50, 50, 400, 4_000 if rng.random() < 0.1 else 10])
         base = {"stream": "s", "instance_id": f"i{number}"}
-        region = {"segments": {"region": rng.choice("xy")}} if rng.random() < 0.9 else {}
+        region = {"segments": {"region": rng.choice("xxxyyzvw")}} if rng.random() < 0.9 else {}
         rows.append((now, 0, base | region))
         truth = value()
-        for model in ("m", "n"):
+        for model in rng.sample(MODELS, rng.choice([3, 3, 3, 2, 1])):
             for again in range(1 + (rng.random() < twice)):
                 said = truth if rng.random() < 0.7 else value()
                 one = base | {"model": model, "y_pred": said}
@@ -130,6 +133,18 @@ def merged(config: Config, some: Iterator[parts.Part]) -> list[Any]:
 def whole(config: Config, topics: Topics, rng: random.Random) -> list[Any]:
     """What one partition says of it all at the same moments: a replay of a file."""
     return [decoded(one) for one in run(config, topics, 0, None, rng) if isinstance(one, Encoded)]
+
+
+def oriented(message: Any) -> Any:
+    """A comparison whose model has the lesser name; what isn't one stays as it is."""
+    if not isinstance(message, Comparison) or message.model <= message.against:
+        return message
+    swapped = {"n01": "n10", "n10": "n01"}
+    measures = {
+        swapped.get(name, name): -value if name in ("difference", "q", "mcnemar") else value
+        for name, value in message.measures.items()
+    }  # fmt: skip
+    return msgspec.structs.replace(message, model=message.against, against=message.model, measures=measures)
 
 
 def close(ours: Any, theirs: Any) -> bool:

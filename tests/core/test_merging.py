@@ -5,21 +5,37 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
 import pytest
-from helpers import examples
+from helpers import World, examples
 from hypothesis import given
 from hypothesis import strategies as st
-from partitioned import close, merged, of_periods, parts_of, shuffled, whole, with_periods, world
+from msgspec import UNSET
+from partitioned import (
+    MODELS,
+    close,
+    merged,
+    of_periods,
+    oriented,
+    parts_of,
+    shuffled,
+    whole,
+    with_periods,
+    world,
+)
 from prequential.core.merging.merger import Merger
+from prequential.core.merging.names import Names
 from prequential.topics import parts
 from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Metrics, decoded
 from prequential.worker.kept_parts import KeptParts
+
+from tests.nightly import scaled
 
 
 def key(message: Any) -> tuple[Any, ...]:
     """What a message is about, and behind that how far it had come."""
     of_pair = isinstance(message, Comparison)
-    beside = (message.against, message.loss) if of_pair else ()
+    beside = (message.against, message.loss) if of_pair else ("", "")
     come = message.outcomes, 0 if of_pair else message.counts["revisions"]
     return type(message), message.model, *beside, message.segment, message.stage, message.estimator, come
 
@@ -32,11 +48,12 @@ def _less(some: dict[str, int], others: dict[str, int]) -> bool:
 @examples(30)
 def test_sums_over_partitions_are_those_of_one(seed: int, partitions: int) -> None:
     rng, given = random.Random(seed), world(seed)
-    found = merged(given.config, shuffled(rng, parts_of(given.config, given.topics, partitions, rng)))
-    of_one = whole(given.config, given.topics, rng)
+    parts = parts_of(given.config, given.topics, partitions, rng)
+    found = list(map(oriented, merged(given.config, shuffled(rng, parts))))
+    of_one = list(map(oriented, whole(given.config, given.topics, rng)))
     expected = {
         key(one): one for one in of_one
-        if one.estimator != "window:10" and one.model != "@persistent"
+        if one.estimator != "window:10" and not {"@persistent", getattr(one, "against", None)} & {one.model}
     }  # fmt: skip
     counts: dict[tuple[Any, ...], list[dict[str, int]]] = {}
     for one in of_one:
@@ -56,7 +73,7 @@ def test_sums_over_partitions_are_those_of_one(seed: int, partitions: int) -> No
         assert one.config == theirs.config
         assert close(one.n, theirs.n)
         for name, value in one.measures.items():
-            assert close(value, theirs.measures[name]), (name, one, theirs)
+            assert close(value, theirs.measures[name])
         gone = set(theirs.measures) - set(one.measures)
         assert gone <= {"p_per", "kappa_maj"}
         if isinstance(one, Metrics):
@@ -65,8 +82,8 @@ def test_sums_over_partitions_are_those_of_one(seed: int, partitions: int) -> No
             assert any(_less(one.counts, said) for said in counts[key(one)])
         last[key(one)[:-1]] = one
     newest = {name[:-1]: one for name, one in expected.items()}
-    assert {name: one.outcomes for name, one in last.items() if name[0] is Metrics} == {
-        name: one.outcomes for name, one in newest.items() if name[0] is Metrics
+    assert {name: one.outcomes for name, one in last.items()} == {
+        name: one.outcomes for name, one in newest.items()
     }
 
 
@@ -93,6 +110,99 @@ def test_what_is_said_depends_on_no_order_and_on_no_restart(seed: int, periods: 
         for part in some:
             kept.add(partition, parts.encode(part))
     assert list(map(decoded, kept.merged(config))) == expected
+
+
+def test_pairs_whose_models_come_in_another_order_in_each_partition_are_one() -> None:
+    """Each instance has the predictions of three models in its own order: three pairs of all 400 outcomes."""
+    rng, topics = random.Random(7), ([], [], [])
+    for number in range(400):
+        base, time = {"stream": "s", "instance_id": f"i{number}"}, 10_000 + 100 * number
+        for place, model in enumerate(rng.sample("abc", 3)):
+            said = {"model": model, "y_pred": rng.choice("xy"), "ts": time + place}
+            topics[1].append((time + place, base | said))
+        topics[2].append((time + 50, base | {"y_true": "x", "ts": time + 50}))
+    settings = {"estimators": ["all"], "detectors": [], "emit": {"every": "1s"}, "stages": ["final"]}
+    config = World({"defaults": settings, "streams": {"s": {"key": "instance"}}}, topics).config
+    of_one = last_of_pairs(whole(config, topics, rng))
+    found = last_of_pairs(merged(config, shuffled(rng, parts_of(config, topics, 4, rng))))
+    assert [one.outcomes for one in found.values()] == [400, 400, 400]
+    assert {name: one.measures for name, one in found.items()} == {
+        name: one.measures for name, one in of_one.items()
+    }
+
+
+@pytest.mark.parametrize("seed", range(scaled(4, 60)))
+def test_beyond_limits_all_results_are_complete_or_say_what_is_missing(seed: int) -> None:
+    """Each is that of one partition without limits; other values of a segment key share `KEY=other`."""
+    rng, given, partitions = random.Random(seed), world(seed), 2 + 2 * (seed % 2)
+    settings = {**given.settings["defaults"], "segments": ["region"], "estimators": ["all"]}
+    most = rng.choice([1, 2, 3])
+    limits = {"pairs_per_stream": rng.choice([1, 2]), "models_per_stream": rng.choice([2, 3])}
+    streams = given.settings["streams"]
+    few = {"defaults": settings | {"segments_per_key": most}, "streams": streams, "limits": limits}
+    narrow = World(few, given.topics).config
+    merger = Merger(narrow)
+    parts = shuffled(rng, parts_of(narrow, given.topics, partitions, rng))
+    found = [decoded(one) for part in parts for one in merger.add(part, 0)]
+    names = merger.names["s"]
+    complete = World({"defaults": settings, "streams": streams}, given.topics).config
+    truth = {key(one)[:-1]: one for one in map(oriented, whole(complete, given.topics, rng))}
+    present = [one for one in found if names.has(one.model, one.segment)]
+    last = {key(one)[:-1]: one for one in map(oriented, present)}
+    values = {name[4] for name in last} - {None, "region=other"}
+    pairs = {name[1:3] for name in last if name[0] is Comparison}
+    assert len(values) <= most
+    assert 0 < len(pairs) <= limits["pairs_per_stream"]
+    for name, one in last.items():
+        others = [
+            of for about, of in truth.items()
+            if about[4] not in (None, *values) and about[:4] + about[5:] == name[:4] + name[5:]
+        ]  # fmt: skip
+        theirs = others if name[4] == "region=other" else [truth[name]]
+        outcomes = sum(of.outcomes for of in theirs)
+        assert one.outcomes <= outcomes
+        if one.missing_partitions is UNSET:
+            assert one.outcomes == outcomes, name
+            measure = next(iter(one.measures), None)
+            if measure in ("accuracy", "mae", "difference") and not one.model.endswith("@random"):
+                total = sum(of.measures[measure] * of.outcomes for of in theirs)
+                assert close(one.measures[measure], total / outcomes)
+        else:
+            assert set(one.missing_partitions) <= set(range(partitions))
+
+
+def test_versions_that_gave_way_in_a_partition_have_no_messages() -> None:
+    """Another partition still has them: what it has is a part of their outcomes."""
+    topics: Any = ([], [], [])
+    for number in range(200):
+        time, version = 10_000 + 100 * number, 1 + number // 40
+        base = {"stream": "s", "instance_id": f"i{number}", "ts": time}
+        topics[1].append((time, base | {"model": "m", "y_pred": "x", "model_version": version}))
+        topics[2].append((time + 50, base | {"y_true": "x", "ts": time + 50}))
+    settings = {
+        "estimators": ["all"], "detectors": [], "emit": {"every": "1s"}, "stages": ["final"],
+        "versions": "separate",
+    }  # fmt: skip
+    given = {"defaults": settings, "streams": {"s": {"key": "instance"}}}
+    config, rng = World({**given, "limits": {"versions_per_model": 2}}, topics).config, random.Random(1)
+    found = parts_of(config, topics, 4, rng)
+    outcomes: dict[str, list[int]] = {}
+    for one in merged(config, shuffled(rng, found)):
+        if isinstance(one, Metrics):
+            outcomes.setdefault(one.model, []).append(one.outcomes)
+    assert all(some == sorted(some) for some in outcomes.values())
+    last = {name: some[-1] for name, some in outcomes.items()}
+    assert last == {f"m:{number}": 40 for number in range(1, 6)}
+    # One partition still evaluates a version that others have dropped.
+    parts = [own[-1] for own in found]
+    parts[0].evaluated.append(msgspec.structs.replace(parts[0].evaluated[0], model="m:1"))
+    names = Names(config, parts)
+    assert not names.has("m:1", None)
+    assert {one.model for part in names.parts() for one in part.evaluated} == {"m:4", "m:5"}
+
+
+def last_of_pairs(messages: list[Any]) -> dict[tuple[Any, ...], Comparison]:
+    return {key(one)[:-1]: one for one in messages if isinstance(one, Comparison)}
 
 
 def test_what_isnt_needed_any_more_is_let_go_also_without_messages_about_pairs() -> None:
@@ -138,7 +248,7 @@ def test_coverage_and_latencies_are_those_of_all_partitions() -> None:
     theirs = [one for one in whole(given.config, given.topics, rng) if isinstance(one, Metrics)]
     last = {one.model: one for one in found if isinstance(one, Metrics) and one.coverage}
     expected = {one.model: one for one in theirs if one.coverage}
-    assert set(last) == {"m", "n"}
+    assert set(last) == set(MODELS)
     for model, one in last.items():
         other = expected[model].coverage
         assert one.coverage["waiting"] == other["waiting"] > 0

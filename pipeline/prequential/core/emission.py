@@ -11,6 +11,7 @@ import numpy as np
 from prequential.core.comparisons.reporting import ComparisonReporter
 from prequential.core.compiled.kernel import Ints32
 from prequential.core.incidents.incident import ALARM, Raised
+from prequential.core.merging.merger import LAST
 from prequential.core.merging.parting import part_of
 from prequential.core.merging.parting_periods import add_periods
 from prequential.core.output.messages import Reporter
@@ -23,9 +24,6 @@ from prequential.topics.outputs import Encoded, Output
 from prequential.topics.parts import Part
 from prequential.topics.parts import encode as encode_part
 from prequential.topics.specs import PARTS
-
-#: A time that never comes, epoch ms: what is so at the end of a replay goes on.
-_NEVER = 1 << 52
 
 
 class Emission:
@@ -139,7 +137,7 @@ class Emission:
         outputs: list[Output] = []
         parts: list[Part] = []
         for every, due in self._state.ticks.items():
-            parts += [] if replaying else self._parts(every, due or 0, _NEVER // every * every)
+            parts += [] if replaying else self._parts(every, due or 0, LAST // every * every)
         for stream in catalog.streams:
             rows = [one.row for one in catalog.entities_of(stream) if outcomes[one.row]]
             outputs += self.reporter.metrics(rows, covered=True, replaying=replaying)

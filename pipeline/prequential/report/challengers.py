@@ -37,6 +37,8 @@ class Challenge(NamedTuple):
             segment = self.selectors.get("segment")
             of_segment = key.segment is None if segment is None else fnmatchcase(key.segment or "", segment)
             of_stage = any(fnmatchcase(one, stage) for one in (key.stage, *same))
+            if not recent:  # all partitions together have no such verdict
+                continue
             if not (of_stage and fnmatchcase(key.loss, loss) and of_segment):
                 continue
             if not fnmatchcase(key.stream, self.selectors.get("stream", "*")) or key.model == key.against:

@@ -260,7 +260,7 @@ def _pair_pages(history: History, rows: list[Row]) -> Iterator[dict[str, Any]]:
     streams = dict.fromkeys((row.model.key.stream, row.model.key.partition) for row in rows)
     for stream, partition in streams:
         pairs = history.pairs(stream, partition)
-        for pair in sorted(pairs, key=lambda pair: (pair.segment is not None, pair.verdict == "undecided")):
+        for pair in sorted(pairs, key=lambda pair: (pair.segment is not None, not pair.is_decided)):
             about = PairKey(
                 stream, partition, pair.model, pair.against, pair.segment, pair.stage, pair.loss, ""
             )

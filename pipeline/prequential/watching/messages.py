@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from prequential.core.tables.score_bins import BINS
 from prequential.settings.stages import sides
-from prequential.topics.outputs import Comparison
+from prequential.topics.outputs import BY_PARTITION, Comparison
 
 #: Stands for a field that isn't there.
 ABSENT = msgspec.Raw()
@@ -176,12 +176,12 @@ class _ExpectedMeasure(msgspec.Struct):
 class _Verdict(msgspec.Struct):
     """A verdict, and since when it holds; also the one that forgets."""
 
-    verdict: Literal["a_better", "b_better", "undecided"]
+    verdict: Literal["a_better", "b_better", "undecided", "by_partition"]
     since: int | None
 
     def __post_init__(self) -> None:
-        if (self.since is None) != (self.verdict == "undecided"):
-            raise ValueError("expected since with a verdict, and none while it is undecided")
+        if (self.since is None) != (self.verdict in ("undecided", BY_PARTITION)):
+            raise ValueError("expected since with a verdict, and none while it is undecided or by_partition")
 
 
 class _Waiting(msgspec.Struct):

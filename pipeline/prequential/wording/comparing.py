@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from prequential.core.estimators.naming import BASELINE_PREFIX, recency
 from prequential.settings.stages import FINAL, sides
-from prequential.topics.outputs import Comparison
+from prequential.topics.outputs import BY_PARTITION, Comparison
 
 #: Lines that are shown of pairs.
 _PAIRS = 10
@@ -75,6 +75,13 @@ class Pair(msgspec.Struct):
     recent: Recent | None = None
     #: Stages that are the same, as each instance has had one prediction of either.
     same: list[str] = []
+    #: Partitions whose outcomes are missing, where it is of all partitions together.
+    missing_partitions: list[int] = []
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether there is a verdict over the whole run."""
+        return self.verdict in (A_LEADS, B_LEADS)
 
 
 def pair_of(said: Comparison) -> Pair:
@@ -89,7 +96,7 @@ def pair_of(said: Comparison) -> Pair:
     return Pair(
         said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss,
         said.outcomes, said.ts, difference, said.interval, said.level, said.verdict, said.since, latest,
-        said.untimed is True, recent_of(said.recent), said.same or [],
+        said.untimed is True, recent_of(said.recent), said.same or [], said.missing_partitions or [],
     )  # fmt: skip
 
 
@@ -232,7 +239,7 @@ outcome 712 of 4,000'
 
 def leader(pair: Pair) -> str:
     """Who is better over the whole run, by the verdict or else by the difference: `A_LEADS` and so on."""
-    if pair.verdict != "undecided":
+    if pair.is_decided:
         return pair.verdict
     return _leader_by(pair.difference)
 
@@ -244,7 +251,7 @@ def leader_name(pair: Pair) -> str | None:
 
 def contradicted(pair: Pair) -> bool:
     """Whether the model that is better over the whole run isn't so now, by verdict or the latest outcomes."""
-    if pair.verdict == "undecided":
+    if not pair.is_decided:
         return False
     if pair.recent is not None and pair.recent.verdict != pair.verdict:
         return True
@@ -276,7 +283,7 @@ def _loss(pair: Pair) -> str:
 def _over_the_whole_run(pair: Pair) -> str:
     a, b = _names(pair)
     difference = pair.difference
-    decided, leads = pair.verdict != "undecided", leader(pair)
+    decided, leads = pair.is_decided, leader(pair)
     better, worse = (b, a) if leads == B_LEADS else (a, b)
     if leads:
         who = f"{better} {'beats' if decided else 'leads'} {worse} over the whole run: {_loss(pair)} lower"
@@ -284,6 +291,10 @@ def _over_the_whole_run(pair: Pair) -> str:
     else:
         what = f"{'difference' if difference is None else 'no difference'} in {_loss(pair)}"
         who = f"{a} and {b} over the whole run: {what}"
+    if pair.verdict == BY_PARTITION:
+        missing = ", ".join(map(str, pair.missing_partitions))
+        without = f", without those of partitions {missing}, which reached a limit" if missing else ""
+        return f"{who}, after {pair.outcomes:,} outcomes{without}; each partition has its own verdict"
     if pair.interval is None:
         why = _UNBOUNDED.get(pair.loss, "there is no bound to the loss")
         return f"{who}, after {pair.outcomes:,} outcomes; no verdict, as {why}"

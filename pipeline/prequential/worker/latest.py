@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from prequential.core.merging.names import Names
 from prequential.topics.errors import Fault
 from prequential.topics.outputs import Encoded, Metrics, decoded
 from prequential.topics.specs import METRICS
@@ -22,6 +23,14 @@ class Latest:
         self.expected: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
         #: … and what is expected of predictions that wait.
         self.waiting: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def keep(self, stream: str, names: Names) -> None:
+        """Forget models of a stream, and segments, that there are no messages about any more."""
+        for key in [one for one in self.metrics if one[0] == stream and not names.has(*one[1:3])]:
+            del self.metrics[key]
+        for known in (self.expected, self.waiting):
+            for model in [one for one in known if one[0] == stream and not names.has(one[1], None)]:
+                del known[model]
 
     def note(self, output: Encoded) -> None:
         """Take a message over, if it is one of metrics."""

@@ -141,6 +141,8 @@ class Merging(threading.Thread):
         latest = self._latest.setdefault(number, Latest())
         for output in found:
             latest.note(output)
+        if found:
+            latest.keep(part.stream, merger.names[part.stream])
         topic = self._config.kafka.topic
         return [Outgoing(topic(output.topic), output.stream.encode(), output.json) for output in found]
 

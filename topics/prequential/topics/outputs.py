@@ -14,6 +14,9 @@ from prequential.topics.specs import COMPARISONS, METRICS
 #: In place of a partition: all of them together, of a stream with `key: instance`.
 ALL_PARTITIONS = -1
 
+#: The verdict then: it depends on the order of outcomes, which those of two partitions don't have.
+BY_PARTITION = "by_partition"
+
 #: Bytes of an id, which is their hex digits: so many that ids never collide by chance.
 ID_BYTES = 16
 
@@ -99,6 +102,9 @@ class Metrics(msgspec.Struct, gc=False):
         Comparison with the first outcomes of the sequence.
     residuals
         Detail: mean prediction, mean label and mean absolute error by decile of the prediction.
+    missing_partitions
+        With `partition: -1`: partitions whose outcomes of this model may be missing, because
+        `limits.models_per_stream` was reached there before it came.
 
     Examples
     --------
@@ -142,6 +148,7 @@ class Metrics(msgspec.Struct, gc=False):
     scores: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     reference: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     residuals: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    missing_partitions: list[int] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Comparison(msgspec.Struct, gc=False):
@@ -204,6 +211,9 @@ class Comparison(msgspec.Struct, gc=False):
         Stages that are identical so far and have no messages of their own.
     untimed
         True where no record had a time: `ts` then counts rows.
+    missing_partitions
+        With `partition: -1`: partitions whose outcomes of this pair are missing, because a limit
+        (`limits.pairs_per_stream`, `limits.models_per_stream`) was reached there before it came.
     """
 
     id: str
@@ -231,6 +241,7 @@ class Comparison(msgspec.Struct, gc=False):
     same: list[str] | msgspec.UnsetType = msgspec.UNSET
     significant: bool | msgspec.UnsetType = msgspec.UNSET
     untimed: bool | msgspec.UnsetType = msgspec.UNSET
+    missing_partitions: list[int] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Alarm(msgspec.Struct, gc=False):

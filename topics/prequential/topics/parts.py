@@ -191,6 +191,15 @@ class Part(msgspec.Struct, gc=False, omit_defaults=True):
         Of the stream's records; they add up.
     latencies
         By bin of label latencies how many, of all labels and of the latest ones.
+    models
+        Models, in the order in which they came there, with the record times (epoch ms) of their first
+        predictions.
+    values
+        By segment key the values that have segments of their own there, as `models`.
+    pairs
+        Models that are compared with each other there, each pair in either order.
+    retired
+        Versions that gave way to newer ones there, of which other partitions may still have some.
     """
 
     stream: str
@@ -204,6 +213,10 @@ class Part(msgspec.Struct, gc=False, omit_defaults=True):
     classes: list[str] = []
     counts: dict[str, int] = {}
     latencies: tuple[dict[int, int], dict[int, int]] = ({}, {})
+    models: dict[str, int] = {}
+    values: dict[str, dict[str, int]] = {}
+    pairs: list[tuple[str, str]] = []
+    retired: list[str] = []
     evaluated: list[Evaluated] = []
     compared: list[Compared] = []
 

@@ -376,10 +376,13 @@ class Catalog:
             if not self.registry.entities.after[row]:
                 self.registry.entities.after[row] = added
 
-    def add_model(self, stream: Stream, name: str) -> int:
-        """Register a model of a stream, with its segments' rows and stages at an age; returns its row."""
+    def add_model(self, stream: Stream, name: str, came: int) -> int:
+        """Register a model of a stream, with its segments' rows and stages at an age; returns its row.
+
+        `came` is the record time of its first prediction, ms.
+        """
         row = self._add_entity(stream, MODEL, name, None, None)
-        stream.models[name] = row
+        stream.models[name], stream.came[name] = row, came
         self.columns.entities.model[row] = row
         if stream.config.segments:
             self.add_segment_rows(stream, row)
@@ -455,6 +458,7 @@ class Catalog:
         Raises KeyError for a model that isn't known.
         """
         row = stream.models.pop(name)
+        stream.came.pop(name, None)
         self.ended.forget(stream.code, (name, name + CORRECTED_SUFFIX))
         for versions in stream.families.values():
             if name in versions:

@@ -38,9 +38,11 @@ class Stream:
         self.name = name
         self.config = config
         self.models: dict[str, int] = {}  # entities
+        self.came: dict[str, int] = {}  # record times (ms) of these models' first predictions
         self.classes: dict[str, int] = {}
         self.class_names: list[str] = []
         self.values: list[dict[str, int]] = [{} for _ in config.segments]  # positions from 1, by key
+        self.values_came: list[list[int]] = [[] for _ in config.segments]  # … and when they came, as models
         #: Configured keys of segments that no record has had yet, and others that records have had meanwhile.
         self.unseen_keys = set(config.segments)
         self.other_keys: list[str] = []
@@ -78,10 +80,11 @@ class Stream:
             return most + 1
         return position
 
-    def add_value(self, key: int, value: str) -> None:
-        """Register a value of the key at this place, which gets the next position."""
+    def add_value(self, key: int, value: str, came: int) -> None:
+        """Register a value of the key at this place, with the next position; `came` is its record time, ms."""
         values = self.values[key]
         values[value] = len(values) + 1
+        self.values_came[key].append(came)
 
     def note_keys(self, given: Mapping[str, str]) -> None:
         """Note the segments' keys of a record: which are configured, and at most `MOST_OTHER_KEYS` others."""

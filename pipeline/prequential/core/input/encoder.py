@@ -111,7 +111,7 @@ class Encoder:
         """
         count = len(records)
         if isinstance(records, PlainRecords) and not self._numbers:
-            learn = partial(self._learn, records, admission)
+            learn = partial(self._learn, records, times, admission)
             rows = self._plain.rows(records, times, kinds, self.keys, self.values, learn)
             known = len(rows.kind)
             if known:
@@ -318,7 +318,7 @@ class Encoder:
 
     # ---- with names that are new
 
-    def _learn(self, records: Sequence[Any], admission: Admission | None, row: int) -> bool:
+    def _learn(self, records: Sequence[Any], times: Ints, admission: Admission | None, row: int) -> bool:
         """Register what is new of a record in the plain form, if that changes nothing for those before it."""
         record = records[row]
         stream = stream_of(self._catalog, record)
@@ -331,7 +331,7 @@ class Encoder:
             return False
         if row >= _slack(admission, record, stream, row):
             return False
-        self._register(record, news)
+        self._register(record, news, int(times[row]))
         return True
 
     def _one_by_one(
@@ -363,7 +363,7 @@ class Encoder:
                     unused.append(Unused(position, reason_of(TOO_MANY_INSTANCES, record, limits)))
                     continue
                 if sure:
-                    self._register(record, news)
+                    self._register(record, news, int(times[position]))
                 else:
                     asking.append(row)
             kept.append(position)
@@ -392,8 +392,8 @@ class Encoder:
                     rows.label[row] = self._classes[record.stream].get(class_name(record.y_pred), _NO_LABEL)
         return rows
 
-    def _register(self, record: Any, news: News) -> None:
-        """Make known what is new of a record that is taken; all has been checked."""
+    def _register(self, record: Any, news: News, time: int) -> None:
+        """Register the new names of a record that is taken; `time` is its record time, ms."""
         catalog, name = self._catalog, record.stream
         if news.stream:
             self.know(catalog.add_stream(name))
@@ -403,7 +403,7 @@ class Encoder:
             for oldest in versions[: max(1, len(versions) + 1 - catalog.config.limits.versions_per_model)]:
                 self._retire(stream, oldest)
         if news.model:
-            self._models[name][record.model] = catalog.add_model(stream, record.model)
+            self._models[name][record.model] = catalog.add_model(stream, record.model, time)
             if stream.config.versions == "separate" and record.model_version is not None:
                 stream.families.setdefault(family_of(record), []).append(record.model)
         if news.correction:
@@ -416,7 +416,7 @@ class Encoder:
             stream.add_version(news.version)
             catalog.registry.streams.versions[stream.code] = 1
         for key, value in news.values:
-            stream.add_value(key, value)
+            stream.add_value(key, value, time)
 
     def _retire(self, stream: Stream, name: str) -> None:
         """A version isn't evaluated any more, whatever still waits of it."""

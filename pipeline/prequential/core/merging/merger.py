@@ -11,12 +11,16 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from prequential.core.merging.messages import Merged
+from prequential.core.merging.names import Names
 from prequential.settings.model import Config
 from prequential.topics.outputs import Encoded
 from prequential.topics.parts import Part
 
 #: No moment: before all times.
 NEVER = -1
+
+#: Up to then (epoch ms) a partition stays as it is at the end of a replay.
+LAST = 1 << 52
 
 
 class Said(NamedTuple):
@@ -100,6 +104,8 @@ class Merger:
         self._end = end
         #: Moments of which nothing was said, as partitions had other settings than each other, or than here.
         self.passed_over = 0
+        #: By stream the names of its last moment.
+        self.names: dict[str, Names] = {}
 
     def _stream(self, name: str, said: Said) -> _Stream:
         return _Stream(said, compares=self._config.stream(name).emit_comparisons is not None)
@@ -128,9 +134,11 @@ class Merger:
             said = stream.said._replace(metrics=moment)
             if self._agree(moment, parts):
                 merged = Merged(self._config, parts, changed)
+                self.names[part.stream] = merged.names
                 messages += merged.metrics()
                 messages += merged.periods(self._before(stream))
-                if self._is_time(stream.said, moment, parts[0].stream):
+                is_last = all(part.until + part.every > LAST for part in parts)
+                if self._is_time(stream.said, moment, parts[0].stream, is_last=is_last):
                     messages += merged.comparisons(stream.at(said.comparisons) or ())
                     said = said._replace(comparisons=moment)
             else:
@@ -145,10 +153,15 @@ class Merger:
         parts = stream.at(stream.said.metrics)
         return parts if parts and self._agree(stream.said.metrics, parts) else None
 
-    def _is_time(self, said: Said, moment: int, stream: str) -> bool:
-        """Whether a multiple of `emit.comparisons` has passed since there were messages about pairs."""
+    def _is_time(self, said: Said, moment: int, stream: str, *, is_last: bool) -> bool:
+        """Whether a multiple of `emit.comparisons` has passed since there were messages about pairs.
+
+        Or whether nothing comes any more.
+        """
         every = self._config.stream(stream).emit_comparisons
-        return every is not None and moment // every > said.comparisons // every
+        if every is None:
+            return False
+        return is_last or moment // every > said.comparisons // every
 
     def _agree(self, moment: int, parts: Sequence[Part]) -> bool:
         """Whether the parts, and who merges them, have the same settings and number of partitions.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 from prequential.core.comparisons import DEFINED, REASONS
 from prequential.core.comparisons.mcnemar import threshold
@@ -14,6 +15,7 @@ from prequential.core.delay import latency, maturity
 from prequential.core.estimators.naming import RANDOM_SUFFIX, parse_estimator
 from prequential.core.measures.registry import by_name
 from prequential.core.merging.expectations import foreseen
+from prequential.core.merging.names import Names
 from prequential.core.merging.parting_periods import ALL
 from prequential.core.merging.periods import news
 from prequential.core.merging.sums import Classes, added, called, measured, totals
@@ -22,12 +24,17 @@ from prequential.core.output.waiting import Waiting, together
 from prequential.core.tables.streams import MODEL
 from prequential.settings.model import Config, StreamConfig
 from prequential.settings.stages import FINAL, INITIAL, PERIOD, parts, reported
-from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Encoded, Metrics, encode, identity
+from prequential.topics.outputs import (
+    ALL_PARTITIONS,
+    BY_PARTITION,
+    Comparison,
+    Encoded,
+    Metrics,
+    encode,
+    identity,
+)
 from prequential.topics.parts import LOST, Compared, Evaluated, Part
 from prequential.topics.specs import COMPARISONS, METRICS
-
-#: A verdict goes by the order of outcomes, which those of two partitions don't have.
-BY_PARTITION = "by_partition"
 
 #: Who is evaluated, in the order of messages: kind, model, segment, age.
 _Who: TypeAlias = tuple[int, str, str | None, str | None]
@@ -38,7 +45,8 @@ class Merged:
 
     def __init__(self, config: Config, parts: Sequence[Part], changed: Sequence[bool]) -> None:
         """`changed`: of which partitions something may have changed just now."""
-        self._parts = parts
+        self.names = Names(config, parts)
+        self._parts = parts = self.names.parts()
         self._name = parts[0].stream
         self._config: StreamConfig = config.stream(self._name)
         self._settings, self._changes = config, changed
@@ -60,7 +68,7 @@ class Merged:
         self._changed: set[_Who] = set()
         for number, (part, is_news) in enumerate(zip(parts, changed)):
             for one in part.evaluated:
-                who = one.kind, one.model, one.segment, one.age
+                who = one.kind, one.model, self.names.segment(one.segment), one.age
                 self._of.setdefault(who, []).append((number, one))
                 if is_news and one.changed:
                     self._changed.add(who)
@@ -96,6 +104,8 @@ class Merged:
                     )  # fmt: skip
                     if single and stage == FINAL and self._classes.stream.reports(INITIAL):
                         message.same = [INITIAL]
+                    if missing := self.names.without_model(model):
+                        message.missing_partitions = missing
                     if config.coverage and kind == MODEL and model not in covered:
                         covered.add(model)
                         message.coverage = self._coverage(of)
@@ -192,6 +202,7 @@ class Merged:
                     identity(*key, *whole.identity, *self._loss), *key, about.labelled, about.labelled,
                     about.newest_ts, *by_name(self._config.measures, measures.values, measures.reasons),
                     counts, self._config.digest,
+                    missing_partitions=self.names.without_model(model) or msgspec.UNSET,
                     period=about.as_message(closes=self._config.label_at_horizon is not None),
                 )  # fmt: skip
                 if whole.is_expected:
@@ -202,22 +213,37 @@ class Merged:
 
     def comparisons(self, before: Sequence[Part]) -> Iterator[Encoded]:
         """About all pairs of models that have more joint outcomes than the parts `before` say."""
-        former = {key: _outcomes(of) for key, of in _pairs(before).items()}
-        for key, of in _pairs(self._parts).items():
+        former = {key: _outcomes(of) for key, of in self._pairs(before).items()}
+        for key, of in self._pairs(self._parts).items():
             if _outcomes(of) != former.get(key):
                 yield from self._comparisons(key, of)
 
+    def _pairs(self, some: Sequence[Part]) -> dict[tuple[Any, ...], list[Compared]]:
+        """What partitions know of pairs of models, by pair, segment, stage and loss."""
+        found: dict[tuple[Any, ...], list[Compared]] = {}
+        for part in some:
+            for one in part.compared:
+                pair = self.names.pair(one)
+                if pair is not None:
+                    key = *pair, self.names.segment(one.segment), one.stage, one.loss
+                    found.setdefault(key, []).append(one)
+        return found
+
     def _comparisons(self, key: tuple[Any, ...], of: Sequence[Compared]) -> Iterator[Encoded]:
         model, against, segment, stage, loss = key
+        missing = self.names.without_pair((model, against))
         outcomes = _outcomes(of)
         config = self._config
         same = of[0].same if all(one.same == of[0].same for one in of) else []
         for estimator in self._estimators:
             memory, parameter = parse_estimator(estimator)
-            memories = [own for one in of for own in one.memories if own[0] == estimator]
-            newest = max(at for _, at, _ in memories)
-            cells = np.zeros(len(memories[0][2]))
-            for _, at, values in memories:
+            memories = [
+                (at, values if one.model == model else _turned(values, counted=one.counted))
+                for one in of for name, at, values in one.memories if name == estimator
+            ]  # fmt: skip
+            newest = max(at for at, _ in memories)
+            cells = np.zeros(len(memories[0][1]))
+            for at, values in memories:
                 cells += np.array(values) * memory.weight_left(parameter, 0, newest - at)
             whole = memory.whole
             found, why = np.zeros((1, len(OF_PAIRS))), np.zeros((1, len(OF_PAIRS)), dtype=np.int64)
@@ -245,6 +271,8 @@ class Merged:
             )  # fmt: skip
             if same:
                 message.same = same
+            if missing:
+                message.missing_partitions = missing
             if known[OF_PAIRS[MCNEMAR]][1] == DEFINED:
                 p, absent = known[OF_PAIRS[P_VALUE]]
                 statistic = abs(known[OF_PAIRS[MCNEMAR]][0])
@@ -253,14 +281,17 @@ class Merged:
             yield Encoded(COMPARISONS, self._name, encode(message))
 
 
-def _pairs(some: Sequence[Part]) -> dict[tuple[Any, ...], list[Compared]]:
-    """What partitions know of pairs of models, by pair, segment, stage and loss."""
-    found: dict[tuple[Any, ...], list[Compared]] = {}
-    for part in some:
-        for one in part.compared:
-            key = one.model, one.against, one.segment, one.stage, one.loss
-            found.setdefault(key, []).append(one)
-    return found
+def _turned(values: Sequence[float], *, counted: bool) -> list[float]:
+    """The memory of a pair (`Compared.memories`) as that of the same pair with B in front of A.
+
+    >>> _turned([9.0, 1.0, 2.0, 3.0], counted=True), _turned([0.5, 0.75, 4.0], counted=False)
+    ([9.0, 2.0, 1.0, 3.0], [0.75, 0.5, 4.0])
+    """
+    if counted:
+        neither, of_b, of_a, both = values
+        return [neither, of_a, of_b, both]
+    of_a, of_b, n = values
+    return [of_b, of_a, n]
 
 
 def _outcomes(of: Sequence[Compared]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 from prequential.core.catalog.plans import Plan
@@ -23,6 +24,9 @@ from prequential.topics.parts import LOST, Compared, Evaluated, Memory, Part
 #: What is evaluated that doesn't depend on the label before, which another partition may have.
 _KINDS = (MODEL, SEGMENT, AGE)
 
+#: Versions that gave way, the latest ones: so many that another partition may not have retired them yet.
+_RETIRED = 100
+
 
 def part_of(
     state: State, reporter: ComparisonReporter, name: str, since: int, until: int
@@ -39,6 +43,15 @@ def part_of(
     part.classes = list(stream.class_names)
     part.counts = _counts(state, stream)
     part.latencies = latency.counts_of(state.accounts.latencies, stream.code)
+    part.models = {name: stream.came.get(name, 0) for name in stream.models}
+    part.values = {
+        key: dict(zip(values, came))
+        for key, values, came in zip(config.segments, stream.values, stream.values_came)
+    }  # fmt: skip
+    part.pairs = [
+        pair for pair in state.pairing.names.get(stream.code, ()) if stream.models.keys() >= set(pair)
+    ]
+    part.retired = list(islice(reversed(stream.retired), _RETIRED))
     part.evaluated = [
         _evaluated(state, stream, about) for about in catalog.entities_of(stream)
         if about.kind in _KINDS and catalog.columns.entities.outcomes[about.row] + (about.kind == MODEL)

@@ -134,10 +134,13 @@ class _Restoring:
         stream.retired = dict.fromkeys(saved["retired"])
         stream.families = {family: list(names) for family, names in saved["families"].items()}
         keys = stream.config.segments
-        for key, values in zip(saved["segments"], saved["values"]):
+        stream.came = dict(saved.get("came", {}))
+        # Snapshots of earlier versions have no such times: their names came before all others.
+        times = saved.get("values_came") or [[0] * len(values) for values in saved["values"]]
+        for key, values, came in zip(saved["segments"], saved["values"], times):
             if key in keys:
-                for value in values[: stream.config.segments_per_key]:
-                    stream.add_value(keys.index(key), value)
+                for value, time in zip(values[: stream.config.segments_per_key], came):
+                    stream.add_value(keys.index(key), value, time)
 
     # ---- what is evaluated
 

@@ -97,7 +97,9 @@ def _head(state: State) -> dict[str, Any]:
             {
                 "name": stream.name, "task": stream.config.task, "horizon": stream.config.label_horizon,
                 "classes": list(stream.class_names), "segments": list(stream.config.segments),
-                "values": [list(values) for values in stream.values], "versions": list(stream.versions),
+                "values": [list(values) for values in stream.values],
+                "values_came": [list(times) for times in stream.values_came],
+                "came": dict(stream.came), "versions": list(stream.versions),
                 "families": {family: list(names) for family, names in stream.families.items()},
                 "retired": list(stream.retired),
                 "slots": stream.config.segments_per_key + 1, "ages": list(stream.ages), "bins": stream.bins,

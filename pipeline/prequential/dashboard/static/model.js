@@ -262,6 +262,7 @@ export function pairList(pairs) {
 // What was decided is about the whole run: the latest outcomes may say otherwise.
 function verdictBadge(pair) {
   if (pair.verdict === "undecided") return h("span", { class: "badge" }, "? undecided");
+  if (pair.verdict === "by_partition") return h("span", { class: "badge" }, "? by partition");
   if (pair.contradicted) return h("span", { class: "badge mark-missed" }, "⇄ lately otherwise");
   return h("span", { class: "badge mark-verdict" }, "■ over the whole run");
 }
