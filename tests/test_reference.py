@@ -97,6 +97,17 @@ def test_every_alert_has_one_section() -> None:
     assert sections == {name: rule["labels"]["severity"] for name, rule in alerts.items()}
 
 
+def test_every_alert_links_to_its_section() -> None:
+    """The page and the heading that `runbook_url` names, which an external label makes an address."""
+    rules = [rule for group in yaml.safe_load(ALERTS.read_text("utf-8"))["groups"] for rule in group["rules"]]
+    for rule in rules:
+        if "alert" in rule:
+            link = rule["annotations"]["runbook_url"]
+            path, _, anchor = link.removeprefix("{{ $externalLabels.prequential_docs }}").partition("#")
+            headings = re.findall(r"^### (\w+)$", (ROOT / path).read_text("utf-8"), re.MULTILINE)
+            assert [one for one in headings if one.lower() == anchor] == [rule["alert"]]
+
+
 def test_every_term_of_the_glossary_is_defined_once() -> None:
     terms = re.findall(r'<a id="([\w-]+)"></a>', PAGES["glossary"])
     assert len(terms) == len(set(terms))
