@@ -7,9 +7,10 @@ Where helm is installed, or the variable HELM says where it is, these files are 
 from __future__ import annotations
 
 import json
+import os
 import re
-import shlex
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +66,9 @@ def component(document: dict[str, Any]) -> str:
 
 
 def pods(documents: Documents) -> dict[str, dict[str, Any]]:
-    """The templates of all pods, by component."""
+    """The templates of all pods of the release, by component: not of the check, which runs before it."""
     owners = [one for one in documents if one["kind"] in ("StatefulSet", "Deployment", "Job")]
-    return {component(one): one["spec"]["template"] for one in owners}
+    return {component(one): one["spec"]["template"] for one in owners if component(one) != "check"}
 
 
 def container(template: dict[str, Any]) -> dict[str, Any]:
@@ -168,6 +169,39 @@ def test_pods_are_restricted(documents: Documents) -> None:
         }
         assert one["resources"]["limits"] == {"memory": one["resources"]["requests"]["memory"]}
         assert re.fullmatch(r"[a-z./]*prequential(:\d+\.\d+\.\d+|@sha256:[0-9a-f]{64})", one["image"])
+
+
+def test_the_configuration_is_checked_before_anything_changes(
+    documents: Documents, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By a hook that needs nothing of the release: no Secret, no ConfigMap, no account."""
+    [job] = [one for one in of(documents, "Job") if component(one) == "check"]
+    hooks = job["metadata"]["annotations"]
+    assert hooks["helm.sh/hook"] == "pre-install,pre-upgrade"
+    assert job["spec"]["backoffLimit"] == 0
+    template = job["spec"]["template"]
+    assert template["spec"]["restartPolicy"] == "Never"
+    assert "serviceAccountName" not in template["spec"]
+    kinds = {next(key for key in volume if key != "name") for volume in template["spec"]["volumes"]}
+    assert kinds == {"downwardAPI", "emptyDir"}
+    one, worker = container(template), container(pods(documents)["worker"])
+    for key in ("image", "imagePullPolicy", "securityContext"):
+        assert one[key] == worker[key]
+    own, others = template["spec"]["securityContext"], pods(documents)["worker"]["spec"]["securityContext"]
+    assert own == others
+    [volume] = [found for found in template["spec"]["volumes"] if "downwardAPI" in found]
+    [item] = volume["downwardAPI"]["items"]
+    assert item["fieldRef"]["fieldPath"] == "metadata.annotations['prequential.yaml']"
+    content = template["metadata"]["annotations"]["prequential.yaml"]
+    assert content == only(documents, "ConfigMap")["data"]["prequential.yaml"]
+    command, what, path = one["args"]
+    assert path == f"{one['volumeMounts'][0]['mountPath']}/{item['path']}"
+    file = tmp_path / item["path"]
+    file.write_text(content, encoding="utf-8")
+    assert main([command, what, str(file)]) == 0
+    file.write_text(f"{content}\ndefalts: {{}}\n", encoding="utf-8")
+    assert main([command, what, str(file)]) == 2
+    assert "unknown key 'defalts'" in capsys.readouterr().err
 
 
 def test_selectors_meet_their_component_and_nothing_else(documents: Documents) -> None:
@@ -392,16 +426,6 @@ def test_versions_are_the_program_s() -> None:
     assert (about["version"], about["appVersion"]) == (version, version)
 
 
-def test_values_have_the_sizes_that_the_program_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    text = VALUES.read_text(encoding="utf-8")
-    [command] = re.findall(r"^#\s+prequential (size .*--values)$", text, re.MULTILINE)
-    assert main(shlex.split(command)) == 0
-    said = yaml.safe_load(capsys.readouterr().out)
-    values = yaml.safe_load(text)
-    assert {key: values["kafka"][key] for key in said["kafka"]} == said["kafka"]
-    assert {key: values["worker"][key] for key in said["worker"]} == said["worker"]
-
-
 def schema() -> Any:
     return json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 
@@ -466,6 +490,23 @@ def test_helm_finds_nothing_wrong() -> None:
         (["--set", "config.http.token=open-sesame"], "config.http.token: the chart sets"),
         (["--set", "config.worker.group=mine"], "config.worker.group: the chart sets it"),
         (["--set", "kafka.partition=8"], "partition"),
+        (["--set", "worker.replicas=5"], "worker.replicas is 5, and kafka.partitions 4: expected at most"),
+        (["--set", "kafka.partitions=1"], "worker.replicas is 2, and kafka.partitions 1: expected at most"),
+        (["--set", "keda.enabled=true"], "keda.enabled: expected monitoring.enabled, whose PodMonitor"),
+        (
+            ["--set", "keda.enabled=true,monitoring.enabled=true,keda.minReplicas=5"],
+            "keda.minReplicas is 5, and kafka.partitions 4: expected at most one",
+        ),
+        (
+            ["--set", "monitoring.enabled=true,rules.disabled={PrequentialNoLabel}"],
+            'rules: there is no alert "PrequentialNoLabel"; known: Prequential',
+        ),
+        (
+            ["--set", "monitoring.enabled=true,rules.overrides.Nothing.for=1m"],
+            'rules: there is no alert "Nothing"; known: Prequential',
+        ),
+        (["--set", "rules.overrides.PrequentialIncident.form=1m"], "form"),
+        (["--set", "runbookBaseUrl=docs"], "runbookBaseUrl"),
     ],
     ids=lambda one: one[-1] if isinstance(one, list) else "",
 )  # fmt: skip
@@ -479,6 +520,7 @@ def test_values_go_where_they_belong(tmp_path: Path) -> None:
     documents = render(
         HELM / "outside.yaml", "prequential", "--set",
         "grow.partitions=null,kafka.partitions=8,keda.enabled=true,worker.replicas=5,listen=::,"
+        "monitoring.enabled=true,check.enabled=false,"
         "kafka.security.security\\.protocol=PLAINTEXT,kafka.secret=,kafka.schemaRegistry.url=http://registry,"
         "config.limits.instances_per_shard=20000000,networkPolicy.enabled=false,"
         "podDisruptionBudget.enabled=false,topics.create=false,dashboard.enabled=true,dashboard.open=true,"
@@ -498,11 +540,74 @@ def test_values_go_where_they_belong(tmp_path: Path) -> None:
     assert not kinds & {"NetworkPolicy", "PodDisruptionBudget", "Job"}
 
 
+def alerts(*more: str) -> dict[str, Any]:
+    """The alert rules of the chart, by name."""
+    documents = render(HELM / "outside.yaml", "prequential", "--set", "monitoring.enabled=true", *more)
+    groups = only(documents, "PrometheusRule")["spec"]["groups"]
+    return {rule["alert"]: rule for group in groups for rule in group["rules"] if "alert" in rule}
+
+
+@needs_helm
+def test_rules_can_be_changed_by_values(tmp_path: Path) -> None:
+    """Each value changes what it names, and nothing else; promtool takes the result."""
+    before = alerts()
+    values = tmp_path / "mine.yaml"
+    changes = {"for": "33m", "expr": "vector(1) > 0", "labels": {"severity": "ticket"}}
+    values.write_text(yaml.safe_dump({
+        "rules": {
+            "disabled": ["PrequentialWorkerDown", "PrequentialIncident"],
+            "overrides": {"PrequentialNotReady": changes}, "labels": {"team": "ml", "severity": "none"},
+        },
+        "runbookBaseUrl": "https://example.com/docs-of-us/",
+    }), encoding="utf-8")  # fmt: skip
+    after = alerts("--values", str(values))
+    assert before.keys() - after.keys() == {"PrequentialWorkerDown", "PrequentialIncident"}
+    for name, rule in after.items():
+        own = before[name]
+        assert rule["annotations"].pop("runbook_url") == own["annotations"].pop("runbook_url").replace(
+            "{{ $externalLabels.prequential_docs }}", "https://example.com/docs-of-us/"
+        )
+        own["labels"] |= {"team": "ml", "severity": "none"}
+        if name == "PrequentialNotReady":
+            own |= changes | {"labels": own["labels"] | {"severity": "ticket"}}
+        assert rule == own
+    rules = only(render(HELM / "outside.yaml", "p", "--set", "monitoring.enabled=true"), "PrometheusRule")
+    assert rules["spec"] == yaml.safe_load((CHART / "files" / "rules.yaml").read_text(encoding="utf-8"))
+
+
+@needs_helm
+def test_the_recipe_that_compares_configurations_works_as_printed(tmp_path: Path) -> None:
+    """Each line of the page, with a stand-in for `kubectl` that has the ConfigMap of an earlier release."""
+    page = (HELM.parents[1] / "docs" / "do" / "kubernetes.md").read_text(encoding="utf-8")
+    [recipe] = [block for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "config diff" in block]
+    now = render(HELM / "outside.yaml", "prequential")
+    (tmp_path / "now").write_text(only(now, "ConfigMap")["data"]["prequential.yaml"], encoding="utf-8")
+    asked = r"--namespace prequential get configmap prequential --output jsonpath={.data.prequential\.yaml}"
+    programs = {
+        "kubectl": f"[ \"$*\" = '{asked}' ] && cat '{tmp_path}/now'",
+        "helm": f"exec {helm()} \"$@\" --kube-version {NEWEST}",
+        "prequential": f"exec {sys.executable} -m prequential.cli.main \"$@\"",
+    }
+    for name, does in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    mine = yaml.safe_load((HELM / "outside.yaml").read_text(encoding="utf-8"))
+    mine["config"] = {"defaults": {"label_horizon": "1d"}}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(mine), encoding="utf-8")
+    (tmp_path / "deploy").symlink_to(HELM.parent)
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", recipe], cwd=tmp_path, capture_output=True, text=True, timeout=200,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "label_horizon: 7d -> 1d" in done.stdout
+
+
 @needs_helm
 def test_growth_without_keda_stops_the_workers() -> None:
     documents = render(HELM / "outside.yaml", "prequential", "--set", "grow.partitions=8")
     assert only(documents, "StatefulSet")["spec"]["replicas"] == 0
-    assert component(only(documents, "Job")) == "grow"
+    assert {component(one) for one in of(documents, "Job")} == {"check", "grow"}
 
 
 @needs_helm
@@ -511,7 +616,7 @@ def test_another_configuration_is_another_pod() -> None:
         found = render(HELM / "outside.yaml", "prequential", *more)
         return [
             (one["metadata"]["name"], one["spec"]["template"]["metadata"]["annotations"]["checksum/config"])
-            for one in found if one["kind"] in ("StatefulSet", "Job")
+            for one in found if one["kind"] in ("StatefulSet", "Job") and component(one) != "check"
         ]  # fmt: skip
 
     before, same, after = digests(), digests(), digests("--set", "config.defaults.settle=1m")
