@@ -65,6 +65,7 @@ _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _FENCE = re.compile(r"^( *)```.*?^\1```|<!--.*?-->", re.MULTILINE | re.DOTALL)
 _DOCTEST = re.compile(r"^ *(>>>|\.\.\.).*$", re.MULTILINE)
 _ITEM = re.compile(r"^\s*([-*]|\d+\.)\s")
+_COLUMNS = re.compile(r"\S {3,}\S")
 _END = re.compile(r"(?<=[.!?])[\"')*]*\s+")
 _WORD = re.compile(r"[\w'’]+(?:[-,.:/][\w'’]+)*")
 
@@ -92,7 +93,7 @@ def blocks(text: str) -> Iterator[tuple[int, str]]:
     text = _FENCE.sub(lambda match: "\n" * match[0].count("\n"), text)
     start, lines = 1, list[str]()
     for number, line in enumerate([*text.splitlines(), ""], 1):
-        alone = line.lstrip().startswith(("#", "|", "!!!", "<"))
+        alone = line.lstrip().startswith(("#", "|", "!!!", "<")) or bool(_COLUMNS.search(line))
         if lines and (not line.strip() or alone or _ITEM.match(line)):
             yield start, "\n".join(lines)
             lines = []

@@ -289,7 +289,7 @@ def test_command_fails_when_the_broker_ends_by_itself(monkeypatch: pytest.Monkey
     monkeypatch.setattr(command, "EmbeddedBroker", Ended)
     monkeypatch.setattr(command, "_LOOK_SECONDS", 0.0)
     handlers = [signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)]
-    with pytest.raises(WorkError, match=r"127\.0\.0\.1:1 ended by itself"):
+    with pytest.raises(WorkError, match=r"127\.0\.0\.1:1 stopped unexpectedly"):
         command.run(argparse.Namespace(port=0))
     assert [signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)] == handlers
 

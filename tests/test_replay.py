@@ -696,9 +696,9 @@ class TestExitStatus:
         labels = (folder / "labels").read_bytes()
         for changed, words in (
             ({"metrics_out": folder / "labels"}, f"can't write '{folder}/labels': '{folder}/labels' is read"),
-            ({"summary": f"{folder}/../{folder.name}/labels"}, "is read, too: expected another file"),
+            ({"summary": f"{folder}/../{folder.name}/labels"}, "is read as well, expected another file"),
             ({"metrics_out": folder / "new", "report": folder / "new"}, f"'{folder}/new' is written, too"),
-            ({"summary": folder / "c.yaml"}, f"'{folder}/c.yaml' is read, too: expected another file"),
+            ({"summary": folder / "c.yaml"}, f"'{folder}/c.yaml' is read as well, expected another file"),
             ({"alarms_out": ""}, "can't write '': expected the name of a file"),
         ):
             assert run(folder, **changed) == 2

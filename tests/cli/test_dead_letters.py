@@ -211,7 +211,7 @@ class TestShown:
         (["--last", "-1"], "expected a number of dead letters"),
         (["--since", "soon"], "'soon' is no duration"),
         (["--json", "--put-back", "x"], "not allowed with"),
-        (["--since", "1h", "--put-back", "x"], "--since and --put-back don't go together"),
+        (["--since", "1h", "--put-back", "x"], "--since and --put-back exclude each other"),
         (["--put-back", "no/such"], "can't read 'no/such'"),
     ],
 )

@@ -89,7 +89,7 @@ def test_an_input_is_no_output_under_any_name(
         for option in options:
             assert main([*words, f"--{option}={output}"]) == 2
             said = capsys.readouterr().err
-            assert f"can't write {str(output)!r}: {name!r} is read, too: expected another file" in said
+            assert f"can't write {str(output)!r}: {name!r} is read as well, expected another file" in said
             assert (folder / name).read_bytes() == before
 
 
@@ -100,12 +100,12 @@ def test_two_outputs_and_standard_streams_are_no_one_file(
     first = folder / "first"
     first.write_text("", encoding="utf-8")
     assert main([*REPLAY, f"--metrics-out={first}", f"--summary={hard(first, folder / 'second')}"]) == 2
-    assert "is written, too: expected another file" in capsys.readouterr().err
+    assert "is written as well, expected another file" in capsys.readouterr().err
     words = [*REPLAY[:-1], "--labels=-"]
     with (folder / "labels").open("rb") as stdin, (folder / "labels").open("ab") as stdout:
         monkeypatch.setattr(sys, "stdin", stdin)
         assert main([*words, f"--metrics-out={hard(folder / 'labels', folder / 'third')}"]) == 2
-        assert "'-' is read, too: expected another file" in capsys.readouterr().err
+        assert "'-' is read as well, expected another file" in capsys.readouterr().err
         monkeypatch.setattr(sys, "stdout", SimpleNamespace(fileno=stdout.fileno, flush=lambda: None))
         assert main([*REPLAY, "--metrics-out=-"]) == 2  # `>> labels`
     assert len((folder / "labels").read_text("utf-8").splitlines()) == 1_501

@@ -84,7 +84,7 @@ def test_the_demo_waits_for_a_slow_worker_and_says_so(
 def test_the_demo_does_not_wait_for_a_worker_that_has_ended(http: HttpConfig, tmp_path: Path) -> None:
     gone = DemoWorker(KafkaConfig("127.0.0.1:1"), "demo", http, tmp_path, print)
     gone._command = [sys.executable, "-c", "raise SystemExit('no room')"]
-    with pytest.raises(WorkError, match=r"ended by itself; the end of its log:\nno room"), gone:
+    with pytest.raises(WorkError, match=r"stopped unexpectedly; the end of its log:\nno room"), gone:
         pass
 
 

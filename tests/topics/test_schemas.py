@@ -230,7 +230,7 @@ def test_kafka_connects_schema_names_all_that_is_plain(
 
 def test_kafka_connects_schema_is_of_one_topic_of_messages(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", "--connect"]) == 2
-    assert "--connect is of one topic" in capsys.readouterr().err
+    assert "--connect needs one topic" in capsys.readouterr().err
     assert main(["schema", "dead-letters", "--connect"]) == 2
     assert "dead-letters: its records are the original ones" in capsys.readouterr().err
 

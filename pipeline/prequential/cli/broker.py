@@ -10,10 +10,10 @@ from prequential.program.stopping import stop_signals
 from prequential.topics.errors import WorkError
 from prequential.wording.console import say
 
-#: Kafka's own port, which is also where the other commands look unless told otherwise.
+#: Kafka's own port, which is also the default of the other commands.
 DEFAULT_PORT = 9092
 
-#: Seconds between two looks whether the broker is still there.
+#: Seconds between two checks that the broker is still running.
 _LOOK_SECONDS = 0.5
 
 
@@ -39,11 +39,11 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the address and serve until a signal comes; 0 then.
 
-    Raises WorkError if the broker doesn't start or ends by itself.
+    Raises WorkError if the broker doesn't start or stops unexpectedly.
     """
     with stop_signals() as stop, EmbeddedBroker(args.port) as broker:
         say(f"{broker.name}: {broker.bootstrap_servers}")
         while not stop.wait(_LOOK_SECONDS):
             if not broker.running:
-                raise WorkError(f"the {broker.name} at {broker.bootstrap_servers} ended by itself")
+                raise WorkError(f"the {broker.name} at {broker.bootstrap_servers} stopped unexpectedly")
     return 0

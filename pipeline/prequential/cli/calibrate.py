@@ -27,11 +27,11 @@ from prequential.wording.console import Console, complain, write
 _HELP = "thresholds of drift detectors for a budget of false alarms"
 
 _DESCRIPTION = """\
-Drives the worker's engine over files, or over the cluster's input topics, and makes long streams like those
-of the past, in which errors depend on each other as they did. On these it counts how often each detector of
-the configuration raises an alarm, by its threshold, and finds the thresholds at which all detectors of a
-stream together, on all its models, stages and segments, have as many false alarms as the budget allows.
-Prints what it found, how late a change would be complaind, and the configuration's lines."""
+Makes long streams that resemble the past in files, or in the cluster's input topics: errors depend on each
+other as they did. Counts how often each configured detector raises an alarm on them. Then finds the
+thresholds at which all detectors of a stream together have as many false alarms as the budget allows, over
+all models, stages and segments. Prints these thresholds, the delay of finding a change, and the lines for
+the configuration."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -42,7 +42,7 @@ def add_parser(subparsers: Any) -> None:
     what = parser.add_argument_group("budget")
     what.add_argument(
         "--budget", metavar="'N per DURATION'",
-        help="false alarms of a stream that are accepted (default: its alarm_budget, or else "
+        help="accepted false alarms of a stream (default: its alarm_budget, or else "
         f"{DEFAULT_BUDGET})",
     )  # fmt: skip
     what.add_argument(
@@ -51,11 +51,11 @@ def add_parser(subparsers: Any) -> None:
     )  # fmt: skip
     what.add_argument(
         "--outcomes", metavar="N", type=_outcomes, default=OUTCOMES,
-        help=f"outcomes that are made of each sequence: the more, the surer (default: {OUTCOMES:,})",
+        help=f"simulated outcomes per sequence; more give narrower bounds (default: {OUTCOMES:,})",
     )  # fmt: skip
-    what.add_argument("--seed", metavar="N", type=int, default=1, help="of random numbers (default: 1)")
-    what.add_argument("--stream", type=as_text, help="sequences of this stream alone")
-    what.add_argument("--out", metavar="F.yaml", help="write the configuration's lines there")
+    what.add_argument("--seed", metavar="N", type=int, default=1, help="seed of random numbers (default: 1)")
+    what.add_argument("--stream", type=as_text, help="only sequences of this stream")
+    what.add_argument("--out", metavar="F.yaml", help="file for the lines of the configuration")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     parser.set_defaults(run=run)
 
@@ -102,7 +102,7 @@ def _above_zero(text: str) -> float:
 
 
 def _outcomes(text: str) -> int:
-    """How many outcomes are made."""
+    """Return a number of outcomes to simulate."""
     if not text.isdigit() or not LEAST_OUTCOMES <= int(text[:20]) <= MOST_OUTCOMES:
         raise argparse.ArgumentTypeError(
             f"{text!r}: expected a whole number from {LEAST_OUTCOMES} to {MOST_OUTCOMES}"

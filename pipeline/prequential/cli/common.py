@@ -50,9 +50,9 @@ def kafka_from(args: argparse.Namespace) -> KafkaConfig:
 
 @contextmanager
 def open_input(path: str) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """A file to read lines from: `-` is standard input, `.gz` is understood.
+    """A file to read lines from: `-` is standard input, `.gz` is decompressed.
 
-    Yields the lines' stream and the raw one beneath it, whose position says how far reading is.
+    Yields the stream of lines and the raw stream below it, whose position shows the progress of reading.
     Raises UsageError if the file can't be opened.
     """
     if path == "-":
@@ -76,7 +76,7 @@ def refuse_one_file_twice(outputs: Iterable[str | None], inputs: Iterable[str | 
     for path in outputs:
         if path and (file := _file_of(path, sys.stdout)) is not None:
             if said := taken.get(file):
-                raise UsageError(f"can't write {path!r}: {said}, too: expected another file")
+                raise UsageError(f"can't write {path!r}: {said} as well, expected another file")
             if path != "-":  # several outputs may go there
                 taken[file] = f"{path!r} is written"
 
@@ -104,7 +104,7 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
 
 @contextmanager
 def open_output(path: str | None) -> Iterator[IO[bytes] | None]:
-    """A file to write to: None is none, `-` is standard output, `.gz` is understood.
+    """A file to write to: None is none, `-` is standard output, `.gz` is compressed.
 
     Raises UsageError if the file can't be opened.
     """

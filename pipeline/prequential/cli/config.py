@@ -19,7 +19,7 @@ from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.specs import METRICS
 from prequential.wording.console import say, write
 
-#: How far back `live` looks.
+#: Default of --since.
 _SINCE = "1h"
 
 
@@ -41,10 +41,10 @@ def add_parser(subparsers: Any) -> None:
     diff = actions.add_parser(
         "diff",
         help="compare two configurations, and show what happens to the state",
-        description="Says by key what differs, and what a worker makes of state of A when it is started "
-        "with B: kept, begins empty, ends. It is what a restore says of a few records' state; no cluster is "
-        "needed, and nothing is changed. Values of kafka.security, tokens and other secrets are never "
-        "shown. Exit status as of diff: 0 nothing differs, 1 something does, 2 trouble.",
+        description="Shows which keys differ, and what a worker that starts with B does with the state of A: "
+        "what it keeps, what begins empty, and what ends. Needs no cluster and changes nothing. Never shows "
+        "values of kafka.security, tokens and other secrets. "
+        "Exit status as of diff: 0 nothing differs, 1 something differs, 2 trouble.",
     )
     diff.add_argument("before", metavar="A", help="current configuration (YAML)")
     diff.add_argument("after", metavar="B", help="new configuration (YAML)")
@@ -53,9 +53,9 @@ def add_parser(subparsers: Any) -> None:
     now = actions.add_parser(
         "live",
         help="show which configuration each stream uses",
-        description="Reads the newest metrics messages and says of which streams, in which partitions, they "
-        "are made with another configuration than the file's (their field config), and since when. Joins no "
-        "group and changes nothing. Exit status 1 if the newest messages of a stream are.",
+        description="Reads the newest metrics messages, and lists streams and partitions whose messages use "
+        "another configuration than the file's (field config), and since when. Joins no group and changes "
+        "nothing. Exit status 1 if there are such streams.",
     )
     now.add_argument(
         "--since", default=_SINCE, metavar="TIME", help=f"how far back to look, e.g. 10m (default: {_SINCE})"
@@ -102,7 +102,7 @@ def _diff(args: argparse.Namespace) -> int:
 
     try:
         difference = compare(load_config(args.before), load_config(args.after))
-    except WorkError as error:  # 1 says that something differs
+    except WorkError as error:  # status 1 means that something differs
         raise UsageError(str(error)) from error
     if args.json:
         write(msgspec.json.format(msgspec.json.encode(difference), indent=1) + b"\n")
@@ -114,7 +114,7 @@ def _diff(args: argparse.Namespace) -> int:
 
 def _live(args: argparse.Namespace) -> int:
     from prequential.changes.live import live, uses
-    from prequential.watching.tail import Tail  # a broker's clients aren't needed else
+    from prequential.watching.tail import Tail  # only this action needs a broker's clients
 
     try:
         since = int(time() * 1000) - duration(args.since)

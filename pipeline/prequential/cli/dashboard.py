@@ -23,13 +23,13 @@ from prequential.topics.reasons import as_text
 from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES
 from prequential.wording.console import say
 
-#: Where the page is: the port behind that of a worker's metrics.
+#: Default port: the one after that of a worker's metrics.
 HOST, PORT = "127.0.0.1", 9465
 
-#: How far back the page looks.
+#: Default of --since.
 _SINCE = "24h"
 
-#: Lines of a file that are taken in at once, so that the page can be looked at meanwhile.
+#: Lines of a file that are read at once, so that the page answers between two readings.
 _LINES = 1_000
 
 
@@ -38,11 +38,10 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "dashboard",
         help="live web page over the metrics, comparisons, alarms and incidents",
-        description="Serve a web page: all models at a glance, the worst first; each model's measures over "
-        "time; comparisons; incidents. Reads committed messages of the output topics, joins no consumer "
-        "group and changes nothing; needs neither Prometheus nor Grafana. By default only this machine "
-        "reaches it; the configuration's http.token is its password, http.tls_certificate and http.tls_key "
-        "make it HTTPS.",
+        description="Serve a web page with all models, the worst first, each model's measures over time, "
+        "comparisons and incidents. Reads committed messages of the output topics, joins no consumer group "
+        "and changes nothing. By default only this machine can reach the page. The key http.token is its "
+        "password; http.tls_certificate and http.tls_key make it HTTPS.",
     )
     add_kafka_options(parser)
     parser.add_argument("--host", default=HOST, metavar="H", help=f"address to serve at (default: {HOST})")
@@ -53,20 +52,20 @@ def add_parser(subparsers: Any) -> None:
         "--since",
         default=_SINCE,
         metavar="TIME",
-        help=f"how far back to look, e.g. 30m, 7d (default: {_SINCE}); at most "
-        f"{MOST_RECORDS:,} records per partition are read",
+        help=f"start of the messages that are read, e.g. 30m, 7d (default: {_SINCE}); at most "
+        f"{MOST_RECORDS:,} records per partition",
     )
     parser.add_argument(
         "--from-files",
         nargs="+",
         metavar="F",
-        help="messages of a replay (JSON lines; - and .gz as elsewhere) instead of the topics",
+        help="messages of a replay (JSON lines; - and .gz as elsewhere), in place of the topics",
     )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until Ctrl-C or SIGTERM, which are the ways to end it (status 0)."""
+    """Serve until Ctrl-C or SIGTERM; return status 0."""
     try:
         since = duration(args.since)
     except ValueError as error:
@@ -110,7 +109,7 @@ def _serve_topics(args: argparse.Namespace, config: Config, window: int) -> None
 
 
 class closing_server:  # noqa: N801 - a context manager, as contextlib.closing
-    """Says where the server is, and stops it."""
+    """Prints the address of the server, and stops it at the end."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

@@ -1,4 +1,4 @@
-"""`prequential dead-letters`: records that can't be used, why, and back to where they came from."""
+"""`prequential dead-letters`: show invalid records and their reasons, and send repaired ones again."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def add_parser(subparsers: Any) -> None:
         "dead-letters",
         help="show invalid records with their reasons, and put repaired ones back",
         description="Show the newest dead letters, and how many there are for each reason. Reads "
-        "committed records only, joins no consumer group. With --out they can be repaired in a file, "
-        "and sent to their topics again with --put-back.",
+        "committed records only, joins no consumer group. --out writes them to a file, in which you can "
+        "repair them; --put-back sends them to their topics again.",
     )
     parser.add_argument(
         "--last", type=_count, metavar="N", help=f"only the newest N (shown: {_SHOWN}; written: all)"
     )
     parser.add_argument(
-        "--since", type=_duration, metavar="D", help="only those of the last e.g. 30m, 2h or 1d"
+        "--since", type=_duration, metavar="D", help="only those of the last 30m, 2h or 1d, for example"
     )
     parser.add_argument(
         "--reason", type=as_text, metavar="TEXT", help="only those whose reason contains TEXT"
@@ -76,8 +76,8 @@ def add_parser(subparsers: Any) -> None:
     what.add_argument(
         "--put-back",
         metavar="FILE",
-        help="send the records of JSON lines, as --out writes them and you have repaired them, to the "
-        "topics that they came from, if all of them can be used",
+        help="send the records of JSON lines to their original topics, as --out wrote them and you repaired "
+        "them; if one is invalid, nothing is sent",
     )
     add_kafka_options(parser)
     parser.set_defaults(run=run)
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     kafka = kafka_from(args)
     if args.put_back is not None:
         if given := [f"--{name}" for name in ("last", "since", "reason") if getattr(args, name) is not None]:
-            raise UsageError(f"{given[0]} and --put-back don't go together: what is put back is in the file")
+            raise UsageError(f"{given[0]} and --put-back exclude each other")
         _put_back(kafka, args.put_back)
         return 0
     refuse_one_file_twice([args.out], [args.config])
@@ -115,7 +115,7 @@ def _write(letters: Iterable[Letter], path: str) -> None:
 
 
 def _letters(kafka: KafkaConfig, since: int | None, reason: str | None) -> Iterator[Letter]:
-    """Those that are there now, each partition in order; a bar on standard error, if that is a terminal."""
+    """Yield the dead letters so far, each partition in order; show a bar if standard error is a terminal."""
     start = None if since is None else max(0, time.time_ns() // 1_000_000 - since)
     reader = TopicReader(kafka, kafka.topic(DEAD_LETTERS), "prequential-dead-letters", start)
     with closing(reader), progress_bar(unit=None) as progress:
@@ -127,7 +127,7 @@ def _letters(kafka: KafkaConfig, since: int | None, reason: str | None) -> Itera
 
 
 class _Newest:
-    """The newest of what comes; each partition comes in order, so so many of each are enough."""
+    """Keep the newest dead letters. Each partition comes in order, so a fixed number of each is enough."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -135,7 +135,7 @@ class _Newest:
 
     @classmethod
     def among(cls, letters: Iterable[Letter], number: int) -> list[Letter]:
-        """The newest of them, the very newest last."""
+        """Return the newest ones, in order of time."""
         newest = cls(number)
         for letter in letters:
             newest.add(letter)
@@ -146,7 +146,7 @@ class _Newest:
         self._ends.setdefault(letter.partition, deque(maxlen=self._number)).append(letter)
 
     def in_order(self) -> list[Letter]:
-        """The newest last."""
+        """Return the newest ones of all partitions, in order of time."""
         letters = sorted(chain(*self._ends.values()), key=attrgetter("written"))
         return letters[len(letters) - self._number :] if len(letters) > self._number else letters
 
@@ -154,19 +154,19 @@ class _Newest:
 # ---- showing
 
 
-#: Where a dead letter has none: somebody else has written it.
+#: For dead letters without a reason: another program wrote them.
 _NO_REASON = "(no reason is given)"
 
 
 class _Reason(NamedTuple):
-    """What is counted."""
+    """A topic and a kind of reason, for counting."""
 
     topic: str
     kind: str
 
 
 def _show(letters: Iterable[Letter], last: int) -> None:
-    """The newest ones, the very newest last, and below them how many there are for each reason."""
+    """Print the newest ones in order of time, and the number for each reason."""
     newest = _Newest(last)
     counts: Counter[_Reason] = Counter()
     for letter in letters:
@@ -187,7 +187,7 @@ def _show(letters: Iterable[Letter], last: int) -> None:
 
 
 def _shortened(content: bytes | None, characters: int) -> str:
-    """Some of it, safe for a terminal; bytes that are no UTF-8 are U+FFFD.
+    """Return the beginning of a value, safe for a terminal; bytes that are not UTF-8 become U+FFFD.
 
     >>> _shortened(b'{"stream":"elec2"}', 9), _shortened(None, 9)
     ('{"stream"… (18 bytes)', '(none)')
@@ -204,16 +204,16 @@ def _shortened(content: bytes | None, characters: int) -> str:
 
 
 class _Repaired(NamedTuple):
-    """A record that can be used: its topic without prefix, its key, itself."""
+    """A valid record: its topic without prefix, its key and its value."""
 
     topic: str
     key: bytes
     value: bytes
-    timed: bool  # whether it says its own time
+    timed: bool  # whether it has a ts
 
 
 def _put_back(kafka: KafkaConfig, path: str) -> None:
-    """Send a file's records to where they came from, or refuse all of them."""
+    """Send a file's records to their original topics, or refuse all of them."""
     repaired, refused = [], []
     with open_input(path) as (stream, _):
         try:
@@ -230,14 +230,14 @@ def _put_back(kafka: KafkaConfig, path: str) -> None:
     if refused:
         others = f"; and {len(refused) - _NAMED} other lines" if len(refused) > _NAMED else ""
         raise WorkError(
-            f"{path!r}: nothing was sent, since some records can't be used: "
+            f"{path!r}: nothing was sent, because some records are invalid: "
             f"{printable('; '.join(refused[:_NAMED]))}{others}"
         )
     counts = Counter(record.topic for record in repaired)
     names = [kafka.topic(name) for name in counts]
     require(kafka, dict.fromkeys(names, WRITE))
-    partition_counts(kafka, names)  # or a broker might make a topic up
-    with RecordProducer(kafka, log_level=0) as producer:  # what fails is said once, by the error
+    partition_counts(kafka, names)  # else a broker might create a topic
+    with RecordProducer(kafka, log_level=0) as producer:  # the error reports a failure once
         for record in repaired:
             producer.send(record.topic, record.key, record.value)
     for topic in INPUTS:
@@ -246,11 +246,11 @@ def _put_back(kafka: KafkaConfig, path: str) -> None:
     if not repaired:
         say("0 records put back")
     if untimed := sum(not record.timed for record in repaired):
-        complain(f"{untimed} of them have no ts: the time of putting them back counts as theirs")
+        complain(f"{untimed} records have no ts and get the current time")
 
 
 def _repaired(kafka: KafkaConfig, line: bytes) -> _Repaired:
-    """A line's record; raises ValueError if it can't be used."""
+    """Return a line's record; raise ValueError if it is invalid."""
     name, value = from_line(line)
     names = [kafka.topic(topic) for topic in INPUTS]
     if name not in names:

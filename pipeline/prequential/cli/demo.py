@@ -1,4 +1,4 @@
-"""`prequential demo`: everything at work for a minute, with a drift to be found."""
+"""`prequential demo`: a short run of all parts, on a stream with a drift."""
 
 from __future__ import annotations
 
@@ -76,41 +76,40 @@ def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
     parser = subparsers.add_parser(
         "demo",
-        help="see it at work: embedded broker, worker, models on a stream with a drift",
-        description="Start an embedded broker and a worker, let three models of river predict a "
-        "stream whose labels come seconds later and which drifts halfway, again while they wait for "
-        "the labels, show what the worker "
-        "publishes, and tell what it found. Ctrl-C ends it earlier.",
+        help="show a demo: embedded broker, worker, models on a stream with a drift",
+        description="Start an embedded broker and a worker. Three models of river predict a stream that "
+        "drifts halfway and whose labels come seconds later, and predict again while labels are pending. "
+        "Prints the metrics and, at the end, the findings. Ctrl-C ends the demo earlier.",
     )
     parser.add_argument(
         "--duration",
         type=float,
         default=_DURATION,
         metavar="SECONDS",
-        help=f"length of the stream (default: {_DURATION:g}); start and end take some more",
+        help=f"length of the stream in seconds, without start and end (default: {_DURATION:g})",
     )
     parser.add_argument(
-        "--seed", type=int, default=_SEED, metavar="N", help=f"of the stream (default: {_SEED})"
+        "--seed", type=int, default=_SEED, metavar="N", help=f"seed of the stream (default: {_SEED})"
     )
     parser.add_argument(
         "--http",
         default="127.0.0.1:0",
         metavar="HOST:PORT",
-        help="where the worker serves /metrics (default: a free port on 127.0.0.1)",
+        help="address of the worker's /metrics (default: a free port on 127.0.0.1)",
     )
     parser.add_argument(
         "--bootstrap-servers",
         metavar="ADDR",
-        help="use this Kafka, and topics of the demo's own there, instead of an embedded broker",
+        help="Kafka to use in place of an embedded broker; the demo gets topics of its own",
     )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the demo; 0 when it has ended by itself or by Ctrl-C or SIGTERM.
+    """Run the demo; return 0 when it ends normally, or by Ctrl-C or SIGTERM.
 
     Raises WorkError if river or the broker's package is missing, or if the worker or the broker
-    end by themselves.
+    stops unexpectedly.
     """
     least, most = _DURATIONS
     if not least <= args.duration <= most:
@@ -128,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Session:
-    """Start everything but the stream; `stack` ends it."""
+    """Start everything but the stream; `stack` stops it."""
     plan = Plan(duration=args.duration, seed=args.seed)
     compile_loops(say, evaluated())  # before any clock starts
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prequential-demo-")))
@@ -136,14 +135,14 @@ def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Ses
     kafka = _cluster(args.bootstrap_servers, broker)
     create(kafka, topic_specs(kafka))
     page = stack.enter_context(Page(Config(kafka), _WINDOW, HOST, PORT))
-    say(f"the page: {page.address} (open it in a browser, it moves by itself)")
+    say(f"the page: {page.address} (open it in a browser; it updates live)")
     say(f"{broker.name if broker else 'Kafka'}: {kafka.bootstrap_servers}")
     say("training the models on the stream's history")
     server = ModelServer(plan, build_models(plan))
     group = kafka.prefix.rstrip(".") or WorkerConfig.group
     worker = stack.enter_context(DemoWorker(kafka, group, http, folder, say))
     say(f"the worker's metrics: {worker.base}/metrics")
-    say(f"look on from another terminal: {_watch(kafka)}")
+    say(f"to watch from another terminal: {_watch(kafka)}")
     tail = stack.enter_context(closing(Tail(kafka, TOPICS, from_beginning=True)))
     feed = Feed(server, kafka)
     stack.callback(feed.stop)
@@ -151,7 +150,7 @@ def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Ses
 
 
 class _Session:
-    """The run from the stream's start on."""
+    """The run, from the start of the stream."""
 
     def __init__(self, feed: Feed, tail: Tail, worker: DemoWorker, broker: EmbeddedBroker | None) -> None:
         self._feed = feed
@@ -175,7 +174,7 @@ class _Session:
                 pass
 
     def tell(self) -> None:
-        """Say what was found."""
+        """Print the findings."""
         kafka = self._feed.kafka
         say("")
         print_table(self._board, self._server, self._console)
@@ -208,10 +207,10 @@ class _Session:
                 return
 
     def _moments(self, last: float) -> Iterator[list[Incident]]:
-        """Moment after moment, with the messages about incidents that came in it.
+        """Yield the states over time, with the messages about incidents between them.
 
-        The end is when the stream has ended and its last outcomes have come, or haven't within
-        `last` seconds. Raises WorkError if something else has ended by itself.
+        Ends when the stream has ended and its last outcomes have arrived, or after `last` more seconds.
+        Raises WorkError if another part has stopped unexpectedly.
         """
         next_reading = 0.0
         deadline = None
@@ -231,16 +230,16 @@ class _Session:
                 return
 
     def _check(self) -> None:
-        """Raise what has ended the run, if something has."""
+        """Raise the error that ended the run, if there is one."""
         if self._broker is not None and not self._broker.running:
-            raise WorkError(f"the {self._broker.name} ended by itself")
+            raise WorkError(f"the {self._broker.name} stopped unexpectedly")
         self._worker.check()
         if self._feed.error is not None:
             raise self._feed.error
 
 
 def _cluster(address: str | None, broker: EmbeddedBroker | None) -> KafkaConfig:
-    """The embedded broker, or a cluster of the user's with a prefix that nobody else has."""
+    """Yield the embedded broker, or a cluster of the user's with an unused prefix."""
     if broker is not None:
         return KafkaConfig(broker.bootstrap_servers, partitions=_PARTITIONS, security=dict(CLIENT_SETTINGS))
     prefix = f"demo-{uuid4().hex[:8]}."
@@ -248,7 +247,7 @@ def _cluster(address: str | None, broker: EmbeddedBroker | None) -> KafkaConfig:
 
 
 def _watch(kafka: KafkaConfig) -> str:
-    """The command that shows the metrics."""
+    """Return the command that shows the metrics."""
     prefix = f" --prefix {kafka.prefix}" if kafka.prefix else ""
     return f"prequential watch --bootstrap-servers {kafka.bootstrap_servers}{prefix}"
 

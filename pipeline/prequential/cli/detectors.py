@@ -1,4 +1,4 @@
-"""`prequential detectors`: what drift detectors would have said on the past, and how right they would be."""
+"""`prequential detectors`: alarms of drift detectors on the past, and how many changes they find."""
 
 from __future__ import annotations
 
@@ -32,12 +32,11 @@ from prequential.wording.console import Console, complain, write
 _HELP = "backtest drift detectors: their alarms on the past, and how many changes they find"
 
 _DESCRIPTION = """\
-Drives the worker's engine over files, or over the cluster's input topics, as `replay` does, and prints the
-alarms of the configuration's drift detectors, or of those of --detector in their place. Where changes are
-known (--changes), or put into streams like the past ones (--inject), it says how right the detectors are:
-share of changes found, false alarms for 10,000 outcomes, delay in outcomes, F1; beside who always raises an
-alarm, and who never does. Ends with status 1 if nothing was evaluated."""
-
+Evaluates files, or the cluster's input topics, as `replay` does, and prints the alarms of the
+configuration's drift detectors, or of those of --detector in their place. With known changes (--changes) or
+injected ones (--inject) it also prints how many changes are found, false alarms per 10,000 outcomes, delays
+in outcomes, and F1. Detectors that alarm always and never are the reference. Exit status 1 if nothing was
+evaluated."""
 
 def add_parser(subparsers: Any) -> None:
     """Add the command."""
@@ -48,12 +47,12 @@ def add_parser(subparsers: Any) -> None:
     what.add_argument(
         "--detector", metavar="'NAME [SIGNAL] [PARAMETER=VALUE ...]'", action="append", default=[],
         help="a detector in place of the configuration's, such as 'adwin delta=0.01' or 'page-hinkley "
-        "window:100/window:1000 delta=0.1 lambda=100'; `all` is each one with its defaults; may come again",
+        "window:100/window:1000 delta=0.1 lambda=100'; `all`: each one with its defaults; repeatable",
     )  # fmt: skip
     what.add_argument(
         "--changes", metavar="FILE|OUTCOME,...",
         help="known changes: the last outcomes before them, or a file of JSON lines with `outcome` or `ts`, "
-        "and maybe `width`, `stream`, `model`, `segment`, `stage`",
+        "and optionally `width`, `stream`, `model`, `segment`, `stage`",
     )  # fmt: skip
     what.add_argument(
         "--inject", metavar="abrupt:RISE@OUTCOME|gradual:RISE@OUTCOME+WIDTH", action="append", default=[],
@@ -66,16 +65,16 @@ def add_parser(subparsers: Any) -> None:
     )  # fmt: skip
     what.add_argument(
         "--seeds", metavar="N", type=_whole(1, MOST_SEEDS),
-        help=f"streams made of each sequence (default: {SEEDS})",
+        help=f"simulated streams per sequence (default: {SEEDS})",
     )  # fmt: skip
     what.add_argument(
         "--block", metavar="N", type=_whole(1, MOST_OUTCOMES),
-        help="outcomes in a block (default: by the dependence of neighbouring losses)",
+        help="outcomes per block (default: by the dependence of neighbouring losses)",
     )  # fmt: skip
     for name in CHOICES:
-        what.add_argument(f"--{name}", type=as_text, help=f"sequences of this {name} alone")
+        what.add_argument(f"--{name}", type=as_text, help=f"only sequences of this {name}")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
-    parser.add_argument("--plot", metavar="F.svg", help="draw it as SVG")
+    parser.add_argument("--plot", metavar="F.svg", help="file for a drawing in SVG")
     parser.set_defaults(run=run)
 
 

@@ -1,4 +1,4 @@
-"""`prequential explain`: what is known of an incident, from the topics or from a replay's files."""
+"""`prequential explain`: describe an incident, from the topics or from a replay's files."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from prequential.wording.console import complain, say
 from prequential.wording.explaining import Known, explain
 
 _DESCRIPTION = """\
-Says of an incident: since when, how bad, what changed, what the baselines did, whether detectors are noisy
-here, which records to look at, and its alarms. Named by (the beginning of) its id, or by a model and a time
-at which it was going on. Reads the topics incidents, drift-alarms and metrics, committed messages only, or
-files that `prequential replay` has written. Ends with status 1 if there is no such incident."""
+Prints since when a model is worse, by how much, what changed, what the baselines did, whether detectors are
+noisy, which records to inspect, and the alarms. Names the incident by its id or the beginning of it, or by a
+model and a time within the incident. Reads committed messages of the topics incidents, drift-alarms and
+metrics, or files that `prequential replay` has written. Exit status 1 if there is no such incident."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -30,15 +30,15 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "explain", help="explain an incident: since when, how bad, why", description=_DESCRIPTION
     )
-    parser.add_argument("incident", nargs="?", metavar="INCIDENT", help="(the beginning of) its id")
-    parser.add_argument("--stream", type=as_text, metavar="NAME", help="its stream …")
-    parser.add_argument("--model", type=as_text, metavar="NAME", help="… and model …")
+    parser.add_argument("incident", nargs="?", metavar="INCIDENT", help="its id, or the beginning of it")
+    parser.add_argument("--stream", type=as_text, metavar="NAME", help="without an id: its stream")
+    parser.add_argument("--model", type=as_text, metavar="NAME", help="without an id: its model")
     parser.add_argument(
-        "--at", metavar="TIME", help="… and a label time within it (RFC 3339, or ms since the epoch)"
+        "--at", metavar="TIME", help="without an id: a label time within it (RFC 3339, or ms since 1970)"
     )
     parser.add_argument(
         "--from", dest="files", nargs="+", metavar="FILE", default=[],
-        help="read these files (JSON lines, - and .gz too) instead of the topics",
+        help="files to read in place of the topics (JSON lines; also - and .gz)",
     )  # fmt: skip
     add_kafka_options(parser)
     parser.set_defaults(run=run)
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _time(text: str) -> int:
-    """A time as it stands in records."""
+    """A time, in the forms that records have."""
     try:
         return int(text) if text.lstrip("-").isdecimal() else milliseconds(text)
     except ValueError as error:
@@ -85,8 +85,8 @@ def _read_files(known: Known, paths: Sequence[str]) -> None:
 
 
 def _read_topics(known: Known, kafka: KafkaConfig) -> None:
-    """All incidents and alarms, which are few, and the newest metrics."""
-    from prequential.watching.tail import Tail  # a broker's clients aren't needed else
+    """Return all incidents and alarms, which are few, and the newest metrics."""
+    from prequential.watching.tail import Tail  # only this path needs a broker's clients
 
     for topics, whole in (((INCIDENTS, DRIFT_ALARMS), True), ((METRICS,), False)):
         with closing(Tail(kafka, topics, from_beginning=whole)) as tail:

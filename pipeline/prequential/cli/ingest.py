@@ -1,4 +1,4 @@
-"""`prequential ingest`: topics of any shape into the three inputs; more processes share the partitions."""
+"""`prequential ingest`: turn topics of any shape into the inputs; processes share the partitions."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def add_parser(subparsers: Any) -> None:
         "ingest",
         help="translate records of other topics into instances, predictions and labels",
         description="Reads the topics of the configuration's section ingest and writes the three input "
-        "topics, in transactions: each record once, whenever a process is killed. Runs until SIGTERM or "
-        "Ctrl-C. More processes of the same configuration share the partitions.",
+        "topics in transactions: each record exactly once, even if a process is killed. Runs until SIGTERM "
+        "or Ctrl-C. Processes with the same configuration share the partitions.",
     )
     add_kafka_options(parser)
     parser.add_argument(
         "--dry-run", type=int, metavar="N",
-        help="show what the newest N records of each source would become, and what is wrong; write nothing",
+        help="show the results of the newest N records of each source, and their faults; write nothing",
     )  # fmt: skip
     add_address(parser)
     add_log_level(parser)
@@ -41,10 +41,10 @@ def run(args: argparse.Namespace) -> int:
         from prequential.ingest.dryrun import dry_run
 
         return dry_run(config, args.dry_run)
-    # Until there is a loop to stop cleanly there is nothing to be cleaned up.
+    # Until there is a loop to stop, nothing needs to be cleaned up.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     config = with_address(config, args)
-    # Faust tells of its services at a level of detail that is of no use here.
+    # Faust logs too many details about its services.
     start_log(args, ("faust", "mode", "prequential.kafka.transport", "httpx"))
     from prequential.ingest.app import run_ingest  # Faust is slow to import: only where it is needed
 

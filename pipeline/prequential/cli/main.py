@@ -22,18 +22,18 @@ _COMMANDS = (
     "detectors", "calibrate", "watch", "explain", "dashboard", "report", "schema",
 )  # fmt: skip
 
-#: Exit status of a program that Ctrl-C ended: 128 + SIGINT, as shells have it.
+#: Exit status of a program that Ctrl-C ended: 128 + SIGINT, as in shells.
 _INTERRUPTED = 130
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong with a command line as everything else that is wrong: in one sentence."""
+    """Reports a wrong command line in one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"prequential: {printable_lines(message)}; `{self.prog} --help` says what there is\n")
+        self.exit(2, f"prequential: {printable_lines(message)}; run `{self.prog} --help` for usage\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As it is; but what a command doesn't know is said by itself, with its own help."""
+        """Parse as usual, but let a command report its own unknown arguments, with its own help."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -42,11 +42,11 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; returns its exit status: 0 done, 1 the work failed, 2 wrong usage."""
-    # For this process and those that it starts, before the commands import numpy. No matrix is multiplied
-    # anywhere here: BLAS's threads would only wait, and busily. Who imports the library decides themselves.
+    # For this process and those that it starts, before the commands import numpy. The program multiplies no
+    # matrix, so BLAS's threads would only use CPU while idle. Other programs decide for themselves.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.excepthook = _unexpected
-    if sys.stdout is None:  # it was closed (`>&-`): nobody wants what we say there
+    if sys.stdout is None:  # it was closed (`>&-`): discard the output
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
     if isinstance(sys.stdout, io.TextIOWrapper):  # as that of errors: some locales lack characters
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -61,12 +61,12 @@ def main(argv: list[str] | None = None) -> int:
         return _complain(error, 1)
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except (EOFError, zlib.error, OSError) as error:  # a full disk, or what isn't what its name says
+    except (EOFError, zlib.error, OSError) as error:  # a full disk, or content that its name doesn't match
         return _complain(error, 1)
 
 
 def _run(argv: list[str] | None) -> int:
-    """Run what the command line says, and raise what may happen; returns its exit status."""
+    """Run the command of a command line, and raise its errors; return its exit status."""
     parser = _Parser(
         prog="prequential",
         description="Live evaluation of streaming machine learning: how good are the predictions, "

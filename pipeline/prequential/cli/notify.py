@@ -1,4 +1,4 @@
-"""`prequential notify`: incidents, and alarms, to a webhook."""
+"""`prequential notify`: post incidents and alarms to a webhook."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "notify",
         help="post incidents to a webhook: as they are, as Slack takes them, or as CloudEvents",
-        description="Reads the topic incidents (and drift-alarms, if the configuration's section notify says "
-        "so) as a consumer group of its own and posts each message to notify.url, signed with notify.secret, "
-        "until it is taken. A new group begins with what comes from then on. Runs until SIGTERM or Ctrl-C.",
+        description="Reads the topic incidents, and drift-alarms if notify.topics lists it, as a consumer "
+        "group of its own. Posts each message to notify.url, signed with notify.secret, until the webhook accepts "
+        "it. A new group begins with messages that come after its start. Runs until SIGTERM or Ctrl-C.",
     )
     add_kafka_options(parser)
     add_address(parser)
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     config = load(args)
     config = with_address(config, args)
-    # What it says at a level of detail has addresses, which are secrets.
+    # Its detailed log has addresses, which are secrets.
     start_log(args, ("aiohttp", "asyncio"))
     from prequential.notifying.app import run_notify  # its clients are slow to import
 

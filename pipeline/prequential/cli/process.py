@@ -1,4 +1,4 @@
-"""What commands that run until they are stopped share: the address that they serve, and their log."""
+"""Options of commands that run until they are stopped: the address that they serve, and their log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Formatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line of a record, and the lines of its exception."""
+        """Return the line of a record, and the lines of its exception."""
         return redacted(super().format(record))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
@@ -54,7 +54,7 @@ def add_log_level(parser: argparse.ArgumentParser) -> None:
 
 
 def with_address(config: Config, args: argparse.Namespace) -> Config:
-    """The configuration with the address that --http says, if it says one."""
+    """Return the configuration with the address of --http, if it is given."""
     if args.http is None:
         return config
     given = address(args.http)
@@ -62,7 +62,7 @@ def with_address(config: Config, args: argparse.Namespace) -> Config:
 
 
 def start_log(args: argparse.Namespace, quiet: Iterable[str]) -> None:
-    """Log at the level that --log-level says; of these loggers errors alone."""
+    """Log at the level of --log-level, and only errors of these loggers."""
     level = _LEVELS[args.log_level]
     handler = logging.StreamHandler()
     handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
@@ -72,7 +72,7 @@ def start_log(args: argparse.Namespace, quiet: Iterable[str]) -> None:
 
 
 def address(text: str) -> HttpConfig:
-    """The address that --http says.
+    """Return the address of --http.
 
     >>> address("[::1]:9464").host, address("127.0.0.1:0").port
     ('::1', 0)

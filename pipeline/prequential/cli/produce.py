@@ -22,18 +22,18 @@ from prequential.topics.specs import INPUTS
 from prequential.wording.console import Console, say
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-#: Lines between two updates of the progress bar: some hundred a second at full speed.
+#: Lines between two updates of the progress bar: about a hundred updates per second at full speed.
 _UPDATE_LINES = 1_000
 
 #: Longest excerpt of a bad line in an error, in bytes.
 _QUOTED = 60
 
-#: With --raw, the longest record that is tried, in bytes: what a broker takes as one request.
+#: With --raw, the longest record that is tried, in bytes: the most that a broker accepts in a request.
 _RAW_MESSAGE_BYTES = 100 * 1024 * 1024
 
 
 class _Keyed(msgspec.Struct):
-    """All that matters here of a line; the rest is checked to be JSON."""
+    """The fields that matter here; the rest of a line is only checked to be JSON."""
 
     stream: str
     instance_id: str | int = ""
@@ -47,30 +47,29 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "produce",
         help="send JSON lines to a topic",
-        description="Send every line of a file to a topic, byte for byte, keyed by its stream, or by its "
-        "instance where the stream has key: instance "
-        "(without a byte order mark at the beginning of the file).",
+        description="Send every line of a file to a topic, byte for byte, without a byte order mark. The key "
+        "is the line's stream, or its instance if the stream has key: instance.",
     )
     parser.add_argument("topic", choices=INPUTS, metavar="TOPIC", help=", ".join(INPUTS))
     parser.add_argument("file", metavar="FILE", help="JSON lines; - is standard input, or .gz")
     parser.add_argument(
         "--raw",
         action="store_true",
-        help="send lines that are not JSON objects with a stream too, to try out bad input",
+        help="also send lines that are not JSON objects with a stream, to try out invalid input",
     )
     add_kafka_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Send the file; print how many records went where."""
+    """Send the file; print the number of records."""
     config = load(args)
     kafka = config.kafka
     longest = _RAW_MESSAGE_BYTES if args.raw else INPUT_MESSAGE_BYTES
     with open_input(args.file) as (stream, below):
         lines = _shown(args.file, lines_of(stream, longest), below)
         require(kafka, {kafka.topic(args.topic): WRITE})
-        partition_counts(kafka, [kafka.topic(args.topic)])  # or a broker might make the topic up
+        partition_counts(kafka, [kafka.topic(args.topic)])  # else a broker might create the topic
         sent = _send(kafka, args, frozenset(config.wide), lines)
     say(f"{sent} records sent to {kafka.topic(args.topic)}")
     return 0
@@ -79,8 +78,8 @@ def run(args: argparse.Namespace) -> int:
 def _send(
     kafka: KafkaConfig, args: argparse.Namespace, wide: frozenset[str], lines: Iterator[bytes]
 ) -> int:
-    """Send the lines; the number of records delivered."""
-    settings: dict[str, Any] = {"log_level": 0}  # what fails is said once, by the error
+    """Send the lines; return the number of records delivered."""
+    settings: dict[str, Any] = {"log_level": 0}  # the error reports a failure once
     if args.raw:
         settings["message.max.bytes"] = _RAW_MESSAGE_BYTES
     sent = number = 0
@@ -103,9 +102,9 @@ def _send(
 
 
 def _key(value: bytes, raw: bool, wide: frozenset[str]) -> bytes | None:
-    """The record's key; None, with `raw`, where the line has no stream. `wide`: as of `key_of`.
+    """Return the record's key; None, with `raw`, for a line without a stream. `wide`: as in `key_of`.
 
-    Raises ValueError for a line that can't be used.
+    Raises ValueError for an invalid line.
     """
     if len(value) > MAX_VALUE_BYTES and not raw:
         least = "at least " * (len(value) >= INPUT_MESSAGE_BYTES)  # `lines_of` reads no more of it
@@ -125,7 +124,7 @@ def _key(value: bytes, raw: bool, wide: frozenset[str]) -> bytes | None:
 
 
 def _shown(path: str, lines: Iterator[bytes], below: IO[bytes]) -> Iterator[bytes]:
-    """The lines, with a bar on standard error while they are read, if that is a terminal."""
+    """Yield the lines, with a bar on standard error if that is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield from lines

@@ -1,4 +1,4 @@
-"""`prequential replay`: the same engine on files, or on a cluster's topics, digit for digit."""
+"""`prequential replay`: evaluate files or a cluster's topics, with the results that workers publish."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from rich.progress import Progress
 _HELP = "evaluate files (or a cluster's input topics) with the worker's engine"
 
 _DESCRIPTION = """\
-Reads instances, predictions and labels and writes the metrics messages, drift alarms and incidents that a
-worker publishes for them. Files are JSON lines, CSV, Parquet or Arrow, known by what they begin with and by
-their names (section `files` of the configuration says what their columns are); predictions and labels may be
-the same file. `-` is a standard stream, names in .gz are (de)compressed.
-Records are processed in order of their ts across the files (ties: instances, predictions, labels, then
-the file's order). At the end comes one last set of metrics for every sequence, and on standard error a
-summary: what was read and dropped, outcomes, models, incidents, and what looks wrong. Ends with status 1 if
-nothing was evaluated."""
+Reads instances, predictions and labels, and writes the metrics messages, drift alarms and incidents that a
+worker publishes for them. Files are JSON lines, CSV, Parquet or Arrow, recognised by their first bytes and
+their names. The section `files` of the configuration maps their columns. Predictions and labels may be the
+same file. `-` is a standard stream, and `.gz` is (de)compressed.
+Processes records in order of their ts across the files (ties: instances, predictions, labels, then the order
+of the file). Ends with one last set of metrics for every sequence. Prints a summary on standard error:
+records read and dropped, outcomes, models, incidents and likely mistakes. Exit status 1 if nothing was
+evaluated."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -58,7 +58,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--summary", metavar="F", help="the summary as JSON")
     parser.add_argument(
         "--reused-ids", action="store_true",
-        help="evaluate files although ids come again while labels are awaited",
+        help="evaluate files in which an id comes again while its label is pending",
     )  # fmt: skip
     parser.set_defaults(run=run)
 
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     given = given_sources(args, outputs)
     config = load(args)
     compile_loops(complain, config)
-    gc.freeze()  # what is there by now stays: rows of files are many small objects, collections are frequent
+    gc.freeze()  # objects so far stay: rows of files are many small objects, and collections are frequent
     try:
         with sigterm_as_ctrl_c():
             return _replay(args, config, given)
@@ -98,7 +98,7 @@ def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
             summary_out.write(msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n")
     if not (args.reused_ids or args.from_topics):
         refuse_reused_ids(summary, "--reused-ids")
-    show(summary, Console(stderr=True))  # when all that was asked for is written
+    show(summary, Console(stderr=True))  # after all files are written
     if not summary.evaluated:
         raise WorkError(printable(why(summary, account.facts())))
     return 0
@@ -107,8 +107,8 @@ def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
 def _from_topics(
     args: argparse.Namespace, config: Config, given: list[str], out: _Writer, progress: Progress
 ) -> list[Emission] | None:
-    """Replay the cluster's topics; returns when there were metrics messages."""
-    from prequential.worker.offline import replay_topics  # a broker's clients aren't needed else
+    """Replay the cluster's topics; return whether there were metrics messages."""
+    from prequential.worker.offline import replay_topics  # only this path needs a broker's clients
 
     metrics = _asks_for_metrics(args)
     replay_topics(config, out.put, out.dead_letter, progress, out.account.add, metrics=metrics)
@@ -118,7 +118,7 @@ def _from_topics(
 def _from_files(
     args: argparse.Namespace, config: Config, given: list[str], out: _Writer, progress: Progress
 ) -> list[Emission] | None:
-    """Replay files; returns when there were metrics messages."""
+    """Replay files; return whether there were metrics messages."""
     sources = read_sources(args, given, progress, config)
     out.sources = {source.kind: source for source in sources}
     out.account.clocks = {KINDS[source.kind]: source.clocks for source in sources}
@@ -134,12 +134,12 @@ def _from_files(
 
 
 def _asks_for_metrics(args: argparse.Namespace) -> bool:
-    """Whether messages are to be made that are due with `emit`: metrics, and comparisons with them."""
+    """Return whether messages are written that are due by `emit`: metrics, and comparisons with them."""
     return any(path is not None for path in (args.metrics_out, args.comparisons_out, args.report))
 
 
 class _Writer:
-    """Writes outputs to the files that were asked for, and takes an account of them."""
+    """Writes outputs to their files, and counts them."""
 
     def __init__(self, stack: ExitStack, args: argparse.Namespace, config: Config) -> None:
         self._metrics = stack.enter_context(open_output(args.metrics_out))
@@ -181,7 +181,7 @@ class _Writer:
     def dead_letter(
         self, letter: DeadLetter, partition: int, offset: int, key: bytes | None, value: bytes | None
     ) -> None:
-        """Write an unusable record; bytes that aren't UTF-8 are shown as U+FFFD."""
+        """Write an invalid record; bytes that are not UTF-8 become U+FFFD."""
         if self._dead_letters is not None:
             row = {
                 "error": letter.reason,

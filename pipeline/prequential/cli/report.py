@@ -1,4 +1,4 @@
-"""`prequential report`: what a finished replay found, as one HTML file, and as Markdown for CI."""
+"""`prequential report`: the results of a replay as one HTML file, and as Markdown for CI."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def add_parser(subparsers: Any) -> None:
         "report",
         help="report on a finished replay: one HTML file, Markdown for CI, exit status by conditions",
         description="Write the dashboard's pages over the messages of a replay as one HTML file below 2 MB, "
-        "which needs no server and no network; and tables as Markdown. With --fail-if the exit status is 1 "
-        "if a condition holds, or can't be told: MEASURE [SELECTORS] SIGN NUMBER. Without selectors it is "
-        "about each model (but baselines) as a whole, its stage `final`, over all history. With --promote it "
-        "is 1 if the model may not replace the champion.",
+        "which needs no server and no network, and tables as Markdown. With --fail-if the exit status is 1 "
+        "if a condition holds or is undefined: MEASURE [SELECTORS] SIGN NUMBER. Without selectors it refers "
+        "to each model except baselines, its stage `final`, and all history. With --promote it is 1 if the "
+        "model may not replace the champion.",
     )
     add_kafka_options(parser)
     parser.add_argument("metrics", nargs="+", metavar="METRICS", help="metrics messages (JSON lines, .gz, -)")
@@ -42,22 +42,22 @@ def add_parser(subparsers: Any) -> None:
         default=[],
         metavar="CONDITION",
         help='e.g. "accuracy < 0.9", "kappa[model=nb,stage=initial,estimator=window:1000] < 0.5", '
-        '"error[segment=country=*] > 0.2", "alarms > 0", "tree not better"; several may be given',
+        '"error[segment=country=*] > 0.2", "alarms > 0", "tree not better"; repeatable',
     )
     parser.add_argument(
         "--promote",
         type=as_text,
         metavar="MODEL",
-        help="say whether this model may replace the champion, and why: exit status 1 if it may not",
+        help="print whether this model may replace the champion, and why; exit status 1 if not",
     )
     parser.add_argument(
         "--champion",
         type=as_text,
         metavar="MODEL",
-        help="what it would replace (default: the stream's champion, or each other model without one)",
+        help="model that it would replace (default: the stream's champion, else each other model)",
     )
     parser.add_argument(
-        "--title", type=as_text, default="", help="what it is about (default: the names of the files)"
+        "--title", type=as_text, default="", help="title of the report (default: names of the files)"
     )
     parser.set_defaults(run=run)
 
@@ -65,7 +65,7 @@ def add_parser(subparsers: Any) -> None:
 def _check_counted(
     conditions: list[Condition | Challenge], args: argparse.Namespace, history: History
 ) -> None:
-    """Raise UsageError where alarms, incidents or comparisons are asked for, and none were given."""
+    """Raise UsageError if a condition needs alarms, incidents or comparisons, and none were given."""
     alarms = any(past.alarm_counts for past in history.past.values())
     read = {
         "alarms": alarms,
@@ -79,12 +79,12 @@ def _check_counted(
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write what was asked for; 1 if a condition holds."""
+    """Write the outputs; return 1 if a condition holds."""
     conditions = [parse_condition(text) for text in args.fail_if]
     if args.out is None and args.markdown is None and args.promote is None and not conditions:
         raise UsageError("expected --out, --markdown, --fail-if or --promote")
     if args.promote is not None and args.comparisons is None:
-        raise UsageError(f"--promote {args.promote!r}: expected --comparisons FILE, which say who is better")
+        raise UsageError(f"--promote {args.promote!r}: expected --comparisons FILE, which has the verdicts")
     if args.champion is not None and args.promote is None:
         raise UsageError(f"--champion {args.champion!r}: expected --promote MODEL with it")
     paths = [*args.metrics, *(path for path in (args.comparisons, args.alarms, args.incidents) if path)]
@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _promotion(promotion: Promotion, history: History) -> bool:
-    """Print the answers on standard error; returns whether the promotion fails."""
+    """Print the answers on standard error; return whether the promotion fails."""
     answers = promotion.check(history)
     failed = any(answer.failed for answer in answers)
     console = Console(stderr=True, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The past as commands take it: files, or a cluster's input topics."""
+"""Options for the past: files, or a cluster's input topics."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def add_source_options(parser: argparse.ArgumentParser) -> Any:
     files.add_argument(
         "--from-topics",
         action="store_true",
-        help="read the cluster's own input topics up to their present ends instead, in the order "
-        "that the workers took; joins no group and changes nothing",
+        help="read the cluster's input topics up to their current ends instead, in the order "
+        "that workers used; joins no group and changes nothing",
     )
     return files
 
 
 def given_sources(args: argparse.Namespace, outputs: Iterable[str | None]) -> list[str]:
-    """The kinds of records that files are given of; raises UsageError for what makes no sense.
+    """Return the kinds of records that have files; raise UsageError for a combination that is not possible.
 
-    So it is where one of the files that are going to be written is one that is read, or another of them.
+    An output file must not be an input, and not another output.
     """
     given = [kind for kind in KINDS if getattr(args, kind) is not None]
     if args.from_topics and given:
@@ -54,7 +54,7 @@ def given_sources(args: argparse.Namespace, outputs: Iterable[str | None]) -> li
 def read_sources(
     args: argparse.Namespace, given: list[str], progress: Progress, config: Config
 ) -> list[Located]:
-    """Read the files; raises UsageError or WorkError if one can't be."""
+    """Read the files; raise UsageError or WorkError if one is unreadable."""
     paths = {KINDS.index(kind): getattr(args, kind) for kind in given}
     return open_sources(config, paths, lambda kind: reading(progress, KINDS[kind]))
 
@@ -63,7 +63,7 @@ def past_of(
     args: argparse.Namespace, config: Config, given: list[str],
     put: Callable[[Output], None] = lambda output: None,
 ) -> list[Sequence]:  # fmt: skip
-    """All sequences of the files or topics; `put` takes alarms. Raises WorkError if nothing was evaluated."""
+    """Return all sequences of files or topics; `put` gets the alarms. Raises WorkError without outcomes."""
     with progress_bar() as progress:
         sources = None if args.from_topics else read_sources(args, given, progress, config)
         past, _ = read_past(config, sources, put, progress)
@@ -71,5 +71,5 @@ def past_of(
 
 
 def as_it_is(table: Table, console: Console) -> Table:
-    """A table for `print_wide` that doesn't depend on where it goes."""
+    """Return a table for `print_wide` that is the same for every output."""
     return table

@@ -1,4 +1,4 @@
-"""`prequential topics create|check|grow`: make topics, say how they don't fit, give them more partitions."""
+"""`prequential topics create|check|grow`: create topics, report misfits, add partitions."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "topics",
         help="create, check or grow the topics",
-        description="Create the topics that are missing, or report every way in which existing "
-        "ones don't fit. Existing topics are never changed. Exit status 1 for an error: a worker "
-        "would refuse the topics, evaluate wrongly or lose data. A remark says what works, but "
-        "isn't as it would be created. `grow` gives all topics more partitions and carries the state of "
-        "their streams over, while producers and workers are stopped; if it ended on the way, run it again.",
+        description="Create missing topics, or report every way in which existing topics don't fit. "
+        "Existing topics are never changed. Exit status 1 for an error: a worker "
+        "would refuse the topics, evaluate wrongly or lose data. A remark is about a topic that works, but "
+        "differs from what `create` makes. `grow` gives all topics more partitions and splits the state of "
+        "their streams, while producers and workers are stopped. After an interruption, run it again.",
     )
     parser.add_argument("action", choices=("create", "check", "grow"))
     parser.add_argument(
         "--partitions", type=int, metavar="N",
-        help="with grow: how many, a multiple of those that there are (default: kafka.partitions)",
+        help="with grow: new number, a multiple of the current one (default: kafka.partitions)",
     )  # fmt: skip
     add_kafka_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what was done and every misfit, a line each; 1 if there are errors."""
+    """Print the results and every misfit, a line each; return 1 if there are errors."""
     config = load(args)
     if args.action == "grow":
         return _grow(config, args.partitions)
     if args.partitions is not None:
-        raise UsageError("--partitions goes with `topics grow`: others take kafka.partitions")
+        raise UsageError("--partitions goes with `topics grow`: create and check use kafka.partitions")
     kafka = config.kafka
     horizon = config.longest_horizon
     specs = topic_specs(kafka, horizon, wide=bool(config.wide))
     if args.action == "create":
         report = create(kafka, specs, horizon)
         misfits = report.misfits
-        for verb, names in (("created", report.created), ("left as it is:", report.existing)):
+        for verb, names in (("created", report.created), ("exists, unchanged:", report.existing)):
             for name in names:
                 say(f"{verb} {name}")
     else:
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
             say(f"{kind}: {sentence}")
     if misfits.errors:
         return 1
-    say(f"all {len(specs)} topics fit{', but for what is remarked' if misfits.remarks else ''}")
+    say(f"all {len(specs)} topics fit{', except for the remarks' if misfits.remarks else ''}")
     return 0
 
 
@@ -73,7 +73,7 @@ def _grow(config: Config, partitions: int | None) -> int:
     if before == wanted:
         say(f"all topics have {wanted} partitions already")
     else:
-        say(f"all topics have {wanted} partitions, {before} before: workers and producers may start")
+        say(f"all topics have {wanted} partitions now, {before} before: you may start workers and producers")
     if config.kafka.partitions != wanted:
         say(f"kafka.partitions is {config.kafka.partitions} in the configuration: change it to {wanted}")
     return 0

@@ -26,11 +26,11 @@ from rich.console import Group
 from rich.live import Live
 
 _HELP = """\
-One line a model, the worst first: models with an open incident, or an alarm in the last hour, then
-the lowest accuracy (of numbers, the highest mae), or the worst value of the
-measure of --sort. Baselines come last.
+One line per model. Models with an open incident, or an alarm in the last hour, come first.
+The others are sorted by accuracy (for regression by mae), or by the measure of --sort,
+the worst first. Baselines come last.
 
-  up down j k   next line              PgUp PgDn Home End   further
+  up down j k   next line              PgUp PgDn Home End   next page
   Enter         open a model: its stages, estimators, comparisons with others,
                 measures, segments, counts, coverage, label latency, and alarms
                 with their times
@@ -38,24 +38,23 @@ measure of --sort. Baselines come last.
   /             only streams and models whose names contain what you type
   q             quit
 
-heard     since its newest message (without new outcomes there are none);
-          who has said nothing since the time in the second line is not there
-alarm     since its newest alarm, of the model or of a segment
-MODEL*    has not the stage or estimator that was chosen: the nearest is shown
-STREAM[2] its records lie in several partitions, and each is evaluated apart:
-          this is partition 2"""
+heard     time since its newest message; models with no messages since the
+          time on line 2 are not listed
+alarm     time since its newest alarm, of the model or of a segment
+MODEL*    has no data for the selected stage or estimator; the closest one is shown
+STREAM[2] the stream's records are in several partitions, which are evaluated
+          separately: this is partition 2"""
 
-#: Seconds between two pictures, unless a key is pressed, at least and at most: more often nobody reads, and
-#: it would cost more. With thousands of models one takes tens of ms: the pause is so many times as long,
-#: which makes 2 % of the time.
+#: Seconds between two screens, unless a key is pressed, at least and at most. With thousands of models one
+#: screen takes tens of ms, and the pause is so many times as long, so screens take 2% of the time.
 _PICTURE_SECONDS, _LONGEST_SECONDS = 1.0, 5.0
 _PAUSE = 50
 
-#: Seconds between two looks for messages, and while those that are there are being read; a key is answered at
+#: Seconds between two checks for messages, and while existing ones are being read; a key is answered at
 #: once.
 _LOOK_SECONDS, _SHORT_SECONDS = 0.2, 0.02
 
-#: Seconds for which messages are taken without a look at the keys, while there are very many.
+#: Seconds of reading messages without a check of the keys, while there are very many.
 _TAKE_SECONDS = 0.3
 
 
@@ -65,16 +64,16 @@ def add_parser(subparsers: Any) -> None:
         "watch",
         help="live table of the metrics",
         description="Show the newest metrics and comparisons of models, open incidents, and drift alarms.\n"
-        "Reads committed messages only, joins no consumer group and changes nothing. Where standard\n"
-        "output is no terminal, prints a plain line for each message.",
+        "Reads committed messages only, joins no consumer group and changes nothing. If standard\n"
+        "output is not a terminal, prints a plain line for each message.",
         epilog=_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--once", action="store_true", help="print the present state and exit")
+    parser.add_argument("--once", action="store_true", help="print the current state and exit")
     parser.add_argument(
         "--from-beginning",
         action="store_true",
-        help=f"read the topics whole (default: the last {TAIL_RECORDS:,} records per partition)",
+        help=f"read the topics from their start (default: the last {TAIL_RECORDS:,} records per partition)",
     )
     parser.add_argument("--stream", type=as_text, metavar="NAME", help="only this stream")
     parser.add_argument("--model", type=as_text, metavar="NAME", help="only this model")
@@ -82,16 +81,16 @@ def add_parser(subparsers: Any) -> None:
         "--sort", metavar="BY",
         help=f"a measure, the worst first (default: accuracy), or {', '.join(OTHER_WAYS)}",
     )  # fmt: skip
-    parser.add_argument("--stage", metavar="NAME", help="models in this stage (default: final)")
+    parser.add_argument("--stage", metavar="NAME", help="stage of the models (default: final)")
     parser.add_argument(
-        "--estimator", metavar="NAME", help="models in this estimator (default: each one's shortest window)"
+        "--estimator", metavar="NAME", help="estimator of the models (default: each one's shortest window)"
     )
     add_kafka_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show until q, Ctrl-C or SIGTERM, which are the ways to end it (status 0)."""
+    """Show until q, Ctrl-C or SIGTERM; return status 0."""
     if args.sort not in (None, *NAMES, *OTHER_WAYS):
         ways = ", ".join(OTHER_WAYS)
         raise UsageError(f"--sort is {args.sort!r}: expected a measure, such as kappa, or {ways}")
@@ -125,12 +124,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _nothing(state: State, args: argparse.Namespace, kafka: KafkaConfig) -> str | None:
-    """Why nothing is shown, in a sentence; None if something is."""
+    """Return why nothing is shown, in a sentence; None if something is shown."""
     if not state.messages:
         topics = ", ".join(map(kafka.topic, TOPICS))
         return (
             f"there are no messages yet in {topics}: a worker publishes after emit.outcomes outcomes, when "
-            "record time passes a multiple of emit.every, and when no record has come for emit.idle"
+            "record time passes a multiple of emit.every, and after emit.idle without a record"
         )
     if not state.models and not state.unreadable:
         asked = [f"{name} {value!r}" for name in ("stream", "model") if (value := getattr(args, name))]
@@ -177,7 +176,7 @@ def _follow_live(tail: Tail, screen: Screen, state: State, console: Console) -> 
         while not screen.over:
             _take(tail, state)
             if screen.reading and not tail.catching_up:
-                next_picture = 0.0  # alarms are shown from now on
+                next_picture = 0.0  # show alarms from now on
             screen.trouble, screen.reading = tail.trouble, tail.catching_up
             keys = keyboard.wait(_SHORT_SECONDS if tail.catching_up else _LOOK_SECONDS)
             for key in keys:
@@ -194,7 +193,7 @@ def _follow_live(tail: Tail, screen: Screen, state: State, console: Console) -> 
 
 
 def _take(tail: Tail, state: State) -> None:
-    """Take in what has come."""
+    """Process new messages."""
     until = monotonic() + _TAKE_SECONDS
     state.since = tail.since.get(METRICS)
     while records := tail.take(0):

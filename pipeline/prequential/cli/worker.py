@@ -18,8 +18,8 @@ from prequential.worker.heap import share_arenas
 
 log = logging.getLogger(__name__)
 
-#: Young objects between two collections: what waits is immutable and never in a cycle, so walking
-#: it again and again finds nothing (twice the speed was measured without).
+#: Young objects between two collections: pending predictions are immutable and never in a cycle, so
+#: collections find nothing. Without them the worker was twice as fast.
 _GC_THRESHOLD = 200_000
 
 
@@ -29,19 +29,19 @@ def add_parser(subparsers: Any) -> None:
         "worker",
         help="evaluate live: read the input topics, publish metrics and drift alarms",
         description="Runs one worker until SIGTERM or Ctrl-C. Workers of the same group share the "
-        "partitions; start as many as you like, stop or kill them at any time.",
+        "partitions. You may start, stop or kill workers at any time.",
     )
     add_kafka_options(parser)
     add_address(parser)
     parser.add_argument(
         "--rebuild",
         action="store_true",
-        help="ignore snapshots: rebuild the state from the input topics and the journal",
+        help="ignore snapshots, and compute the state from the input topics and the journal",
     )
     parser.add_argument(
         "--accept-loss", metavar="PARTITION", type=int, action="append", default=[],
         help="continue the shard of this partition although retention deleted records that it needs; "
-        "repeatable (worker.accept_loss does the same for all workers of a group)",
+        "repeatable (worker.accept_loss does this for all workers of a group)",
     )  # fmt: skip
     add_log_level(parser)
     parser.set_defaults(run=run)
@@ -49,16 +49,16 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    # Until the worker has a loop to stop cleanly there is nothing to be cleaned up.
+    # Until the worker has a loop to stop, nothing needs to be cleaned up.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     share_arenas()
     config = load(args)
     config = with_address(config, args)
     if accepted := (*config.worker.accept_loss, *args.accept_loss):
         config = replace(config, worker=replace(config.worker, accept_loss=accepted))
-    # Faust tells of its services at a level of detail that is of no use here.
+    # Faust logs too many details about its services.
     start_log(args, ("faust", "mode", "prequential.kafka.transport"))
-    # It answers from the beginning: a worker that compiles isn't ready, and nobody shall kill it for that.
+    # It answers from the beginning, so that no supervisor kills a worker that compiles and is not ready yet.
     endpoint = Endpoint(config.http, {})
 
     def report(progress: str) -> None:
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         endpoint.serve({"/live": lambda: (200, TEXT, said), "/ready": lambda: (503, TEXT, said)})
 
     report("starting")
-    # Before the worker joins its group: compiling in the middle of a stream would look like death.
+    # Before the worker joins its group: compiling in the middle of a stream would look like a crash.
     compile_loops(log.info, config, report)
     report("starting: the engine's loops are loaded")
     from prequential.worker.app import run_worker  # Faust is slow to import: only where it is needed
@@ -76,6 +76,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def quiet_collector() -> None:
-    """Let the cyclic garbage collector rest: see `_GC_THRESHOLD`."""
+    """Collect cyclic garbage less often: see `_GC_THRESHOLD`."""
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD, 50, 1000)

@@ -44,7 +44,7 @@ _LOOK_SECONDS, _TELL_SECONDS = 0.1, 10.0
 #: Seconds for a clean end: more than the worker gives itself (10).
 _STOP_SECONDS = 12.0
 
-#: Lines of its log that are shown when it has ended by itself.
+#: Lines of its log that are shown after an unexpected stop.
 _LAST_LINES = 15
 
 
@@ -81,7 +81,7 @@ class DemoWorker:
     """A worker as a context manager: ready when the block begins, gone when it has ended.
 
     Its files are in `folder`. The block begins however long that takes; `tell` is called every 10 s with what
-    the worker is doing. Raises WorkError, with the last lines of its log, if it ends by itself.
+    the worker is doing. Raises WorkError, with the last lines of its log, if it stops unexpectedly.
     """
 
     def __init__(
@@ -123,9 +123,9 @@ class DemoWorker:
             self._process.stop(_STOP_SECONDS)
 
     def check(self) -> None:
-        """Raise WorkError if the worker has ended by itself."""
+        """Raise WorkError if the worker stopped unexpectedly."""
         if self._process is not None and not self._process.running:
-            raise WorkError(f"the worker ended by itself{self._last_lines()}")
+            raise WorkError(f"the worker stopped unexpectedly{self._last_lines()}")
 
     def _last_lines(self) -> str:
         lines = self._log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:]
