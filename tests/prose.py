@@ -63,7 +63,7 @@ _BANNED = [(re.compile(rf"(?<![\w-])(?i:{one})(?![\w-])"), instead) for one, ins
 _CODE = re.compile(r"``.+?``|`[^`]+`|https?://\S+|\{\{.*?\}\}")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _FENCE = re.compile(r"^( *)```.*?^\1```|<!--.*?-->", re.MULTILINE | re.DOTALL)
-_DOCTEST = re.compile(r"^ *(>>>|\.\.\.).*$", re.MULTILINE)
+_DOCTEST = re.compile(r"^ *>>>.*(?:\n(?!\s*$).*)*", re.MULTILINE)
 _ITEM = re.compile(r"^\s*([-*]|\d+\.)\s")
 _COLUMNS = re.compile(r"\S {3,}\S")
 _END = re.compile(r"(?<=[.!?])[\"')*]*\s+")
@@ -88,9 +88,13 @@ def problems(text: str) -> Iterator[str]:
             yield f"a sentence of {number} words: {sentence[:60]} …"
 
 
+def _blank(match: re.Match[str]) -> str:
+    return "\n" * match[0].count("\n")
+
+
 def blocks(text: str) -> Iterator[tuple[int, str]]:
     """Yield the first line and the text of each paragraph, list item, heading and table row."""
-    text = _FENCE.sub(lambda match: "\n" * match[0].count("\n"), text)
+    text = _FENCE.sub(_blank, text)
     start, lines = 1, list[str]()
     for number, line in enumerate([*text.splitlines(), ""], 1):
         alone = line.lstrip().startswith(("#", "|", "!!!", "<")) or bool(_COLUMNS.search(line))
@@ -127,7 +131,7 @@ def in_python(path: str, text: str) -> Iterator[Finding]:
     """Yield what is wrong with the strings and comments of a module."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            for line, block in blocks(_DOCTEST.sub("", node.value)):
+            for line, block in blocks(_DOCTEST.sub(_blank, node.value)):
                 yield from (Finding(path, node.lineno + line - 1, problem) for problem in problems(block))
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:

@@ -119,7 +119,7 @@ def test_the_exponent_of_excursions_is_that_of_the_walk(keep: float, drift: floa
 
 
 def tilted(keep: float, theta: float, drift: float = 0.0) -> float:
-    """ln of the largest eigenvalue of the tilted matrix of a chain with 30 % errors: E[exp(θ·S)] by value."""
+    """ln of the largest eigenvalue of the tilted matrix of a chain with 30% errors: E[exp(θ·S)] by value."""
     stay = np.array([[1 - 0.3 * (1 - keep), 0.3 * (1 - keep)], [0.7 * (1 - keep), 1 - 0.7 * (1 - keep)]])
     by_value = stay * np.exp(theta * (np.array([0.0, 1.0]) - 0.3 - drift))
     return math.log(abs(np.linalg.eigvals(by_value)).max())
@@ -261,7 +261,7 @@ def test_bounds_that_are_wide_are_said_first() -> None:
     assert one.alarms[2] > 10 * one.alarms[0]
     assert note.what == "cusum error"
     expected, low, high = one.alarms
-    said = f"{low:.2g} to {high:.2g} false alarms in the time of the budget (95 %), {expected:.2g} expected"
+    said = f"{low:.2g} to {high:.2g} false alarms in the time of the budget (95%), {expected:.2g} expected"
     assert note.why.startswith(said)
     assert calibrate([past], settings).notes == []
 

@@ -161,7 +161,7 @@ class TestFindings:
     def test_nanoseconds(self, case: Case) -> None:
         predictions, _ = records(start=START * 1_000_000)
         assert case.finding("unusable", predictions, records()[1]) == (
-            "100 of 100 predictions can't be used; most often: expected `int` <= 8640000000000000 - at "
+            "100 of 100 predictions are invalid; most often: expected `int` <= 8640000000000000 - at "
             "`$.ts` (ts is milliseconds since 1970: are these nanoseconds?)"
         )
 
@@ -184,7 +184,7 @@ class TestFindings:
     def test_a_section_of_a_stream_that_isnt_there(self, case: Case) -> None:
         config = "streams: {elec: {settle: 1m}, elec2: {settle: 2m}}"
         said = case.finding("streams", *records(), config)
-        assert said == "streams.elec: no such stream was seen; seen: elec2"
+        assert said == "streams.elec: no such stream occurs; streams: elec2"
 
     def test_ids_that_never_meet(self, case: Case) -> None:
         given = records(change=lambda i: {"instance_id": f"trip-{i}"})
@@ -199,33 +199,33 @@ class TestFindings:
     def test_streams_under_two_names(self, case: Case) -> None:
         given = records(change=lambda i: {"stream": "elec2-v2"})
         assert case.finding("names", *given) == (
-            "100 predictions and no label; labels and no predictions have: elec2; "
-            "is the field stream the same in both?"
+            "100 predictions and no label; streams with labels and no predictions: elec2; "
+            "check that the field stream is the same in both"
         )
 
     def test_a_positive_class_that_is_no_label(self, case: Case) -> None:
         assert case.finding("positive_class", *records(), "defaults: {positive_class: up}") == (
-            "positive_class `up` never seen among labels; seen: UP, DOWN"
+            "positive_class `up` never occurs among labels; labels: UP, DOWN"
         )
 
     def test_a_champion_that_is_no_model(self, case: Case) -> None:
         config = "defaults: {compare: champion, champion: best}"
         assert case.finding("champion", *records(), config) == (
-            "champion `best` never seen among models, so none are compared; seen: nb"
+            "champion `best` never occurs among models, so no models are compared; models: nb"
         )
 
     def test_pairs_that_are_not_compared(self, case: Case) -> None:
         predictions, labels = records()
         predictions += [{**row, "model": name} for row in predictions for name in ("n", "o")]
         assert case.finding("comparisons", predictions, labels, "limits: {pairs_per_stream: 2}") == (
-            "pairs of models that aren't compared: 1; limits.pairs_per_stream is 2: "
+            "pairs of models that are not compared: 1; limits.pairs_per_stream is 2: "
             "raise it, or compare: champion"
         )
 
     def test_labels_before_their_predictions(self, case: Case) -> None:
         assert case.finding("late_predictions", *records(delay=-500)) == (
-            "all 100 predictions were made after their labels, by ts: those don't count; "
-            "ts of a prediction is when it was made, of a label when the truth was known"
+            "all 100 predictions were made after their labels, by ts, and don't count. "
+            "Set ts of predictions to when they were made, of labels to when the truth was known"
         )
         assert case.status == 1
 
@@ -247,11 +247,11 @@ class TestUnusable:
             (
                 {"ts": "2024-05-01T12:00:00"}, "",
                 "ts is '2024-05-01T12:00:00': expected epoch milliseconds or an RFC 3339 time with offset",
-                "ts is whole milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z",
+                "ts is integer milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z",
             ),
             (
                 {"ts": 1714564800.5}, "", "expected `int | str | null`, got `float` - at `$.ts`",
-                "ts is whole milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z",
+                "ts is integer milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z",
             ),
             (
                 {"y_proba": 0.7}, "", "expected `object | null`, got `float` - at `$.y_proba`",
@@ -274,7 +274,7 @@ class TestUnusable:
     def test_why(self, case: Case, change: Row, config: str, reason: str, remedy: str | None) -> None:
         given = records(change=lambda i: change)
         summary = case.run(*given, config)
-        sentence = f"100 of 100 predictions can't be used; most often: {reason}"
+        sentence = f"100 of 100 predictions are invalid; most often: {reason}"
         sentence += f" ({remedy})" if remedy else ""
         assert summary["findings"][0] == {"code": "unusable", "stream": None, "sentence": sentence}
         assert case.status == 1
@@ -283,8 +283,8 @@ class TestUnusable:
     def test_csv(self, case: Case) -> None:
         predictions = [b"stream,model,instance_id,y_pred", *(b"elec2,nb,%d,UP" % i for i in range(20))]
         assert case.finding("unusable", predictions, records()[1]) == (
-            "21 of 21 predictions can't be used; most often: JSON is malformed: invalid character (byte 0) "
-            "(each record is one JSON object, in files one a line; a CSV is read if its name ends in .csv)"
+            "21 of 21 predictions are invalid; most often: JSON is malformed: invalid character (byte 0) "
+            "(each record is one JSON object, in files one per line; a CSV file needs a name that ends in .csv)"
         )
         assert case.status == 1
 
@@ -292,7 +292,7 @@ class TestUnusable:
         predictions, labels = records()
         summary = case.run([b"junk"] * 10 + predictions[:-10], labels)
         assert [one["sentence"] for one in summary["findings"]] == [
-            "10 of 100 labels (10%) have met no prediction: 10 predictions can't be used, most often: JSON "
+            "10 of 100 labels (10%) have met no prediction: 10 predictions are invalid, most often: JSON "
             "is malformed: invalid character (byte 0)"
         ]
         assert summary["dropped"][0] == {
@@ -428,10 +428,10 @@ class TestSummary:
             assert {**said, "untimed": said.get("untimed", False)}.items() >= one.items()
         assert last == {}
         lines = case.said.splitlines()
-        (head,) = (place for place, line in enumerate(lines) if line.startswith("which model is better"))
+        (head,) = (place for place, line in enumerate(lines) if line.startswith("model comparison"))
         assert [line.split(":")[0] for line in lines[head + 1 : head + 4]] == ["  final"] * 3
         assert lines[head + 1].startswith("  final: nb beats bad over the whole run: error lower by 0.917 (")
-        assert lines[head + 1].endswith("of 600; lately (fading:0.999), too: by 0.917")
+        assert lines[head + 1].endswith("of 600; also recently (fading:0.999): by 0.917")
         assert lines[head + 4].startswith("incidents: ")
 
     def test_nobody_is_compared_where_there_is_one_model(self, case: Case) -> None:
@@ -502,18 +502,18 @@ def of(*streams: StreamFacts, least: int = 1, **given: Any) -> list[str]:
 def test_a_stream_in_two_partitions() -> None:
     predicted, labelled = stream(partition=3, records=(0, 9, 0)), stream(partition=1, records=(0, 0, 9))
     assert of(predicted, labelled) == [
-        "s: its predictions lie in partition 3, its labels in 1: all producers need the partitioner murmur2"
+        "s: its predictions are in partition 3, its labels in 1: all producers need the partitioner murmur2"
     ]
     assert of(stream(), misplaced=(("s", 1000),)) == [
-        "s: 1,000 records lie in a partition that isn't the stream's: all producers need the partitioner "
+        "s: 1,000 records are in a partition that is not the stream's: all producers need the partitioner "
         "murmur2, and the stream's name as key"
     ]
 
 
 def test_labels_that_are_late_by_the_clock_alone() -> None:
     assert of(stream(late_labels=500)) == [
-        "s: 500 labels came after the horizon of 7d by the stream's clock, though not by their own ts: "
-        "raise label_horizon"
+        "s: 500 labels came after the horizon of 7d by the stream's clock, although they were on time "
+        "by their ts: raise label_horizon"
     ]
 
 
@@ -531,7 +531,7 @@ def test_what_explains_most_comes_first() -> None:
     found = findings(facts)
     assert [one.code for one in found] == ["unusable", "segments"]
     assert why_nothing(facts, found) == (
-        "nothing was evaluated: 1,000 of 1,000 labels can't be used; most often: the record has no value"
+        "nothing was evaluated: 1,000 of 1,000 labels are invalid; most often: the record has no value"
     )
     assert why_nothing(facts, []) == "nothing was evaluated: no prediction has met a label"
     sentence = "segments key `arm` never seen; no record has other ones"

@@ -14,41 +14,41 @@ ONE = ExpectedPeriod(
 )  # fmt: skip
 
 START = "period from 1970-01-01T00:00:00Z, "
-EXPECTED = "expected 0.840 [0.810, 0.870] (held in 92 % of 50 former periods)"
+EXPECTED = "expected 0.840 [0.810, 0.870] (held in 92% of 50 earlier periods)"
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({}, f"accuracy: {EXPECTED}, labelled so far 0.870 (22 % of predictions)"),
-        ({"labelled_so_far": None}, f"accuracy: {EXPECTED}, labelled so far - (22 % of predictions)"),
+        ({}, f"accuracy: {EXPECTED}, labelled so far 0.870 (22% of predictions)"),
+        ({"labelled_so_far": None}, f"accuracy: {EXPECTED}, labelled so far - (22% of predictions)"),
         (
             {"labelled_so_far": 0.871},
-            f"accuracy: labelled so far says 0.871 (22 % of predictions), {EXPECTED}: labels of right "
+            f"accuracy: labelled so far 0.871 (22% of predictions), {EXPECTED}: labels of right "
             "predictions come sooner",
         ),
         (
             {"labelled_so_far": 0.8},
-            f"accuracy: labelled so far says 0.800 (22 % of predictions), {EXPECTED}: labels of wrong "
+            f"accuracy: labelled so far 0.800 (22% of predictions), {EXPECTED}: labels of wrong "
             "predictions come sooner",
         ),
         (
             {"measure": "error", "labelled_so_far": 0.9},
-            f"error: labelled so far says 0.900 (22 % of predictions), {EXPECTED}: labels of wrong "
+            f"error: labelled so far 0.900 (22% of predictions), {EXPECTED}: labels of wrong "
             "predictions come sooner",
         ),
         (
             {"measure": "mae", "labelled_so_far": 12.345},
-            f"mae: labelled so far says 12.35 (22 % of predictions), {EXPECTED}: the predictions "
-            "labelled so far aren't like the others",
+            f"mae: labelled so far 12.35 (22% of predictions), {EXPECTED}: the predictions "
+            "labelled so far differ from the others",
         ),
         (
             {"interval": None, "coverage": None, "finals": None},
             "accuracy: expected 0.840 (no interval until 20 periods are graded), labelled so far 0.870 "
-            "(22 % of predictions)",
+            "(22% of predictions)",
         ),
-        ({"expected": None}, "accuracy: labelled so far 0.870 (22 % of predictions)"),
-        ({"final": 0.85, "expected": None}, "accuracy: final 0.850 (22 % of predictions labelled)"),
+        ({"expected": None}, "accuracy: labelled so far 0.870 (22% of predictions)"),
+        ({"final": 0.85, "expected": None}, "accuracy: final 0.850 (22% of predictions labelled)"),
     ],
 )
 def test_a_period(changed: dict[str, Any], said: str) -> None:
@@ -64,5 +64,5 @@ def test_without_anything_to_say_there_is_nothing() -> None:
     assert list(in_words(None, None)) == []
     [waits] = in_words(None, {"predictions": 7, "labels": 5.2, "right": 4.4})
     assert waits == (
-        "7 predictions wait in periods that aren't final: 5 are expected to get a label, 4 of these right"
+        "7 pending predictions in provisional periods: 5 are expected to get a label, 4 to be correct"
     )

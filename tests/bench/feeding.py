@@ -63,7 +63,7 @@ def arriving(
             stream = f"s-{labelled % streams}"
             text = (
                 f'{{"stream":"{stream}","instance_id":"w-{labelled}",'
-                f'"y_true":"{labelled // 3 % 2}","ts":{ts}}}'
+                f'"y_true":"{labelled // 3% 2}","ts":{ts}}}'
             )
             yield Record(ts, "labels", stream.encode(), text.encode())
 

@@ -238,7 +238,7 @@ def test_the_summary_says_which_model_is_better() -> None:
     _, line = compared(board, server)
     assert line == (
         "  final: tree beats nb over the whole run: "
-        "error lower by 0.031 (0.012 to 0.050), at level 5 % since outcome 712 of 4,000"
+        "error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000"
     )
 
 

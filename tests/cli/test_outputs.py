@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     """Records, messages, and configurations."""
     for kind, field, count in (("predictions", "y_pred", 1_500), ("labels", "y_true", 1_500)):
         lines = [
-            f'{{"stream": "s", "model": "m", "instance_id": {n}, "{field}": {n % 3 % 2}, "ts": {n}}}'
+            f'{{"stream": "s", "model": "m", "instance_id": {n}, "{field}": {n % 3% 2}, "ts": {n}}}'
             for n in range(count)
         ]
         (tmp_path / kind).write_text("\n".join([*lines, "{}"]) + "\n", encoding="utf-8")

@@ -42,7 +42,7 @@ DETECTORS: list[dict[str, Any]] = [
 
 
 def wrong_of(model: str) -> Iterator[bool]:
-    """Errors in runs, 10 %, then 30 %."""
+    """Errors in runs, 10%, then 30%."""
     some, now = random.Random(model), False
     for place in range(COUNT):
         if some.random() >= 0.4:

@@ -240,7 +240,7 @@ def test_costs_by_value_have_a_verdict_up_to_their_limit_alone() -> None:
         last = comparisons_of(catch_up(world).outputs)[-1]
         assert (last.interval is not None) == bounded
         sentence = comparing.standing(comparing.pair_of(last))
-        assert ("no verdict, as a value has no limit (value_limit)" in sentence) != bounded
+        assert ("no verdict, because a value has no limit (value_limit)" in sentence) != bounded
 
 
 # ---- who is compared

@@ -210,7 +210,7 @@ def test_a_summary_says_it_of_periods_that_are_not_final() -> None:
     assert one.period.final is None
     [line, assumed] = expected_lines(summary)
     assert line.startswith(f"before labels are there, s/m: {period_in_words(one.period)}; ")
-    assert "predictions wait in periods that aren't final" in line
+    assert "pending predictions in provisional periods" in line
     assert "can't be known" in assumed
     written = msgspec.json.decode(msgspec.json.encode(summary))
     assert written["expected"][0]["period"]["start"] == one.period.start

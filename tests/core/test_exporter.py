@@ -518,7 +518,7 @@ class TestSeries:
 
 
 def one_segment_breaks() -> World:
-    """From instance 2,000 on, what is said of a country that has 3 % of the instances is wrong."""
+    """From instance 2,000 on, what is said of a country that has 3% of the instances is wrong."""
     topics: Any = ([], [], [])
     for i in range(2_600):
         country = "DE" if i % 33 == 0 else "FR"

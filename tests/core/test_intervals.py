@@ -298,7 +298,7 @@ def test_pairs_of_cells_are_those_of_a_plain_loop(
 
 # ---- coverage
 
-#: Simulated streams for each case: the standard error of a coverage of 95 % is 0.5 %.
+#: Simulated streams for each case: the standard error of a coverage of 95% is 0.5%.
 RUNS = 2000
 
 
@@ -338,7 +338,7 @@ def coverage(estimator: str, length: int, p: float, r: float, batch: int = 1) ->
 
 
 class TestCoverage:
-    """Of nominal 95 %. Seeds are fixed, so these are exact numbers of one long experiment."""
+    """Of nominal 95%. Seeds are fixed, so these are exact numbers of one long experiment."""
 
     @pytest.mark.parametrize(("estimator", "length"), [("window:500", 600), ("fading:0.995", 1500)])
     @pytest.mark.parametrize("p", [0.1, 0.3])
@@ -370,7 +370,7 @@ class TestCoverage:
     def test_few_outcomes_and_shuffled_labels_hide_dependence(
         self, estimator: str, batch: int, share: float
     ) -> None:
-        """What docs/reference/measures.md says of correlation 0.8 and errors of 20 %."""
+        """What docs/reference/measures.md says of correlation 0.8 and errors of 20%."""
         found = coverage(estimator, 600, 0.2, 0.8, batch)
         assert found["shrunk"] == pytest.approx(share, abs=0.005)
 
@@ -452,7 +452,7 @@ ERROR_WORLDS = [
 @pytest.mark.parametrize("names", [["0", "1"], ["UP", "DOWN"]], ids=["positive", "none"])
 @pytest.mark.parametrize("world", ERROR_WORLDS)
 def test_coverage_of_errors_where_labels_come_in_runs(world: Cells, names: list[str]) -> None:
-    """Of nominal 95 %; by the errors' own correlation alone, 77 to 90 % where labels and errors depend."""
+    """Of nominal 95%; by the errors' own correlation alone, 77 to 90% where labels and errors depend."""
     rate = world.positives * world.missed + (1 - world.positives) * world.false
     config = StreamConfig(estimators=("window:500",), details=("intervals",), detectors=())
     published = alone = 0
@@ -471,7 +471,7 @@ def test_coverage_of_errors_where_labels_come_in_runs(world: Cells, names: list[
 
 
 class TestCoverageOfPrecision:
-    """Of nominal 95 %; the intervals are never too narrow, and too wide where only errors come in runs."""
+    """Of nominal 95%; the intervals are never too narrow, and too wide where only errors come in runs."""
 
     @pytest.mark.parametrize("world", PRECISION_WORLDS)
     def test_in_a_window(self, world: Cells) -> None:

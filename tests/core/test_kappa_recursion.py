@@ -206,7 +206,7 @@ class TestElec2:
         assert round(repeats / (len(labels) - 1), 2) == 0.85
 
     def test_table_5_and_the_kappas_of_the_persistent_classifier(self) -> None:
-        """85.3 % right, kappa far above 0, and yet no better than itself."""
+        """85.3% right, kappa far above 0, and yet no better than itself."""
         labels = elec2()
         sequence = evaluation("all")
         sequence.update(outcomes(labels, [0, *labels[:-1]]))

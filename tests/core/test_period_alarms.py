@@ -24,7 +24,7 @@ CHANGE, END = 400, 500
 
 
 def records(worse: float = 0.3) -> list[Any]:
-    """Ten predictions a second, right in 90 %, after `CHANGE` in `worse`; one in ten gets no label."""
+    """Ten predictions a second, right in 90%, after `CHANGE` in `worse`; one in ten gets no label."""
     rng, found = random.Random(7), []
     for i in range(END):
         ts, guess = 1_000 + 100 * i, rng.choice("ab")

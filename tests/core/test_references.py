@@ -305,12 +305,12 @@ class TestConfiguration:
 DIGESTS = ["0ec5e74d", "f77907b7"]
 
 
-#: Streams of each case: the standard error of a coverage of 95 % is 0.5 %.
+#: Streams of each case: the standard error of a coverage of 95% is 0.5%.
 RUNS = 2_000
 
 
 class TestCoverage:
-    """Of nominal 95 %, in streams without a change. Seeds are fixed: exact numbers of one long experiment."""
+    """Of nominal 95%, in streams without a change. Seeds are fixed: exact numbers of one long experiment."""
 
     @pytest.mark.slow
     @pytest.mark.parametrize("estimator", ["window:500", "fading:0.995", "all"])

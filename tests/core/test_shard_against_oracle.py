@@ -118,7 +118,7 @@ def assert_same_residuals(ours: Any, theirs: Any, about: object) -> None:
 
 
 def assert_same_coverage(ours: Any, theirs: Any, about: object) -> None:
-    """Quantiles to 1 % (of the latest labels to 4 %) and to the millisecond, all else exactly."""
+    """Quantiles to 1% (of the latest labels to 4%) and to the millisecond, all else exactly."""
     assert (ours is msgspec.UNSET) == (theirs is None), about
     if theirs is not None:
         rounded = {name: as_said(theirs[name], accuracy) for name, accuracy in ACCURACIES.items()}

@@ -160,7 +160,7 @@ class TestModel:
             assert "version v2 since outcome 3,001" in text
             assert "17 predictions wait for a label, the oldest for 1.5 min" in text
             assert "country=fr" in text
-            assert "tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5 % since outcome 712 of" in text  # noqa: E501
+            assert "tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of" in text  # noqa: E501
             assert "◆ open for" in text
 
     def test_periods_by_time_of_prediction_with_what_parts(self, page: Page) -> None:
@@ -175,8 +175,8 @@ class TestModel:
             assert "labelled so far 0.930" in legend
             assert colours(page, title) > 8
             text = page.inner_text("main")
-            assert "labelled so far says 0.930 (50 % of predictions), expected 0.840 [0.810, 0.870]" in text
-            assert "Assumed: a prediction that waits is like those with labels" in text
+            assert "labelled so far 0.930 (50% of predictions), expected 0.840 [0.810, 0.870]" in text
+            assert "Assumes that a pending prediction is like those with labels" in text
             board.take([period(1, 0.83, final=True), period(6, 0.7, 0.9)])
             page.wait_for_selector(f'figure[data-title="{title}"][data-points="16"]')
             # The newest one has no interval.
@@ -276,7 +276,7 @@ class TestPair:
             assert points(page, "difference of losses") == 40
             assert page.get_attribute("figure", "data-marks") == "1"
             assert "all history 0.030 (0.022 to 0.037)" in page.inner_text(".legend")
-            assert "95 % for any number of looks" in page.inner_text("main")
+            assert "95% for any number of looks" in page.inner_text("main")
 
 
     def test_the_latest_window_comes_first_where_it_contradicts_the_verdict(self, page: Page) -> None:
@@ -309,8 +309,8 @@ class TestIncident:
             assert "It began at 2023-11-14 23:33:20 UTC" in text
             assert "Loss before 0.120 (0.100 to 0.140) over 4,000 outcomes, since then 0.330" in text
             assert page.locator(".causes li").all_inner_texts() == [
-                "segment country=fr (70 %): one segment, rather than all (segment country=fr)",
-                "concept (30 %): the loss within the same classes, segments and versions, compared before and "  # noqa: E501
+                "segment country=fr (70%): one segment, rather than all (segment country=fr)",
+                "concept (30%): the loss within the same classes, segments and versions, compared before and "
                 "after: it isn't other shares of them. Outcomes don't say whether inputs, labels or the model "  # noqa: E501
                 "itself changed",
             ]

@@ -169,17 +169,17 @@ class TestInABrowser:
             ]  # fmt: skip
             classes = page.locator("table[aria-label='by class'] tbody tr").all_inner_texts()
             assert [row.split("\t") for row in classes] == [
-                ["DOWN", "500", "50.0 %", "0.900", f"{450 / 540:.3f}"],
-                ["UP", "500", "50.0 %", "0.820", f"{410 / 460:.3f}"],
+                ["DOWN", "500", "50.0%", "0.900", f"{450 / 540:.3f}"],
+                ["UP", "500", "50.0%", "0.820", f"{410 / 460:.3f}"],
             ]  # fmt: skip
             page.select_option("label:has-text('Memory') select", "all")
             page.wait_for_selector(".matrix td:has-text('6,000')")
             curves = page.locator(".curve")
             titles = curves.evaluate_all("all => all.map((one) => one.dataset.title)")
             assert titles == ["reliability", "ROC", "precision and recall", "cost by threshold"]
-            assert "recall 49.0 %, false positives 1.04 %" in page.inner_text('[data-title="ROC"]')
+            assert "recall 49.0%, false positives 1.04%" in page.inner_text('[data-title="ROC"]')
             both = page.inner_text('[data-title="precision and recall"]')
-            assert "precision 83.1 % at recall 49.0 %" in both
+            assert "precision 83.1% at recall 49.0%" in both
             cost = '[data-title="cost by threshold"]'
             # 51 of 1,060 are missed, 10 are false: 1 each.
             assert f"at 0.5: {61 / 1060:.3f} an outcome" in page.inner_text(cost)

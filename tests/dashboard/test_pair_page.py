@@ -96,7 +96,7 @@ class TestInABrowser:
             table = page.inner_text("table[aria-label='Are their probabilities right']")
             assert "brier\t0.200\t0.200\t0.100" in table
             labels = page.locator("table[aria-label='labels of both'] tbody tr").all_inner_texts()
-            assert labels == ["nb\t120\t2.5 h\t97.0 %\t1.02 min", "tree\t7\t2.5 h\t97.0 %\t1.02 min"]
+            assert labels == ["nb\t120\t2.5 h\t97.0%\t1.02 min", "tree\t7\t2.5 h\t97.0%\t1.02 min"]
             assert "expected 0.840 [0.810, 0.870]" in text
             assert page.get_attribute("figure", "data-bands") == "1"
 

@@ -53,7 +53,7 @@ Instances = Iterable[tuple[Any, Any]]
 
 
 def led(run: int, second: bool) -> Instances:
-    """Ten classes, 24 attributes, 10 % noise; in the second concept the 7 relevant ones change places."""
+    """Ten classes, 24 attributes, 10% noise; in the second concept the 7 relevant ones change places."""
     seed = 2 * run + second
     of = synth.LEDDrift(
         seed=seed, noise_percentage=0.1, irrelevant_features=True, n_drift_features=7 * second
@@ -169,7 +169,7 @@ def errors(results: dict[tuple[str, str], Experiment]) -> list[str]:
     """Error in the last 1,000 outcomes before the drift and in the first 1,000 after it."""
     lines = ["| stream | learner | before | after |", "| --- " * 4 + "|"]
     for (stream, learner), one in results.items():
-        lines.append(f"| {stream} | {learner} | {100 * one.before:.1f} % | {100 * one.after:.1f} % |")
+        lines.append(f"| {stream} | {learner} | {100 * one.before:.1f}% | {100 * one.after:.1f}% |")
     return lines
 
 

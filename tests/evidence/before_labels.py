@@ -250,15 +250,15 @@ def _print(name: str, measure: str, runs: list[list[Said]], horizon: float) -> s
                 times.append(one.labelled_so_far / one.error)
             errors = (f"{100 * value:.2f}" for value in one[1:4])
             print(
-                f"| {name} | {measure} | {after} | {100 * one.labelled:.0f} % | {' | '.join(errors)} "
-                f"| {100 * one.coverage:.0f} % | {100 * one.half:.1f} |", flush=True,
+                f"| {name} | {measure} | {after} | {100 * one.labelled:.0f}% | {' | '.join(errors)} "
+                f"| {100 * one.coverage:.0f}% | {100 * one.half:.1f} |", flush=True,
             )  # fmt: skip
     one = grade(runs)
     return (
         f"| {name} | {measure} | {100 * one.error:.2f} | {100 * one.labelled_so_far:.2f} "
         f"| {one.labelled_so_far / one.error:.1f} "
         f"| {f'{min(times):.1f} to {max(times):.1f}' if times else '–'} "
-        f"| {100 * one.coverage:.0f} % | {one.half / one.error:.1f} |"
+        f"| {100 * one.coverage:.0f}% | {one.half / one.error:.1f} |"
     )
 
 

@@ -193,7 +193,7 @@ def kept_in_the_engine() -> Iterator[str]:
 
 
 def found_in_the_engine(streams: int = 20, after: int = 40_000) -> Iterator[str]:
-    """Outcomes until errors of 20 % instead of 10 % are found, the median; in brackets false alarms before.
+    """Outcomes until errors of 20% instead of 10% are found, the median; in brackets false alarms before.
 
     An outcome each 10/6 ms, as of three models in two stages at 100 a second.
     """

@@ -147,7 +147,7 @@ def coverage(histories: int = 20, *lengths: int) -> Iterator[str]:
 
 def _name(process: Process) -> str:
     more = f", daily ± {100 * process.daily:g} points" if process.daily else ""
-    more += f", then {100 * process.drifted:g} %" if process.drifted else ""
+    more += f", then {100 * process.drifted:g}%" if process.drifted else ""
     return f"{100 * process.error:g} %{more}, autocorrelation {process.keep:g}"
 
 

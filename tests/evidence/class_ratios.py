@@ -63,7 +63,7 @@ class Found(NamedTuple):
 
 
 def instances(share: float, seed: int, count: int) -> Iterator[tuple[dict[str, Any], int]]:
-    """Agrawal's first function, 10 % perturbed, with this share of positive instances."""
+    """Agrawal's first function, 10% perturbed, with this share of positive instances."""
     chance = random.Random(seed)
     source = iter(synth.Agrawal(classification_function=0, perturbation=0.1, seed=seed))
     kept: tuple[deque[Any], deque[Any]] = (deque(), deque())
@@ -144,7 +144,7 @@ def tables(results: dict[str, dict[str, Found]]) -> list[list[str]]:
     for measure in MEASURES:
         own = [found[measure] for found in results.values()]
         if any(one.undefined > 0.0005 for one in own):
-            cells = (f"{100 * one.undefined:.1f} %" for one in own)
+            cells = (f"{100 * one.undefined:.1f}%" for one in own)
             undefined.append(f"| `{measure}` | {' | '.join(cells)} |")
     return [means, shares, undefined]
 

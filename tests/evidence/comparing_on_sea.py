@@ -1,6 +1,6 @@
 """Figures 4 to 7 of the 2013 paper done again: naive Bayes against naive Bayes that relearns after a drift.
 
-SEA concepts, 60,000 instances, another concept after each 15,000, 10 % of the labels wrong, all of river. A
+SEA concepts, 60,000 instances, another concept after each 15,000, 10% of the labels wrong, all of river. A
 is naive Bayes, B the same with DDM: it begins anew when a drift is detected (and learns beside from a warning
 on). `python -m tests.evidence.comparing_on_sea` prints the tables of the page on papers, and with `--figures
 FOLDER` draws the plots, in about a minute.
@@ -40,7 +40,7 @@ ESTIMATORS = (
 
 A, B = "nb", "nb-relearning"
 
-#: Of |M| at a confidence of 99 %: 6.635.
+#: Of |M| at a confidence of 99%: 6.635.
 THRESHOLD = threshold(0.01)
 
 #: Milliseconds from one instance to the next, in files.
@@ -222,7 +222,7 @@ def noticing(of: Stream, found: dict[str, Series]) -> list[str]:
         above = series.mcnemar >= THRESHOLD
         falls = series.outcomes[1:][above[:-1] & ~above[1:]]
         cells = [f"{time:,}" if time is not None else "never" for time in times]
-        cells += [f"{100 * float(np.mean([one.share for one in concepts])):.0f} %", f"{len(falls):,} times"]
+        cells += [f"{100 * float(np.mean([one.share for one in concepts])):.0f}%", f"{len(falls):,} times"]
         lines.append(f"| `{estimator}` | {' | '.join(cells)} | {int(falls[-1]) if len(falls) else 0:,} |")
     return lines
 

@@ -237,7 +237,7 @@ def weights(bins: int = 100) -> list[str]:
     for alpha in ALPHAS:
         every = np.array([(1 / alpha) ** (b / bins) for b in range(bins + 1)])
         cells = " | ".join(f"{every[b]:.3f}" for b in at)
-        lines.append(f"| {alpha:g} | {cells} | {100 * every[: bins // 2].sum() / every.sum():.0f} % |")
+        lines.append(f"| {alpha:g} | {cells} | {100 * every[: bins // 2].sum() / every.sum():.0f}% |")
     return lines
 
 

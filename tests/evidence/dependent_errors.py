@@ -80,7 +80,7 @@ def stationary(streams: int, outcomes: int) -> dict[str, dict[str, float]]:
         for keep in CORRELATIONS:
             for seed in range(streams):
                 said = runs(seed, outcomes, error, keep)
-                made[f"{100 * error:.0f} %, r = {keep:g}|{seed}"] = {"m": said}, ["0"] * outcomes
+                made[f"{100 * error:.0f}%, r = {keep:g}|{seed}"] = {"m": said}, ["0"] * outcomes
     return alarm_rates(made, lambda name: name.partition("|")[0])
 
 
@@ -190,7 +190,7 @@ def accuracy_table(rows: Rows) -> list[str]:
     ]
     versions = map(accuracies, (rows, shuffled_within_classes(rows), shuffled(rows)))
     for row in zip(*versions):
-        cells = (f"{100 * accuracy:.1f} % | {alarms:,}" for _, accuracy, alarms in row)
+        cells = (f"{100 * accuracy:.1f}% | {alarms:,}" for _, accuracy, alarms in row)
         lines.append(f"| {row[0][0]} | {' | '.join(cells)} |")
     return lines
 

@@ -22,7 +22,7 @@ ERRORS, CORRELATIONS = (0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.3), (0.0, 0.5, 0.
 #: Outcomes of a stream without a change; before a change, and after it.
 OUTCOMES, BEFORE, AFTER = 100_000, 6_000, 6_000
 
-#: Error rates before and after a change: of the demo (its models' some 8 to 33 %), as in the 2013 paper's SEA
+#: Error rates before and after a change: of the demo (its models' some 8 to 33%), as in the 2013 paper's SEA
 #: (a new concept under an old model), and of smaller and rarer ones.
 CHANGES = ((0.08, 0.33), (0.1, 0.2), (0.1, 0.15), (0.3, 0.4), (0.01, 0.1), (0.01, 0.03), (0.002, 0.02))
 
@@ -73,7 +73,7 @@ def stationary(streams: int = 10, batch: int = 1) -> Iterator[str]:
             counts = [len(opened(run)) for run in runs]
             alarms = sum(isinstance(one, Alarm) for run in runs for one in run)
             cells.append(f"{sum(counts) / streams:.1f} ({alarms / streams:.0f}, {max(counts)})")
-        yield f"| {100 * error:g} % | {' | '.join(cells)} |"
+        yield f"| {100 * error:g}% | {' | '.join(cells)} |"
 
 
 def changed(streams: int = 10) -> Iterator[str]:
@@ -89,7 +89,7 @@ def changed(streams: int = 10) -> Iterator[str]:
             late = [one.opened["outcome"] - BEFORE for one in found if isinstance(one, Incident)]
             incidents += [min(delay for delay in late if delay > 0)] if max(late, default=0) > 0 else []
         cells = [f"{np.median(some):,.0f} ({len(some)})" if some else "- (0)" for some in (alarms, incidents)]
-        yield f"| {100 * error:g} to {100 * other:g} % | {keep:g} | {' | '.join(cells)} |"
+        yield f"| {100 * error:g} to {100 * other:g}% | {keep:g} | {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

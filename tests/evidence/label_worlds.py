@@ -37,7 +37,7 @@ STREAMS = ("elec2", "flights")
 #: Worlds in which nothing is drawn: seeds change nothing.
 TIMED = ("flights",)
 
-#: In `rare` a day has four times as many predictions, of which 1 % are of the class: some 20 of 2,000.
+#: In `rare` a day has four times as many predictions, of which 1% are of the class: some 20 of 2,000.
 RARE = 4
 
 #: No labels come in these days of a `backlog`; those that were due then come at its end.
@@ -139,7 +139,7 @@ def _by_class(r: Any, y: Any) -> Any:
 
 
 def _three(r: Any, days: int, each: int) -> World:
-    """Three classes, labelled after 1.5, 4 and 7 days; half way 8 % of the labels turn."""
+    """Three classes, labelled after 1.5, 4 and 7 days; half way 8% of the labels turn."""
     n = days * each
     t = np.sort(r.random(n)) * days
     proba = r.dirichlet((0.9, 0.5, 0.3), n)
@@ -153,7 +153,7 @@ def _three(r: Any, days: int, each: int) -> World:
 
 
 def _rare(r: Any, days: int, each: int) -> World:
-    """A class of 1 %, half way 1.5 %, which is predicted from p = 0.3 on, and labelled sooner."""
+    """A class of 1%, half way 1.5%, which is predicted from p = 0.3 on, and labelled sooner."""
     n = days * each * RARE
     t = np.sort(r.random(n)) * days
     s = r.beta(np.where(t > days / 2, 0.08, 0.055), 5.0, n)

@@ -127,7 +127,7 @@ def holdout(stream: str, seed: int, count: int, held: int, every: int) -> tuple[
 
 def table() -> list[str]:
     """Series with the same alarms, the same first one, and alarms of a series, by error rates."""
-    heads = " | ".join(f"{100 * a:.0f} to {100 * b:.0f} %: same, first | alarms" for a, b in RATES)
+    heads = " | ".join(f"{100 * a:.0f} to {100 * b:.0f}%: same, first | alarms" for a, b in RATES)
     lines = [f"| against MOA's | {heads} |", "| --- " * (1 + 2 * len(RATES)) + "|"]
     found = [compared(rates) for rates in RATES]
     for name in found[0]:

@@ -100,7 +100,7 @@ def characteristics(sets: Mapping[str, Data]) -> list[str]:
     for name, (examples, features) in DATASETS.items():
         if name in sets:
             (rows, columns), share = sets[name].x.shape, 100 * sets[name].y.mean()
-            lines.append(f"| {name} | {rows:,} ({examples:,}) | {columns:,} ({features:,}) | {share:.1f} % |")
+            lines.append(f"| {name} | {rows:,} ({examples:,}) | {columns:,} ({features:,}) | {share:.1f}% |")
     return lines
 
 

@@ -2,7 +2,7 @@
 
     python -m tests.evidence.sampled_labels [WORLD ...]
 
-Days of 1,000 verdicts of a judge, of which 5 % get a label from people: with equal propensities (`uniform`),
+Days of 1,000 verdicts of a judge, of which 5% get a label from people: with equal propensities (`uniform`),
 or the uncertain ones five times as often as the others (`uncertain`); labels come with a mean delay of two
 days (`late`: of six, wrong verdicts sooner), horizon 14 days. In `concept` the judge becomes worse half way.
 Here the truth is known for all verdicts: what is said is compared with that, and the interval must hold it.
@@ -100,7 +100,7 @@ def main(kinds: tuple[str, ...], seeds: int = 2) -> None:
             print(
                 f"| {kind} | {'final' if maturity == FINAL else f'{MATURITIES[maturity] * HORIZON / 28:g}'} "
                 f"| {' | '.join(f'{error:.2f}' for error in errors)} "
-                f"| {100 * np.mean([one.covered for one in own]):.0f} % "
+                f"| {100 * np.mean([one.covered for one in own]):.0f}% "
                 f"| {100 * np.mean([one.half for one in own]):.1f} |",
                 flush=True,
             )

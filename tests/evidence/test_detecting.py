@@ -48,7 +48,7 @@ def test_errors_in_runs_raise_false_alarms() -> None:
     rates = dependent_errors.stationary(streams=2, outcomes=5_000)
     for name in dependent_errors.NAMES:
         of = rates[f"{name} error"]
-        assert of["10 %, r = 0.8"] + of["30 %, r = 0.8"] > of["10 %, r = 0"] + of["30 %, r = 0"]
+        assert of["10%, r = 0.8"] + of["30%, r = 0.8"] > of["10%, r = 0"] + of["30%, r = 0"]
 
 
 def test_false_alarms_are_good_for_accuracy_where_labels_come_in_runs_alone() -> None:

@@ -160,10 +160,10 @@ EQUAL = (
     *_of_markov(),
     World("independent, labels of what only A has wrong sooner", independent, ERROR, 0.0, sooner),
     World("errors of correlation 0.8, labels of what only A has wrong sooner", markov, ERROR, 0.8, sooner),
-    World("rare errors (0.3 %), independent", independent, 0.003, 0.0),
-    World("rare errors (0.3 %), correlation 0.8", markov, 0.003, 0.8),
-    World("rare errors (1 %), correlation 0.8", markov, 0.01, 0.8),
-    World("rare errors (1 %), correlation 0.95", markov, 0.01, 0.95),
+    World("rare errors (0.3%), independent", independent, 0.003, 0.0),
+    World("rare errors (0.3%), correlation 0.8", markov, 0.003, 0.8),
+    World("rare errors (1%), correlation 0.8", markov, 0.01, 0.8),
+    World("rare errors (1%), correlation 0.95", markov, 0.01, 0.95),
 )
 
 #: … over the whole run; either is for longer than a large gap takes to be found.
@@ -244,7 +244,7 @@ def delays(before: float, after: float, streams: int) -> tuple[Floats, Floats]:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+    return f"{100 * share:.1f}%"
 
 
 def false_verdicts(streams: int = 300) -> list[str]:

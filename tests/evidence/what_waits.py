@@ -77,7 +77,7 @@ def main(kinds: tuple[str, ...], seeds: int = 1) -> None:
                 [(one.right / one.labels, one.error, one.half, one.error <= one.half) for one in own], axis=0
             )
             cells = [kind, "yes" if given else "no", f"{len(every)}", f"{len(own)}"]
-            cells += [f"{count:,.0f}" for count in counts] + [f"{100 * share:.1f} %" for share in shares]
+            cells += [f"{count:,.0f}" for count in counts] + [f"{100 * share:.1f}%" for share in shares]
             print("|", " | ".join(cells), "|", flush=True)
 
 

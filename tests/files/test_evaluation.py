@@ -174,14 +174,14 @@ class TestEvaluate:
         result = evaluate(*tables, champion="a", **{**SETTINGS, "segments": []})
         text = repr(result)
         assert text.startswith("read: 3,000 predictions, 1,500 labels;")
-        assert "b leads a over the whole run: error lower by" in text
+        assert "b vs a over the whole run: error lower by" in text
         assert "drift alarms:" in text
         html = result._repr_html_()
         assert html.count("<tr>") == 1 + 2  # a head, two models whose two stages are one
         assert html.count("final = initial") == 2
         assert html.count("<svg") == 1  # of the stream, with a line for each model
         assert html.count("<polyline") == 2
-        assert "b leads a over the whole run: error lower by" in html
+        assert "b vs a over the whole run: error lower by" in html
         assert "<script" not in html
         size = result.report(tmp_path / "report.html")
         page = (tmp_path / "report.html").read_bytes()
@@ -629,7 +629,7 @@ class TestIdsThatComeAgain:
     def test_they_are_refused_while_labels_are_awaited(self) -> None:
         rows, right = days(late=5)
         given: Row = {"predictions": rows, "labels": rows, "estimators": ["all"]}
-        with pytest.raises(WorkError, match=r"ids come again while labels are awaited: 9\d % of predictions"):
+        with pytest.raises(WorkError, match=r"while their labels are pending: 9\d% of predictions"):
             evaluate(columns={"instance_id": "customer"}, **given)
         asked = evaluate(columns={"instance_id": "customer"}, reused_ids=True, **given)
         assert abs(asked.measures("accuracy")["model"] - right) > 0.3

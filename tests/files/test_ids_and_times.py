@@ -115,7 +115,7 @@ FORMS: dict[str, tuple[str, Callable[[int], str], Callable[[int], str]]] = {
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("form", FORMS)
 def test_ids_in_two_forms(form: str, swapped: bool) -> None:
-    """In 40 % of the labels, or of the predictions."""
+    """In 40% of the labels, or of the predictions."""
     said, usual, other = FORMS[form]
     some = [other(i) if i % 5 < 2 else usual(i) for i in range(100)]
     all_usual = ids_of(usual)
@@ -169,7 +169,7 @@ def test_missing_predictions_have_no_cause_in_ids() -> None:
 @pytest.mark.parametrize(("unit", "by"), [("seconds", 1 / 1000), ("microseconds", 1000)])
 @pytest.mark.parametrize("whose", ["predictions", "labels"])
 def test_another_unit_in_a_share(way: str, unit: str, by: float, whose: str, tmp_path: Path) -> None:
-    """30 % of the times, also of the first ones; nothing else is said to be wrong."""
+    """30% of the times, also of the first ones; nothing else is said to be wrong."""
     def time(i: int, kind: str) -> int:
         return round(i * by) if kind == whose and i // 1000 % 10 in (3, 5, 7) else i
 

@@ -391,7 +391,7 @@ def test_a_map_and_a_condition_that_name_what_never_occurs() -> None:
     assert "y_pred.map names 'N', which no record has; records have 'Y'" in said
     by_table = {"predictions": {}, "labels": {"y_true": "truth", "when": "op = create"}}
     said = sentences(found({**table, "y_pred": ["a", "a"]}, columns=by_table))
-    assert "when: op = create doesn't mean 'Create', which records have too" in said
+    assert "when: op = create doesn't match 'Create', which records also have" in said
     by_table["labels"]["when"] = "op = delete"
     with pytest.raises(Exception, match="no record has op = delete; records have 'Create', 'create'"):
         found(table, columns=by_table)

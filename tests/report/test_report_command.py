@@ -215,11 +215,11 @@ class TestMarkdown:
 | `elec2` | `nb` | `final` | `all` | 6,000 | 0.750 ▼ | 0.500 | 0.100 | 0.700 | 0.500 |
 | `elec2` | `tree` | `final` | `all` | 6,000 | 0.950 | 0.900 | 0.100 | 0.700 | 0.500 |
 
-Which model is better (in brackets: the interval of the difference over the \
-whole run, at any number of looks, if dependence is short):
+Model comparison (in brackets: confidence sequence of the loss difference over \
+the whole run, valid at any number of looks, if dependence is short):
 
 - `final: tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level \
-5 % since outcome 712 of 4,000`
+5% since outcome 712 of 4,000`
 
 Drift alarms: 1
 
@@ -227,7 +227,7 @@ Drift alarms: 1
 
 Incidents: 1
 
-- `elec2/nb final: open, since outcome 4,800 loss 0.12 → 0.33; segment country=fr (70 %); 1 alarm`
+- `elec2/nb final: open, since outcome 4,800 loss 0.12 → 0.33; segment country=fr (70%); 1 alarm`
 """
 
     def test_models_that_stopped_before_their_stream_did(self) -> None:
@@ -247,9 +247,9 @@ Models without new outcomes: 1
         assert """
 Before labels are there
 
-- `elec2 / nb`: period from 2023-11-14T00:00:00Z, accuracy: expected 0.840 [0.810, 0.870] (held in 92 % of \
-50 former periods), labelled so far 0.830 (50 % of predictions); 50 predictions wait in periods that aren't \
-final: 40 are expected to get a label, 30 of these right
+- `elec2 / nb`: period from 2023-11-14T00:00:00Z, accuracy: expected 0.840 [0.810, 0.870] (held in 92% of \
+50 earlier periods), labelled so far 0.830 (50% of predictions); 50 pending predictions in provisional \
+periods: 40 are expected to get a label, 30 to be correct
 
 Assumed: """ in said
 
@@ -325,5 +325,5 @@ def test_a_replay_writes_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     [row] = data["overview"]["rows"]
     assert (row["model"], row["outcomes"]) == ("nb", 300)
     assert row["values"]["accuracy"] == pytest.approx(250 / 300)
-    assert data["board"]["findings"] == ["elec2: positive_class `X` never seen among labels; seen: UP"]
+    assert data["board"]["findings"] == ["elec2: positive_class `X` never occurs among labels; labels: UP"]
     assert data["models"][0]["series"]["final"]["outcomes"][-1] == 300

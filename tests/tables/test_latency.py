@@ -44,7 +44,7 @@ def run(streams: np.ndarray, values: np.ndarray, clocks: np.ndarray, cuts: list[
 
 
 def test_bins_are_those_of_snapshots() -> None:
-    """What is in a snapshot counts bins by their number: these are DDSketch's (version 3.0.1, 1 %)."""
+    """What is in a snapshot counts bins by their number: these are DDSketch's (version 3.0.1, 1%)."""
     names = ("_ENDS", "_VALUES", "_RECENT_VALUES")
     digests = [hashlib.sha256(getattr(engine, name).tobytes()).hexdigest()[:16] for name in names]
     assert digests == ["a6537280abe033cd", "3617917fbc85076d", "44f27a507bb97051"]

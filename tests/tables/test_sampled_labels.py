@@ -197,7 +197,7 @@ def test_without_the_compiler_no_bit_is_another() -> None:
 
 
 def test_with_equal_weights_calibration_is_that_of_counts() -> None:
-    """Whatever the weight: 5 % of all labels are worth no more than the labels that there are."""
+    """Whatever the weight: 5% of all labels are worth no more than the labels that there are."""
     events, _ = events_of(5, 800, 2)
     plain = update(begun(2), events, 0, 800)
     for i in range(800):

@@ -276,7 +276,7 @@ class TestKeys:
             "12.3 since outcome 40,001",
             "2 alarms since 22:13:20",
             "\nfinal: nb beats lr over the whole run: "
-            "error lower by 0.031 (0.012 to 0.050), at level 5 % since outcome 712 of 4,000\n"
+            "error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000\n"
             "initial arm=A: tree beats nb over the whole run: error lower by 0.031 (",
             "initial all 1,000 7",
             "kappa_plus - p_per_one",

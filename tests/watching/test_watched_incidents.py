@@ -20,7 +20,7 @@ def test_an_open_incident_stands_for_its_alarms() -> None:
     assert shown(*alarms) == ["  0s  12 alarms since 22:13:20  error  initial, final"]
     [found] = shown(*alarms, incident())
     assert found == (
-        "  0s  open since 22:08:20  loss 0.111 → 0.352  segment region=eu (97 %)  12 alarms"
+        "  0s  open since 22:08:20  loss 0.111 → 0.352  segment region=eu (97%)  12 alarms"
     )
 
 

@@ -133,7 +133,7 @@ def test_dead_letters_and_ids_that_never_meet(shards: Shards) -> None:
     shards.feed(PREDICTIONS, rows(100, first=200))
     first, *rest = shards.look()
     assert first == (
-        "100 of 300 predictions can't be used; most often: object missing required field `model` "
+        "100 of 300 predictions are invalid; most often: object missing required field `model` "
         "(every record of this kind needs the field)"
     )
     assert rest == [ids]
@@ -144,10 +144,10 @@ def test_sections_of_streams_of_other_workers_arent_missed() -> None:
     shards = Shards(config)
     shards.feed(PREDICTIONS, predictions(200))
     assert shards.look() == [
-        f"streams.{name}: no such stream was seen; seen: s" for name in ("elsewhere", "here")
+        f"streams.{name}: no such stream occurs; streams: s" for name in ("elsewhere", "here")
     ]
     asyncio.run(shards.findings.look({0: shards.runner}, 2))  # by murmur2 `elsewhere` belongs into 1 of 2
-    assert list(map(str, shards.findings.present)) == ["streams.here: no such stream was seen; seen: s"]
+    assert list(map(str, shards.findings.present)) == ["streams.here: no such stream occurs; streams: s"]
 
 
 @pytest.mark.kafka

@@ -28,7 +28,7 @@ DETECTORS = [{"detector": "page-hinkley", "delta": 0.05, "lambda": 20}]
 
 
 def lines() -> dict[str, list[bytes]]:
-    """A model with 10 % errors, then 40 %."""
+    """A model with 10% errors, then 40%."""
     some = random.Random(3)
     found: dict[str, list[bytes]] = {"predictions": [], "labels": []}
     for place in range(COUNT):

@@ -54,7 +54,7 @@ _SHOWN = 5
 #: 95 of 100 lie within so many standard deviations, which the ten streams tell (Student's t).
 _INTERVAL = 2.262
 
-#: A 95 % bound that is so many times what is expected is said before the table: a power of ten.
+#: A 95% bound that is so many times what is expected is said before the table: a power of ten.
 _UNSURE = 10.0
 
 #: Fewer independent outcomes than a past is worth tell no variance to a seventh.
@@ -194,7 +194,7 @@ def _say_how_wide(one: Calibrated, report: Report) -> None:
     expected, low, high = one.alarms
     if high > _UNSURE * expected:
         why = (
-            f"{low:.2g} to {high:.2g} false alarms in the time of the budget (95 %), {expected:.2g} "
+            f"{low:.2g} to {high:.2g} false alarms in the time of the budget (95%), {expected:.2g} "
             "expected: its past is short for alarms this rare; a longer one, or a budget of more alarms, "
             "narrows that"
         )

@@ -28,7 +28,7 @@ from prequential.core.compiled.kernel import Floats
 from prequential.core.detectors.adwin import Settings
 
 #: Where the variance of sums, by value, is this near to the largest of those that there are so many of (it is
-#: then known to 3 %), they are long enough.
+#: then known to 3%), they are long enough.
 _NEAR, _SUMS = 0.85, 2_000
 
 #: θ by standard deviations of a sum: geometric from the first to the last, on both sides.

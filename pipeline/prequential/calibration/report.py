@@ -40,7 +40,7 @@ class Calibrated(msgspec.Struct):
     parameter: str
     before: float
     after: float
-    #: Expected false alarms in the budget's period: with the threshold before; and now, with 95 % bounds.
+    #: Expected false alarms in the budget's period: with the threshold before; and now, with 95% bounds.
     alarms_before: float
     alarms: list[float]
     #: Median outcomes from the change to the alarm, None: most don't find it; and the share that does.
@@ -85,7 +85,7 @@ def tables(report: Report) -> Iterator[Table]:
     grid = _grid("alarms of a stream in the time of its budget")
     for name in ("stream", "budget", "detector"):
         grid.add_column(name, overflow="fold")
-    for name in ("now", "alarms", "new", "alarms", "95 %", "rise", "after", "found"):
+    for name in ("now", "alarms", "new", "alarms", "95%", "rise", "after", "found"):
         grid.add_column(name, justify="right", overflow="fold")
     for one in report.detectors:
         expected, low, high = one.alarms

@@ -15,8 +15,8 @@ def add_parser(subparsers: Any) -> None:
         "notify",
         help="post incidents to a webhook: as they are, as Slack takes them, or as CloudEvents",
         description="Reads the topic incidents, and drift-alarms if notify.topics lists it, as a consumer "
-        "group of its own. Posts each message to notify.url, signed with notify.secret, until the webhook accepts "
-        "it. A new group begins with messages that come after its start. Runs until SIGTERM or Ctrl-C.",
+        "group of its own. Posts each message to notify.url, signed with notify.secret, until the webhook "
+        "accepts it. A new group begins with messages after its start. Runs until SIGTERM or Ctrl-C.",
     )
     add_kafka_options(parser)
     add_address(parser)

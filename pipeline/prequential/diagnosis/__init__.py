@@ -1,1 +1,1 @@
-"""What a shard knows that may look wrong, and what it means."""
+"""Facts of a shard that may be mistakes, and findings about them."""

@@ -25,14 +25,14 @@ _MEANINGS = {
 #: A whole number as programs write it that have it as a float.
 _WHOLE = re.compile(r"([+-]?\d+)\.0*")
 
-#: Characters that nobody sees, beside those of the category Cf: combining grapheme joiner, Hangul fillers,
+#: Invisible characters in addition to those of the category Cf: combining grapheme joiner, Hangul fillers,
 #: variation selectors.
 _INVISIBLE = {0x034F, 0x115F, 0x1160, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *range(0x180B, 0x180F)}
 
-#: Of predictions with probabilities, the share whose own class may have none.
+#: Share of predictions with probabilities whose own class may have none.
 _WITHOUT_OWN = 0.05
 
-#: Fewer predictions or labels say nothing of which classes there are.
+#: With fewer predictions or labels the set of classes is not known.
 LEAST_RECORDS = 10
 
 #: Names, pairs of forms and code points that are shown of many.
@@ -42,9 +42,9 @@ _SHOWN, _PAIRS, _POINTS = 5, 3, 8
 def class_findings(
     streams: Sequence[StreamFacts], reasons: Sequence[Refusal], least: int
 ) -> Iterator[Finding]:
-    """What looks wrong with classes; streams that lie in several partitions are looked at as a whole.
+    """Yield likely mistakes with classes; the partitions of a stream are checked together.
 
-    With `least` nothing is said of streams with fewer labels, or predictions with probabilities.
+    With `least`, streams with fewer labels, or predictions with probabilities, have no such finding.
     """
     by_name: dict[str, list[StreamFacts]] = {}
     for stream in streams:
@@ -62,9 +62,9 @@ def class_findings(
 
 @lru_cache(maxsize=1 << 16)
 def canonical(name: str) -> str:
-    r"""A class's name without what often differs between two ways to write it.
+    r"""Return a class's name without the usual differences between two ways to write it.
 
-    That is the Unicode form, case, blanks around it, invisible characters, and `.0` behind a whole number.
+    These are the Unicode form, case, blanks around it, invisible characters, and `.0` after a whole number.
 
     >>> canonical(" Spam\u200b "), canonical("\uff33pam"), canonical("1.0"), canonical("cafe\u0301")
     ('spam', 'spam', '1', 'café')
@@ -76,7 +76,7 @@ def canonical(name: str) -> str:
 
 
 def meaning(name: str) -> str:
-    """What a class's name says, however it is written.
+    """Return the meaning of a class's name, in whatever form it is written.
 
     >>> meaning("no "), meaning("1.0"), meaning("Yes"), meaning("UP")
     ('false', 'true', 'true', 'up')
@@ -86,7 +86,7 @@ def meaning(name: str) -> str:
 
 
 def looks_alike(one: str, other: str) -> bool:
-    """Whether it takes code points to tell two names: they differ in more than visible ASCII."""
+    """Return whether code points are needed to distinguish two names, as visible ASCII does not."""
     return not (one + other).isascii() or _single_blanks(one) == _single_blanks(other)
 
 
@@ -117,7 +117,7 @@ _SEVERAL = _Way("in case, blanks or forms of characters", "write both in one way
 
 
 def _way_of(one: str, other: str) -> _Way:
-    """How two names with one meaning differ."""
+    """Return how two names with one meaning differ."""
     for way, form in (
         (_UNICODE, lambda name: unicodedata.normalize("NFC", name)),
         (_BLANKS, _single_blanks),
@@ -132,7 +132,7 @@ def _way_of(one: str, other: str) -> _Way:
 
 
 def _forms(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator[Finding]:
-    """Classes that may be one."""
+    """Yield classes that may be one."""
     named = {one: None for part in parts for one in part.named}
     foreign = {one: None for part in parts for one in part.foreign if OTHER_FORM.get(one) not in named}
     classes = [*named, *(one for one in foreign if one not in named)]
@@ -158,7 +158,7 @@ def _forms(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator[Find
 
 
 def _meanings(classes: Sequence[str]) -> dict[str, str]:
-    """What each class says: `yes` and 1 are the same where most classes are such names."""
+    """Return the meaning of each class: `yes` and 1 are the same if most classes are such names."""
     plain = {one: canonical(one) for one in classes}
     names = {*plain.values()}
     binary = {one for one in names if one in _MEANINGS or one in _MEANINGS.values()}
@@ -166,9 +166,9 @@ def _meanings(classes: Sequence[str]) -> dict[str, str]:
 
 
 def _is_said(one: str, other: str, stream: StreamFacts, least: int) -> bool:
-    """Whether predictions alone have one form and labels alone the other, and that can be seen.
+    """Return whether only predictions have one form and only labels the other, and the forms look different.
 
-    The finding about sets of classes says it then.
+    The finding about sets of classes then covers it.
     """
     if looks_alike(one, other) or min(stream.records[PREDICTIONS], stream.records[LABELS]) < max(
         least, LEAST_RECORDS
@@ -180,7 +180,7 @@ def _is_said(one: str, other: str, stream: StreamFacts, least: int) -> bool:
 
 
 def _shown(name: str, other: str) -> str:
-    """A name, with the code points in which it differs from another one where these look alike."""
+    """Return a name, with the code points in which it differs from another one that looks alike."""
     if not looks_alike(name, other):
         return repr(name)
     start, end = 0, 0
@@ -195,7 +195,7 @@ def _shown(name: str, other: str) -> str:
 
 
 def _where(pair: tuple[str, str], parts: Sequence[StreamFacts]) -> str:
-    """Who has which form of a name, where it is known."""
+    """Return whether predictions or labels have each form of a name, if that is known."""
     sides = []
     for one in pair:
         has = {
@@ -215,7 +215,7 @@ def _where(pair: tuple[str, str], parts: Sequence[StreamFacts]) -> str:
 
 
 def _probabilities(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator[Finding]:
-    """Probabilities that are of none of the classes of predictions and labels."""
+    """Yield a finding if probabilities name none of the classes of predictions and labels."""
     labels = {one for part in parts for one in part.classes}
     foreign = [*dict.fromkeys(one for part in parts for one in part.foreign)]
     given, without = (sum(part.scored[place] for part in parts) for place in (0, 1))
@@ -227,8 +227,8 @@ def _probabilities(name: str, parts: Sequence[StreamFacts], least: int) -> Itera
     yield Finding(
         "y_proba", name,
         f"y_proba of {which} {given:,} predictions names neither the class of y_pred nor that of any label: "
-        f"y_proba has {quoted(foreign)}, y_pred and y_true have {quoted(classes)}; so the right class has "
-        "probability 0: write the classes of y_proba as those of y_pred",
+        f"y_proba has {quoted(foreign)}, y_pred and y_true have {quoted(classes)}. So the correct class has "
+        "probability 0: use the classes of y_pred in y_proba",
     )  # fmt: skip
 
 
@@ -236,7 +236,7 @@ def _probabilities(name: str, parts: Sequence[StreamFacts], least: int) -> Itera
 
 
 def _configured(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator[Finding]:
-    """Classes of the configuration that neither predictions nor labels have."""
+    """Yield configured classes that neither predictions nor labels have."""
     if sum(part.records[LABELS] for part in parts) < max(1, least):
         return
     named = dict.fromkeys(one for part in parts for one in part.named)
@@ -258,7 +258,7 @@ def _configured(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator
 
 
 def _dropped(reasons: Sequence[Refusal]) -> Iterator[Finding]:
-    """Records that were dropped because of their class: measures are of the others alone."""
+    """Yield a finding if records were dropped because of their class: measures exclude them."""
     of_classes = [one for one in reasons if "limits.classes_per_stream" in one.sentence]
     if not of_classes:
         return
@@ -275,7 +275,7 @@ def _dropped(reasons: Sequence[Refusal]) -> Iterator[Finding]:
 
 
 def quoted(names: Iterable[str]) -> str:
-    """Names as a sentence has them, the first few of many."""
+    """Return names for a sentence, the first few of many."""
     names = list(names)
     shown = ", ".join(map(repr, names[:_SHOWN]))
     return shown if len(names) <= _SHOWN else f"{shown}, … ({len(names)} in all)"

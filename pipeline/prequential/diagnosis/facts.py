@@ -1,4 +1,4 @@
-"""What a shard knows that may look wrong: the facts that `prequential.diagnosis.findings` judges."""
+"""The facts of a shard that `prequential.diagnosis.findings` judges."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def triple(values: Iterable[int]) -> tuple[int, int, int]:
     return instances, predictions, labels
 
 
-#: Where the record of a kind with an offset is, in words.
+#: Place of a record of a kind with an offset, in words.
 PlaceOf = Callable[[int, int], str]
 
-#: Ids that are compared at most, of labels and of predictions: the latest ones, as far as slots tell.
+#: Ids of labels and of predictions that are compared at most: the latest ones, as far as slots show.
 _MOST_LABELS, _MOST_PREDICTIONS = 2_000, 50_000
 
 
 def streams_of(
     shard: Shard, start: int = 0, stop: int | None = None, place_of: PlaceOf | None = None
 ) -> list[StreamFacts]:
-    """The facts of a shard's streams number `start` to `stop`, without examples of ids.
+    """Return the facts of a shard's streams number `start` to `stop`, without examples of ids.
 
-    They are numbered from 0 as they came.
+    Streams are numbered from 0 in the order of their first records.
     """
 
     def in_topic(kind: int, offset: int) -> str:
@@ -50,12 +50,12 @@ def streams_of(
 
 
 def lacks_example(facts: StreamFacts) -> bool:
-    """Whether ids as an example are worth a search, which takes time in proportion to all instances known."""
+    """Return whether to search for examples of ids, which takes time in proportion to all instances."""
     return never_meet(facts) or may_lack_predictions(facts)
 
 
 def with_example(shard: Shard, facts: StreamFacts) -> StreamFacts:
-    """The facts of a stream at the end of its records, with ids of labels that lack predictions."""
+    """Return the facts of a stream at the end of its records, with ids of labels without predictions."""
     facts = replace(facts, ended=True)
     if not lacks_example(facts):
         return facts
@@ -64,13 +64,13 @@ def with_example(shard: Shard, facts: StreamFacts) -> StreamFacts:
 
 
 def read_by(shard: Shard) -> tuple[int, int, int]:
-    """Records that a shard has processed in this process, by kind, with those that can't be used."""
+    """Return how many records a shard has processed in this process, by kind, invalid ones included."""
     usable = shard.seen.records.sum(axis=0)
     return triple(map(sum, zip(usable.tolist(), shard.state.dead_letters)))
 
 
 def since(now: StreamFacts, before: StreamFacts | None) -> StreamFacts:
-    """The facts of a stream with counts of what came since former facts; None: since its beginning."""
+    """Return the facts of a stream with counts since earlier facts; None: since its beginning."""
     if before is None:
         return now
     return replace(
@@ -163,7 +163,7 @@ def _step(shard: Shard, code: int, place_of: PlaceOf) -> Step | None:
 
 
 def _named(shard: Shard, stream: Stream) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Classes that predictions and labels of this process have named; none if there are too many."""
+    """Return classes that predictions and labels of this process have named; none if there are too many."""
     masks, code = shard.seen.classes, stream.code
     if stream.config.task == "regression" or code >= len(masks):
         return (), ()
@@ -178,12 +178,12 @@ def _named(shard: Shard, stream: Stream) -> tuple[tuple[str, ...], tuple[str, ..
 
 
 def _cost_classes(costs: Mapping[str, Mapping[str, float]] | None) -> tuple[str, ...]:
-    """Classes that costs name, as labels or as predictions."""
+    """Return classes that costs name, as labels or as predictions."""
     return tuple(dict.fromkeys(name for label, row in (costs or {}).items() for name in (label, *row)))
 
 
 def _foreign(shard: Shard, stream: Stream) -> tuple[tuple[int, int], tuple[str, ...]]:
-    """Predictions with probabilities, and those whose own class has none of them; names in the latter."""
+    """Return counts of predictions with probabilities, and without one of their class, and names."""
     seen, code = shard.seen, stream.code
     if code >= len(seen.scored):
         return (0, 0), ()
@@ -193,7 +193,7 @@ def _foreign(shard: Shard, stream: Stream) -> tuple[tuple[int, int], tuple[str, 
 
 
 def _classes(shard: Shard, stream: Stream) -> tuple[str, ...]:
-    """Classes of labels, the most frequent first; ties as they came."""
+    """Return classes of labels, the most frequent first; ties in the order of their first labels."""
     columns = shard.catalog.columns
     start = int(columns.streams.classes[stream.code])
     seen = columns.classes.seen[start : start + len(stream.class_names)]
@@ -202,9 +202,9 @@ def _classes(shard: Shard, stream: Stream) -> tuple[str, ...]:
 
 
 def unpaired(shard: Shard, stream: Stream) -> tuple[Example, Unpaired]:
-    """Ids of labels that have no prediction and of predictions without a label, and one of each.
+    """Return ids of labels without a prediction and of predictions without a label, and one of each.
 
-    As far as they are known now: those that wait, predictions that have expired, and the first ones of all.
+    They are those known now: pending ones, expired predictions, and the first ones of all.
     """
     known, store = shard.state.store.ids, shard.state.store
     count = min(len(known.stream), len(store.instances.state))

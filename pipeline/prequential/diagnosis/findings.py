@@ -1,7 +1,7 @@
-"""What looks wrong with a configuration or with records, and what to do about it: facts in, findings out.
+"""Likely mistakes in a configuration or in records, with a fix for each: facts in, findings out.
 
-`replay` says it at its end, a worker now and then. Everything here is a function of the facts (see
-`prequential.diagnosis.facts`), so the same facts are the same sentences wherever they come from.
+`replay` prints them at its end, a worker from time to time. Findings are a function of the facts (see
+`prequential.diagnosis.facts`), so the same facts give the same sentences everywhere.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from prequential.mapping.uses import Uses
 from prequential.settings.durations import shown_duration
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 
-#: Of a stream's labels the share that may be late before it is said, as in the alert PrequentialLateLabels;
-#: of predictions, the share that may be made after their labels; and of records, that may be unusable.
+#: Share of a stream's labels that may be late without a finding, as in the alert PrequentialLateLabels;
+#: share of predictions that may be made after their labels; share of records that may be invalid.
 _LATE_LABELS, _LATE_PREDICTIONS, _UNUSABLE = 0.05, 0.5, 0.1
 
-#: A label that takes so long (ms) has another unit than its prediction: ten years.
+#: A longer label latency (ms) means that labels and predictions have different units: ten years.
 _ABSURD = 10 * 31_556_952_000
 
-#: Classes that are all whole numbers, from which on they look like numbers.
+#: So many classes, all whole numbers, look like numbers.
 _MANY_CLASSES = 20
 
-#: Of predictions, the share with an id of another instance that waits, and how many there must be.
+#: Share of predictions with an id of another pending instance, and their least number.
 _REUSED, _LEAST_REUSED = 0.05, 3
 
-#: The finding because of which files aren't evaluated unless it is asked for.
+#: The finding that stops the evaluation of files, unless an option allows it.
 REUSED_IDS = "reused_ids"
 
 #: Names that are shown of many.
@@ -47,19 +47,19 @@ _SHOWN = 5
 
 
 class Example(NamedTuple):
-    """Ids of instances that wait: one that has predictions and no label, one that has a label alone."""
+    """Ids of pending instances: one with predictions and no label, one with a label only."""
 
     prediction: str | None = None
     label: str | None = None
 
 
-#: No instance waits, or nobody looked.
+#: No instance is pending, or nothing was searched.
 NO_EXAMPLE = Example()
 
 
 @dataclass(frozen=True)
 class StreamFacts:
-    """What is known of one stream in one partition. Times are ms; triples are by kind of record."""
+    """The facts of one stream in one partition. Times are ms; triples are by kind of record."""
 
     name: str
     partition: int
@@ -71,7 +71,7 @@ class StreamFacts:
     matched: int  # labels that met a prediction
     late_predictions: int  # made after their labels
     late_labels: int
-    lateness: int | None = None  # median of what late labels are beyond the horizon, as far as it is known
+    lateness: int | None = None  # median time of late labels beyond the horizon, if it is known
     reused: tuple[int, int] = (0, 0)  # of predictions that were followed: all, and with an id of others
     latency: int | None = None  # median from predictions to labels with the same id, met or not
     sampled: tuple[int, int] = (0, 0)  # of sampled ids: those with a label; of these, with a prediction
@@ -105,22 +105,22 @@ class StreamFacts:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of some shards together, in which `findings` looks for what is wrong."""
+    """The facts of some shards together, in which `findings` searches for mistakes."""
 
     streams: tuple[StreamFacts, ...]
-    records: tuple[int, int, int]  # read, unusable ones among them
-    reasons: tuple[Refusal, ...] = ()  # why some can't be used
+    records: tuple[int, int, int]  # read, invalid ones included
+    reasons: tuple[Refusal, ...] = ()  # why some are invalid
     configured: tuple[str, ...] = ()  # streams with a section of their own that should be here
-    misplaced: tuple[tuple[str, int], ...] = ()  # streams in a partition that isn't theirs, and records
+    misplaced: tuple[tuple[str, int], ...] = ()  # streams in a partition of other streams, and their records
     elsewhere: frozenset[str] = frozenset()  # streams of which other processes may have a part
     clocks: Mapping[str, Clocks] = field(default_factory=dict)  # zones of times, by input
-    uses: tuple[Uses, ...] = ()  # what of mappings has occurred
+    uses: tuple[Uses, ...] = ()  # values and conditions of mappings that have occurred
 
 
 def findings(facts: Facts, least: int = 1) -> list[Finding]:
-    """What looks wrong, that which explains most first.
+    """Return likely mistakes, first the one that explains most.
 
-    With `least` nothing is said of shares and matches among fewer labels or records than these.
+    With `least` there are no findings on shares and matches among fewer labels or records than these.
     """
     all_findings = [*_unusable(facts, least), *_misplaced(facts), *zone_findings(facts.clocks)]
     unmatched = partial(unmatched_findings, refused=_refused(facts))
@@ -129,7 +129,7 @@ def findings(facts: Facts, least: int = 1) -> list[Finding]:
     )  # fmt: skip
     for check in checks:
         for stream in facts.streams:
-            # Where records are lost, labels miss their predictions for that reason, and not by their IDs.
+            # If records are lost, labels miss their predictions for that reason, not because of their IDs.
             if not (stream.lost and check in (_reused, unmatched)):
                 all_findings += check(stream, least)
     for check in (_positive_class, _segments, _compared):
@@ -138,11 +138,11 @@ def findings(facts: Facts, least: int = 1) -> list[Finding]:
     all_findings += class_findings(facts.streams, facts.reasons, least)
     all_findings += mapping_findings(facts.uses, least)
     all_findings += [*_names(facts, least), *_sections(facts, least)]
-    return list(dict.fromkeys(all_findings))  # a stream in several partitions says some things several times
+    return list(dict.fromkeys(all_findings))  # the partitions of a stream have some findings in common
 
 
 def _refused(facts: Facts) -> Refusal | None:
-    """Predictions that can't be used: how many, and the most frequent reason."""
+    """Return the invalid predictions: their number, and the most frequent reason."""
     reasons = [one for one in facts.reasons if one.kind == PREDICTIONS]
     if not reasons:
         return None
@@ -151,9 +151,9 @@ def _refused(facts: Facts) -> Refusal | None:
 
 
 def together(facts: Facts) -> Iterator[StreamFacts]:
-    """The streams that are known as a whole, with what all of their partitions have.
+    """Return streams with the facts of all of their partitions together.
 
-    What one partition has never seen may have come in another one.
+    A class or model that one partition has never had may have come in another one.
     """
     by_name: dict[str, list[StreamFacts]] = {}
     for one in facts.streams:
@@ -185,7 +185,7 @@ def _union(names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def why_nothing(facts: Facts, known: list[Finding]) -> str:
-    """Why nothing was evaluated, in one sentence: what is missing, or the first of the findings."""
+    """Return why nothing was evaluated, in one sentence: a missing kind of records, or the first finding."""
     for kind in (PREDICTIONS, LABELS):
         if not facts.records[kind]:
             why = "".join(f": {one}" for one in known if one.code == "mapping")
@@ -200,19 +200,19 @@ def why_nothing(facts: Facts, known: list[Finding]) -> str:
 _REMEDIES = (
     (
         r"at `\$\.ts`|^ts is ",
-        "ts is whole milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z",
+        "ts is integer milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z",
     ),
     (r"y_proba", 'y_proba is an object of probabilities by class: {"UP": 0.8, "DOWN": 0.2}'),
     (r"segments", 'segments is an object of strings: {"arm": "A"}'),
     (r"is a fraction", "`task: regression` if these are numbers"),
     (r"task: regression", "`task: classification` if these are classes"),
     (r"one too many: limits\.classes", "`task: regression` if these are numbers; else raise the limit"),
-    (r"limits\.", "raise the limit if it is meant to be so"),
+    (r"limits\.", "raise the limit if that is intended"),
     (r"missing required field", "every record of this kind needs the field"),
     (r"^not UTF-8", "records are JSON in UTF-8"),
     (
         r"malformed|truncated|^expected `object`",
-        "each record is one JSON object, in files one a line; a CSV is read if its name ends in .csv",
+        "each record is one JSON object, in files one per line; a CSV file needs a name that ends in .csv",
     ),
 )  # fmt: skip
 
@@ -220,7 +220,7 @@ _NANOSECONDS = re.compile(r"`int` <= \d+ - at `\$\.ts`")
 
 
 def remedy(reason: str) -> str | None:
-    """What to do about records that can't be used for this reason; None where the reason says it all.
+    """Return the fix for records that are invalid for this reason; None if the reason contains it.
 
     >>> remedy("expected `object | null`, got `float` - at `$.y_proba`")
     'y_proba is an object of probabilities by class: {"UP": 0.8, "DOWN": 0.2}'
@@ -237,7 +237,7 @@ def _unusable(facts: Facts, least: int) -> Iterator[Finding]:
         if records < least or letters <= _UNUSABLE * records:
             continue
         first = max(reasons, key=lambda reason: reason.records)
-        what = f"{letters:,} of {records:,} {KINDS[kind]} can't be used; most often: {first.sentence}"
+        what = f"{letters:,} of {records:,} {KINDS[kind]} are invalid; most often: {first.sentence}"
         way = remedy(first.sentence)
         yield Finding("unusable", None, f"{what} ({way})" if way else what, KINDS[kind])
 
@@ -251,9 +251,9 @@ def _late_labels(stream: StreamFacts, least: int) -> Iterator[Finding]:
         return
     said = f"{late:,} labels came after the horizon of {shown_duration(stream.horizon)}"
     if stream.lateness is None:
-        said += " by the stream's clock, though not by their own ts: "
+        said += " by the stream's clock, although they were on time by their ts: "
         wrong = has_wrong_times(stream)
-        said += "a record far ahead has moved the clock" if wrong else "raise label_horizon"
+        said += "a record far ahead has moved the clock, check clocks" if wrong else "raise label_horizon"
     else:
         absurd, latency = stream.lateness > _ABSURD, stream.horizon + rounded(stream.lateness)
         said += f"; their median latency is {shown(latency) if absurd else shown_duration(latency)}: "
@@ -267,27 +267,27 @@ def _late_predictions(stream: StreamFacts, least: int) -> Iterator[Finding]:
         which = "all" if late == predictions else f"{late:,} of"
         yield Finding(
             "late_predictions", stream.name,
-            f"{which} {predictions:,} predictions were made after their labels, by ts: those don't count; "
-            "ts of a prediction is when it was made, of a label when the truth was known",
+            f"{which} {predictions:,} predictions were made after their labels, by ts, and don't count. "
+            "Set ts of predictions to when they were made, of labels to when the truth was known",
         )  # fmt: skip
 
 
 def _reused(stream: StreamFacts, least: int) -> Iterator[Finding]:
-    """Ids that come again while the labels of those before are awaited."""
+    """Yield a finding if ids come again while the labels of earlier ones are pending."""
     predictions, reused = stream.reused
     if predictions < least or reused < _LEAST_REUSED or reused <= _REUSED * predictions:
         return
     yield Finding(
         REUSED_IDS, stream.name,
-        f"ids come again while labels are awaited: {100 * reused / predictions:.0f} % of predictions "
-        f"({reused:,} of {predictions:,} that were followed) have the instance_id of another instance that "
-        "waited for its label, so they meet each other's labels: give each instance an id of its own, also "
+        f"ids come again while their labels are pending: {100 * reused / predictions:.0f}% of predictions "
+        f"({reused:,} of {predictions:,} that were checked) have the id of another pending instance. "
+        "They would get each other's labels: give each instance its own id, also "
         "of several columns, such as instance_id: [customer, day]",
     )  # fmt: skip
 
 
 def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
-    """Classes of predictions that labels don't have, though they have others that may mean the same."""
+    """Yield a finding if predictions have classes that labels lack, and others may mean the same."""
     predicted, labelled = set(stream.predicted), set(stream.labelled)
     records = min(stream.records[PREDICTIONS], stream.records[LABELS])
     if not predicted or not labelled or records < max(least, LEAST_RECORDS):
@@ -301,7 +301,7 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
         ", ".join([repr(name) for name in names[:_SHOWN]]) + (", …" if len(names) > _SHOWN else "")
         for names in (stream.predicted, stream.labelled)
     )
-    # The predictions' own way of writing it, of those that mean the same.
+    # The predictions' own form, of those with the same meaning.
     by_meaning = {meaning(name): name for name in sorted(alone)}
     names = {
         name: by_meaning[meaning(name)]
@@ -311,7 +311,7 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
     yield Finding(
         "class_sets", stream.name,
         f"{what}: predictions have {shown}, labels have {other}; names are compared as text, booleans as "
-        f"true and false: a map brings them together, such as y_true: {{path: …, map: {{{way}}}}}",
+        f"true and false: unify them with a map such as y_true: {{path: …, map: {{{way}}}}}",
     )  # fmt: skip
 
 
@@ -336,7 +336,7 @@ def _positive_class(stream: StreamFacts, least: int) -> Iterator[Finding]:
         return
     yield Finding(
         "positive_class", stream.name,
-        f"positive_class `{positive}` never seen among labels; seen: {_some(classes)}",
+        f"positive_class `{positive}` never occurs among labels; labels: {_some(classes)}",
     )  # fmt: skip
 
 
@@ -352,7 +352,7 @@ def _segments(stream: StreamFacts, least: int) -> Iterator[Finding]:
 
 
 def _names(facts: Facts, least: int) -> Iterator[Finding]:
-    """Streams with predictions and no labels, where others have labels and no predictions."""
+    """Yield streams with predictions and no labels, if others have labels and no predictions."""
     predicted = [one for one in facts.streams if one.records[PREDICTIONS] and not one.records[LABELS]]
     labelled = [one for one in facts.streams if one.records[LABELS] and not one.records[PREDICTIONS]]
     for stream in predicted:
@@ -362,14 +362,15 @@ def _names(facts: Facts, least: int) -> Iterator[Finding]:
         if elsewhere:
             yield Finding(
                 "partitions", stream.name,
-                f"its predictions lie in partition {stream.partition}, its labels in {elsewhere[0]}: "
+                f"its predictions are in partition {stream.partition}, its labels in {elsewhere[0]}: "
                 "all producers need the partitioner murmur2",
             )  # fmt: skip
         elif others and count >= least:
             yield Finding(
                 "names", stream.name,
-                f"{count:,} predictions and no label; labels and no predictions have: {_some(others)}; "
-                "is the field stream the same in both?",
+                f"{count:,} predictions and no label; streams with labels and no predictions: "
+                f"{_some(others)}; "
+                "check that the field stream is the same in both",
             )  # fmt: skip
 
 
@@ -379,7 +380,7 @@ def _sections(facts: Facts, least: int) -> Iterator[Finding]:
         return
     for name in facts.configured:
         if name not in seen:
-            said = f"streams.{name}: no such stream was seen; seen: {_some(seen)}"
+            said = f"streams.{name}: no such stream occurs; streams: {_some(seen)}"
             yield Finding("streams", None, said, name)
 
 
@@ -387,13 +388,13 @@ def _compared(stream: StreamFacts, least: int) -> Iterator[Finding]:
     if stream.pairs_left_out:
         yield Finding(
             "comparisons", stream.name,
-            f"pairs of models that aren't compared: {stream.pairs_left_out:,}; limits.pairs_per_stream is "
+            f"pairs of models that are not compared: {stream.pairs_left_out:,}; limits.pairs_per_stream is "
             f"{stream.most_pairs}: raise it, or compare: champion",
         )  # fmt: skip
     if stream.champion is not None and stream.champion not in stream.models and stream.matched >= least:
         yield Finding(
             "champion", stream.name,
-            f"champion `{stream.champion}` never seen among models, so none are compared; seen: "
+            f"champion `{stream.champion}` never occurs among models, so no models are compared; models: "
             f"{_some(stream.models)}",
         )  # fmt: skip
 
@@ -402,7 +403,7 @@ def _misplaced(facts: Facts) -> Iterator[Finding]:
     for name, count in facts.misplaced:
         yield Finding(
             "misplaced", name,
-            f"{count:,} records lie in a partition that isn't the stream's: all producers need the "
+            f"{count:,} records are in a partition that is not the stream's: all producers need the "
             "partitioner murmur2, and the stream's name as key",
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A finding: one sentence about what looks wrong."""
+"""A finding: one sentence about a likely mistake."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class Finding(NamedTuple):
-    """Something that looks wrong. `code` is its kind; `stream` is None where it is about no stream alone.
+    """A likely mistake. `code` is its kind; `stream` is None if it is about no single stream.
 
-    What is `about` the same is the same finding, whatever the numbers in its sentence are by now.
+    Findings `about` the same are one finding, even if the numbers in their sentences differ.
     """
 
     code: str

@@ -1,4 +1,4 @@
-"""Why ids of labels aren't those of predictions: forms of one id, and a pair of ids as an example."""
+"""Why ids of labels differ from those of predictions: forms of one id, and a pair of ids as an example."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
-#: Of ids that are compared, how many must have a counterpart by a form, and their share.
+#: How many of the compared ids must have a counterpart by a form, and their share.
 _LEAST, _SHARE = 1, 0.05
 
-#: Digits that name a number: a prefix that is digits alone must explain nearly all ids.
+#: Digits that form a number: a prefix that consists of digits must explain nearly all ids.
 _NEARLY_ALL = 0.99
 
-#: Digits of whole numbers up to which floats of 64 bits hold each one.
+#: Digits of whole numbers up to which 64-bit floats represent each one.
 _EXACT_DIGITS = 15
 
 _UUID = re.compile(r"(?:urn:uuid:)?\{?([0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12})\}?", re.IGNORECASE)
@@ -26,7 +26,7 @@ _QUOTES = "\"'`“”‘’«»"
 
 
 class Cause(NamedTuple):
-    """What makes ids differ, the fix, and an example."""
+    """The difference between ids, the fix, and an example."""
 
     what: str
     fix: str
@@ -42,7 +42,7 @@ class Unpaired(NamedTuple):
 
 
 def likely_cause(ids: Unpaired) -> Cause | None:
-    """The form that brings most ids of labels together with ids of predictions; None if no form does.
+    """Return the form that matches most ids of labels with ids of predictions; None if no form does.
 
     >>> likely_cause(Unpaired(["7.0", "8.0"], ["7", "8", "9"]))
     Cause(what='one side has decimal text', fix='write whole numbers without decimals', label='7.0', \
@@ -73,14 +73,14 @@ prediction='7')
 def _better(
     best: tuple[int, Cause] | None, what: str, fix: str, pairs: Sequence[tuple[str, str]]
 ) -> tuple[int, Cause] | None:
-    """The cause that explains more pairs; of equal ones the former."""
+    """Return the cause that explains more pairs; the first of equal ones."""
     if len(pairs) <= (best[0] if best else 0):
         return best
     return len(pairs), Cause(what, fix, *pairs[0])
 
 
 def _pairs(ids: Unpaired, form: Callable[[str], str]) -> list[tuple[str, str]]:
-    """Pairs of ids of labels and predictions that have the same form, though they differ."""
+    """Return pairs of ids of labels and predictions that differ, but have the same form."""
     by_form: dict[str, str] = {}
     for one in ids.predictions:
         by_form.setdefault(form(one), one)
@@ -92,7 +92,7 @@ def _pairs(ids: Unpaired, form: Callable[[str], str]) -> list[tuple[str, str]]:
 def _affix(
     ours: Sequence[str], others: Iterable[str], *, is_prefix: bool
 ) -> tuple[str, list[tuple[str, str]]] | None:
-    """What most of our ids have before (or behind) the id of another one, and pairs of such ids."""
+    """Return the text that most of our ids have before (or after) the id of another one, and such pairs."""
     known = set(others)
     found: dict[str, list[tuple[str, str]]] = {}
     for one in ours:
@@ -109,7 +109,7 @@ def _affix(
 
 
 def _of_both_affixes(ids: Unpaired) -> tuple[str, str, list[tuple[str, str]]]:
-    """Ids that differ in what all of a side begin with."""
+    """Return ids that differ in a prefix of one side."""
     before = [_beginning(some) for some in (ids.labels, ids.predictions)]
     if not all(before):
         return "", "", []
@@ -120,11 +120,11 @@ def _of_both_affixes(ids: Unpaired) -> tuple[str, str, list[tuple[str, str]]]:
     ]  # fmt: skip
     what = f"ids of labels begin with {before[0]!r}, ids of predictions with {before[1]!r}"
     pairs = pairs if len(pairs) >= max(2, _NEARLY_ALL * min(len(ids.labels), len(rests))) else []
-    return what, "remove what ids begin with on both sides", pairs
+    return what, "remove the prefix on both sides", pairs
 
 
 def _beginning(ids: Sequence[str]) -> str:
-    """What is before the first digit in most of these ids."""
+    """Return the text before the first digit in most of these ids."""
     heads = Counter(re.split(r"\d", one, maxsplit=1)[0] for one in ids)
     return heads.most_common(1)[0][0] if heads else ""
 
@@ -133,12 +133,12 @@ def _without_blanks(text: str) -> str:
     return "".join(one for one in text if not one.isspace() and unicodedata.category(one) not in _UNSEEN)
 
 
-#: Categories of characters that nobody sees: of formats (zero-width ones), of control.
+#: Categories of invisible characters: formats (zero-width ones), control.
 _UNSEEN = ("Cf", "Cc")
 
 
 def _decimal(text: str) -> str:
-    """Numbers as whole ones where they are."""
+    """Return numbers as whole ones if they are whole."""
     if not _NUMBER.fullmatch(text):
         return text
     try:
@@ -151,7 +151,7 @@ def _decimal(text: str) -> str:
 
 
 def _rounded(text: str) -> str:
-    """Long numbers as floats hold them."""
+    """Return long numbers as floats represent them."""
     if not _NUMBER.fullmatch(text) or sum(map(str.isdigit, text)) < _EXACT_DIGITS:
         return text
     return repr(float(text))
@@ -168,7 +168,7 @@ def _unquoted(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """All forms together."""
+    """Return an id in all forms at once."""
     text = _without_blanks(_unquoted(unicodedata.normalize("NFKC", text)))
     return _decimal(_ZEROS.sub("", _uuid(text).casefold()))
 
@@ -177,7 +177,7 @@ def _alphanumeric(text: str) -> str:
     return "".join(filter(str.isalnum, text))
 
 
-#: What is said of each form, the fix, and the function that brings ids into it; simple ones first.
+#: The description of each form, the fix, and the function that brings ids into it; simple ones first.
 _FORMS: tuple[tuple[str, str, Callable[[str], str]], ...] = (
     ("one side has decimal text", "write whole numbers without decimals", _decimal),
     ("one side has blanks or invisible characters", "strip them", _without_blanks),

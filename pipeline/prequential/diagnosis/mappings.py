@@ -1,4 +1,4 @@
-"""Findings about what a mapping names and records don't have."""
+"""Findings about values of a mapping that no record has."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from prequential.mapping.uses import Uses
 
 
 def mapping_findings(all_uses: Iterable[Uses], least: int = 1) -> Iterator[Finding]:
-    """Values of a `map`, and conditions, that no record has had, where there were records to have them.
+    """Yield values of a `map`, and conditions, that no record matched, if there were records.
 
-    Conditions are also looked at where another form of their value occurs.
+    Conditions are also checked if another form of their value occurs.
 
     >>> from prequential.mapping.model import parse
     >>> section = {"y_true": {"path": "y", "map": {"Y": 1, "N": 0}}, "instance_id": "id", "when": "op = u"}
@@ -44,12 +44,12 @@ def mapping_findings(all_uses: Iterable[Uses], least: int = 1) -> Iterator[Findi
             sign = "=" if condition.equal else "!="
             others = [one for one in values if one != wanted and canonical(one) == canonical(wanted)]
             if condition.equal and not held:
-                there = f"records have {quoted(values)}" if values else "records have nothing there"
+                there = f"records have {quoted(values)}" if values else "records have no value there"
                 yield _finding(f"{origin.place('when')}: no record has {path} = {wanted}; {there}")
             elif others:
                 yield _finding(
-                    f"{origin.place('when')}: {path} {sign} {wanted} doesn't mean {quoted(others)}, which "
-                    "records have too: values are compared as text"
+                    f"{origin.place('when')}: {path} {sign} {wanted} doesn't match {quoted(others)}, which "
+                    "records also have: values are compared as text"
                 )
 
 

@@ -14,15 +14,15 @@ from prequential.topics.decoding import KINDS
 if TYPE_CHECKING:
     from prequential.diagnosis.findings import StreamFacts
 
-#: No stream of today has times after the year 2200, and milliseconds of none are before March 1973.
+#: No current stream has times after the year 2200, or times in milliseconds before March 1973.
 _YEAR_2200, _LEAST_MS = 7_258_118_400_000, 100_000_000_000
 
 _YEAR = 31_556_952_000
 
-#: Records behind the longest step of time that are few: so many, or this share.
+#: Records after the longest step of time that count as few: this number, or this share.
 _FEW, _FEW_SHARE = 3, 0.01
 
-#: Units (ms) that a long time is shown in, from this many of them on.
+#: Number of units (ms) from which on a long time is shown in this unit.
 _COARSE = (3_600_000, 60_000, 1_000)
 _MANY = 10
 
@@ -42,29 +42,29 @@ class Step(NamedTuple):
     before: int
     at: int
     kind: int
-    earlier: int  # records before it, and such that are as late or later
+    earlier: int  # records before it, and records as late or later
     later: int
     place: str | None
 
     @property
     def is_astray(self) -> bool:
-        """Whether the few records behind it may have a wrong time."""
+        """Return whether the few records after it may have a wrong time."""
         return self.later <= max(_FEW, _FEW_SHARE * (self.earlier + self.later))
 
 
 def time_findings(stream: StreamFacts, least: int) -> Iterator[Finding]:
-    """Times of a stream in seconds or microseconds, and records far ahead of others."""
+    """Yield times of a stream in seconds or microseconds, and records far ahead of others."""
     yield from _units(stream)
     yield from _ahead(stream)
 
 
 def has_wrong_times(stream: StreamFacts) -> bool:
-    """Whether times of the stream are known to be wrong, so that what is late or expired says nothing."""
+    """Return whether times of the stream are wrong, so that late and expired records mean nothing."""
     return bool(stream.odd) or max(stream.latest) >= _YEAR_2200 or _astray(stream) is not None
 
 
 def shown(duration: int) -> str:
-    """A duration in ms as a sentence has it, in years where it has many.
+    """Return a duration in ms for a sentence, in years if it has many.
 
     >>> shown(86_100_000), shown(1_790_000), shown(250), shown(50 * _YEAR)
     ('1d', '30m', '250ms', 'about 50 years')
@@ -75,7 +75,7 @@ def shown(duration: int) -> str:
 
 
 def rounded(duration: int) -> int:
-    """A duration in ms, such as a quantile, which is right to 1 %, in whole units."""
+    """Return a duration in ms, such as a quantile, which is accurate to 1%, in whole units."""
     for unit in _COARSE:
         if duration >= _MANY * unit:
             return (duration + unit // 2) // unit * unit
@@ -83,7 +83,7 @@ def rounded(duration: int) -> int:
 
 
 def _units(stream: StreamFacts) -> Iterator[Finding]:
-    """Times in seconds or microseconds, of all records of a kind or of a share."""
+    """Yield times in seconds or microseconds, of all records of a kind or of a share."""
     given = [kind for kind, count in enumerate(stream.records) if count]
     for oddity, code, text in (
         (SECONDS, "seconds", "in January 1970: are they in seconds instead of milliseconds?"),
@@ -96,19 +96,19 @@ def _units(stream: StreamFacts) -> Iterator[Finding]:
             which = "" if whole == given else f" of {' and '.join(KINDS[kind] for kind in whole)}"
             yield Finding(code, stream.name, f"all ts{which} are {text.format(year)}")
         for one in odd:
-            # Some test streams begin at 0, and reach what looks like seconds.
+            # Some test streams begin at 0, and reach times that look like seconds.
             if one.kind not in whole and max(stream.latest) >= _LEAST_MS:
                 of = stream.records[one.kind]
                 yield Finding(
                     code, stream.name,
                     f"{one.number:,} of {of:,} ts of {KINDS[one.kind]} ({100 * one.number / of:.2g}%) are "
-                    f"{text.format(year)} (first: {one.place}): give all ts of a field in one unit",
+                    f"{text.format(year)} (first: {one.place}): use one unit for all ts of a field",
                     KINDS[one.kind],
                 )  # fmt: skip
 
 
 def _ahead(stream: StreamFacts) -> Iterator[Finding]:
-    """Records whose times are far ahead of their record time, or of all other records."""
+    """Yield records whose times are far ahead of their record time, or of all other records."""
     for one in stream.odd:
         if one.oddity == AHEAD:
             yield Finding(

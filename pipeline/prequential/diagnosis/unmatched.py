@@ -1,4 +1,4 @@
-"""Findings about labels and predictions that don't meet."""
+"""Findings about labels and predictions that don't match."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from prequential.topics.decoding import LABELS, PREDICTIONS
 if TYPE_CHECKING:
     from prequential.diagnosis.findings import StreamFacts
 
-#: Of a stream's labels, the share without a prediction from which on there is a finding, and how many there
-#: must be where nothing explains them.
+#: Share of a stream's labels without a prediction from which on there is a finding, and their least number
+#: if nothing explains them.
 _UNMATCHED, _LEAST_UNMATCHED = 0.05, 10
 
-#: A label that takes so long (ms) has another unit than its prediction: ten years.
+#: A longer label latency (ms) means that labels and predictions have different units: ten years.
 _ABSURD = 10 * 31_556_952_000
 
 
 def never_meet(stream: StreamFacts) -> bool:
-    """Whether there are predictions and labels, and no label has met a prediction, though nothing is late."""
+    """Return whether there are predictions and labels, no label has met a prediction, and nothing is late."""
     some = stream.records[PREDICTIONS] and stream.records[LABELS]
     return bool(some and not (stream.matched or stream.late_labels or stream.late_predictions))
 
 
 def may_lack_predictions(stream: StreamFacts) -> bool:
-    """Whether so many labels have no prediction that an example of ids is worth a search."""
+    """Return whether enough labels have no prediction to search for an example of ids."""
     without, least = stream.unmatched + stream.waiting_labels, _UNMATCHED * stream.records[LABELS]
     return bool(stream.records[PREDICTIONS] and without and without >= least)
 
@@ -38,9 +38,9 @@ def may_lack_predictions(stream: StreamFacts) -> bool:
 def unmatched_findings(
     stream: StreamFacts, least: int, refused: Refusal | None = None
 ) -> Iterator[Finding]:  # fmt: skip
-    """Labels without predictions, and labels of instances that are settled and forgotten.
+    """Yield labels without predictions, and labels of instances that are settled and forgotten.
 
-    `refused`: predictions of any stream that can't be used.
+    `refused`: invalid predictions of any stream.
     """
     labels = stream.records[LABELS]
     if labels >= least:
@@ -49,7 +49,7 @@ def unmatched_findings(
 
 
 def _never(stream: StreamFacts) -> Iterator[Finding]:
-    """No label has met a prediction."""
+    """Yield why no label has met a prediction."""
     labels, latency = stream.records[LABELS], stream.latency
     if latency is None:
         said = f"none of {labels:,} labels has met a prediction: no instance_id is in both"
@@ -76,8 +76,8 @@ def _never(stream: StreamFacts) -> Iterator[Finding]:
     elif not has_wrong_times(stream):
         yield Finding(
             "late_labels", stream.name,
-            f"none of {labels:,} labels has met a prediction, though instance_ids are in both: records came "
-            "more than label_horizon after the time that they have as ts, or in an order far from that of ts",
+            f"none of {labels:,} labels has met a prediction, although instance_ids match: records came "
+            "more than label_horizon after their ts, or far from the order of ts: check ts",
         )  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def _explained_by_ids(stream: StreamFacts) -> bool:
 
 
 def _in_part(stream: StreamFacts, least: int, refused: Refusal | None) -> Iterator[Finding]:
-    """Some labels have met no prediction."""
+    """Yield why some labels have met no prediction."""
     labels, cause = stream.records[LABELS], stream.cause
     without = stream.unmatched
     if stream.ended or cause is not None:
@@ -103,14 +103,14 @@ def _in_part(stream: StreamFacts, least: int, refused: Refusal | None) -> Iterat
     if refused is not None and refused.records >= without / 2:
         yield Finding(
             "unmatched", stream.name,
-            f"{said}: {refused.records:,} predictions can't be used, most often: {refused.sentence}",
+            f"{said}: {refused.records:,} predictions are invalid, most often: {refused.sentence}",
         )  # fmt: skip
         return
     labelled, both = stream.sampled
     if labelled and 1 - both / labelled < _UNMATCHED / 2:
         yield Finding(
             "unmatched", stream.name,
-            f"{said}, though predictions have their instance_ids: these predictions came more than "
+            f"{said}, although predictions have their instance_ids: these predictions came more than "
             f"label_horizon ({shown_duration(stream.horizon)}) after the labels, or records came far from "
             "the order of ts; check ts of both",
         )  # fmt: skip
@@ -119,7 +119,7 @@ def _in_part(stream: StreamFacts, least: int, refused: Refusal | None) -> Iterat
 
 
 def _example(stream: StreamFacts) -> str:
-    """The end of a sentence about ids that differ: why, and an example."""
+    """Return the end of a sentence about ids that differ: the difference, and an example."""
     if stream.cause is not None:
         what, fix, of_label, of_prediction = stream.cause
         return f": {what}, e.g. label `{of_label}`, prediction `{of_prediction}`: {fix}"

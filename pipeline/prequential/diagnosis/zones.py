@@ -9,7 +9,7 @@ from prequential.mapping.clocks import Clocks
 
 
 def zone_findings(clocks: Mapping[str, Clocks]) -> Iterator[Finding]:
-    """What looks wrong with the zones of times, by the name of the input that they are in.
+    """Yield likely mistakes with time zones, by the name of the input that they are in.
 
     >>> naive, aware = Clocks(), Clocks()
     >>> naive.note("naive", "2026-01-05 05:00:00")
@@ -44,13 +44,13 @@ timezone: America/New_York}, or UTC if that is right
                 yield Finding(
                     f"{kind}_local", None,
                     f"{count:,} of {one.counts['named']:,} local ts of {name} {occurs} in {one.zone} (e.g. "
-                    f"{one.examples[kind]}); {way}: give times in UTC or with an offset",
+                    f"{one.examples[kind]}); {way}: send times in UTC or with an offset",
                     name,
                 )  # fmt: skip
 
 
 def _alike(clocks: Mapping[str, Clocks]) -> dict[str, Clocks]:
-    """The same with one entry for inputs of which the same is known, as of the same column."""
+    """Return the clocks with one entry for inputs with the same facts, as from the same column."""
     names: list[tuple[list[str], Clocks]] = []
     for name, one in clocks.items():
         same = next((known for known, other in names if other == one), None)

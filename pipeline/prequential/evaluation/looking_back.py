@@ -129,7 +129,7 @@ class Calibration(Shown):
         """A dict for each detector that has a new threshold.
 
         It has `stream`, `budget`, `detector`, `sequences`, `parameter`, its value `before` and `after`;
-        `alarms_before` and `alarms`, the false alarms that are expected in the budget's time, these with 95 %
+        `alarms_before` and `alarms`, the false alarms that are expected in the budget's time, these with 95%
         bounds `alarms_low` and `alarms_high`; and for a rise of the mean loss by `change` the median `delay`
         in outcomes (None: most don't find it) and the share `found`.
         """

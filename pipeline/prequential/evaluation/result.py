@@ -116,7 +116,7 @@ class Result:
         """Measures at the end beside those of the reference (`evaluate(…, reference=1000)`).
 
         A dict for each model, estimator and measure: `stream`, `model`, `stage`, `estimator`, `measure`,
-        `outcomes` of the reference, its value (`reference`), `now`, `difference`, and its 95 % `interval`,
+        `outcomes` of the reference, its value (`reference`), `now`, `difference`, and its 95% `interval`,
         None while a memory has some of the reference's outcomes.
         """
         return [

@@ -39,7 +39,7 @@ class WaitingInstances(Generic[X]):
     every_labels
         Labels after which an instance is due again; None: only by age.
     ages
-        Ages at which it is due, in ms since its `ts`; noticed up to 1 % of the age late.
+        Ages at which it is due, in ms since its `ts`; noticed up to 1% of the age late.
     limit
         How many instances wait at most: then the one that was added first leaves.
     horizon

@@ -1,4 +1,4 @@
-"""Which model is better, in words: those of the demo, of a replay and of `watch`."""
+"""Comparisons of models in words, for the demo, replays and `watch`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from prequential.core.estimators.naming import BASELINE_PREFIX, recency
 from prequential.settings.stages import FINAL, sides
 from prequential.topics.outputs import BY_PARTITION, Comparison
 
-#: Lines that are shown of pairs.
+#: Pairs that are shown.
 _PAIRS = 10
 
-#: The estimator over all history, which intervals and verdicts are about.
+#: The estimator over all history, to which intervals and verdicts refer.
 WHOLE = "all"
 
 #: Losses in words.
@@ -22,35 +22,35 @@ _LOSSES = {
     "squared": "squared error", "cost": "cost",
 }  # fmt: skip
 
-#: Why there is no verdict by a loss, if it isn't that there can be none.
+#: Why a loss without a verdict has no bound, if it could have one.
 _UNBOUNDED = {"cost": "a value has no limit (value_limit), or was beyond it"}
 
-#: Who is better, as verdicts say it.
+#: Better model by verdict.
 A_LEADS, B_LEADS = "a_better", "b_better"
 
-#: Below it three decimals are all 0.
+#: Below this all three decimals are 0.
 _LEAST_SHOWN = 0.0005
 
 
 class Latest(msgspec.Struct):
-    """How two models stand in the latest outcomes: those in the memory of one estimator."""
+    """The comparison of two models in the latest outcomes: those in the memory of one estimator."""
 
     estimator: str
     n: float
-    #: Mean loss of the model less that of `against`.
+    #: Mean loss of the model minus that of `against`.
     difference: float
 
 
 class Recent(msgspec.Struct):
-    """The verdict that forgets what was before the latest change of the difference, where it is decided."""
+    """The verdict since the latest change of the difference, if it is decided."""
 
     verdict: str
-    #: About which outcome it holds since.
+    #: Outcome since about which it holds.
     since: int
 
 
 class Pair(msgspec.Struct):
-    """How two models of a stream stand in a stage, by one loss: over all history, and lately."""
+    """The comparison of two models in a stage, by one loss: over all history, and in the latest outcomes."""
 
     stream: str
     partition: int
@@ -61,19 +61,19 @@ class Pair(msgspec.Struct):
     loss: str
     outcomes: int
     ts: int  # label time of the newest of them, epoch ms
-    #: Mean loss of the model less that of `against`; None where no estimator is over all history.
+    #: Mean loss of the model minus that of `against`; None without an estimator of all history.
     difference: float | None
     interval: tuple[float, float] | None
     level: float
     verdict: str
     since: int | None
-    #: None where no estimator forgets, or none has forgotten anything yet.
+    #: None if no estimator forgets, or none has forgotten anything yet.
     latest: Latest | None = None
-    #: No record had a time: `ts` is none.
+    #: True if no record had a time; then `ts` is not a time.
     untimed: bool = False
-    #: None while it is undecided.
+    #: None while the verdict is undecided.
     recent: Recent | None = None
-    #: Stages that are the same, as each instance has had one prediction of either.
+    #: Stages that are the same, because each instance has had one prediction of either model.
     same: list[str] = []
     #: Partitions whose outcomes are missing, where it is of all partitions together.
     missing_partitions: list[int] = []
@@ -85,9 +85,9 @@ class Pair(msgspec.Struct):
 
 
 def pair_of(said: Comparison) -> Pair:
-    """How two models stand, by one message of one estimator.
+    """Return the comparison in one message of one estimator.
 
-    Of another estimator than `all` its difference is that of the latest outcomes, not of the whole run.
+    The difference of an estimator other than `all` is that of the latest outcomes.
     """
     difference = said.measures.get("difference")
     latest = None
@@ -101,16 +101,16 @@ def pair_of(said: Comparison) -> Pair:
 
 
 def recent_of(said: Mapping[str, Any]) -> Recent | None:
-    """Who is better lately, by the field `recent` of a message; None where nobody is, or it isn't there."""
+    """Return the better model by the field `recent` of a message; None if undecided or missing."""
     since = said.get("since")
     return None if since is None else Recent(said["verdict"], since)
 
 
 def latest_of(differences: Mapping[str, tuple[float, float | None]], outcomes: int) -> Latest | None:
-    """The latest outcomes by the estimator that tells most of them, of n and difference by estimator.
+    """Return the latest outcomes, by the estimator that covers the most recent ones.
 
-    That is the shortest window, or else the fastest fading factor, or the shortest half-life; one that still
-    remembers all `outcomes` says nothing that the whole run doesn't.
+    That is the shortest window, else the fastest fading factor, else the shortest half-life. An estimator
+    that still remembers all `outcomes` adds nothing to the whole run. `found`: n and difference by estimator.
 
     >>> latest_of({"all": (4000, 0.031), "window:1000": (1000, -0.04), "fading:0.9": (9.5, 0.2)}, 4000)
     Latest(estimator='window:1000', n=1000, difference=-0.04)
@@ -131,9 +131,9 @@ class Pairs:
         self._found: dict[tuple[str, int, str, str, str | None, str, str], Pair] = {}
 
     def update(self, said: Comparison) -> bool:
-        """Take in a message; returns whether it says something new.
+        """Store a message; return whether it changes the comparison.
 
-        One is said of each estimator, after as many outcomes.
+        Each estimator has a message after as many outcomes.
         """
         key = said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss
         pair, before = pair_of(said), self._found.get(key)
@@ -148,28 +148,25 @@ class Pairs:
         return pair != before
 
     def drop(self, model: str, stage: str) -> None:
-        """Forget how a model stands in a stage."""
+        """Forget the comparisons of a model in a stage."""
         for key in [one for one in self._found if one[5] == stage and model in one[2:4]]:
             del self._found[key]
 
     def known(self) -> list[Pair]:
-        """All of them, in the order in which they came."""
+        """Return all comparisons, in the order in which they began."""
         return list(self._found.values())
 
 
 def _sooner(one: Latest, other: Latest) -> bool:
-    """Whether one tells more of now."""
+    """Return whether the first estimator covers more recent outcomes."""
     return (recency(one.estimator) or (0, 0.0)) < (recency(other.estimator) or (0, 0.0))
 
 
 def report(pairs: Sequence[Pair], ending: str = "") -> Iterator[str]:
-    """Lines about pairs: who leads over the whole run, by how much, since when, and who does lately.
+    """Yield lines about pairs: the difference and the verdict over the whole run, and in the latest outcomes.
 
-    Nothing without pairs.
-
-    Of each stream it is one stage, `final` where there is one; pairs with baselines come last, then those
-    of a model's stages.
-    `ending` says where more pairs are to be found.
+    Yields nothing without pairs. Each stream has one stage, `final` if it exists. Pairs with baselines come
+    last, then those of a model's stages. `ending` names the place of further pairs.
     """
     if not pairs:
         return
@@ -181,8 +178,8 @@ def report(pairs: Sequence[Pair], ending: str = "") -> Iterator[str]:
     shown.sort(key=lambda one: (_of_stages(one), one.against.startswith(BASELINE_PREFIX)))
     several = len({one.stream for one in pairs}) > 1
     yield (
-        "which model is better (in brackets: the interval of the difference over the whole run, at any "
-        "number of looks, if dependence is short):"
+        "model comparison (in brackets: confidence sequence of the loss difference over the whole run, "
+        "valid at any number of looks, if dependence is short):"
     )
     for one in shown[:_PAIRS]:
         stream = f"{one.stream} " if several else ""
@@ -192,26 +189,26 @@ def report(pairs: Sequence[Pair], ending: str = "") -> Iterator[str]:
 
 
 def _of_stages(pair: Pair) -> bool:
-    """Whether a model's stages are compared with each other."""
+    """Return whether a model's stages are compared with each other."""
     return pair.model == pair.against
 
 
 def standing(pair: Pair) -> str:
-    """How a pair stands over the whole run and now; now first, where that says more or contradicts it.
+    """Return the comparison in words: the whole run, and the latest outcomes by `recent` and `latest`.
 
-    Now is what the verdict that forgets says, and the latest outcomes.
+    The latest outcomes come first if they contradict the whole run.
 
     >>> about = "s", 0, "nb", "tree", None, "final", "error"
     >>> whole = *about, 4000, 0, 0.031, (0.012, 0.05), 0.05, "b_better", 712
     >>> standing(Pair(*whole, Latest("window:1000", 1000, 0.02)))
-    'tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5 % since outcome 712 \
-of 4,000; in the latest 1,000 outcomes, too: by 0.020'
+    'tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 \
+of 4,000; also in the latest 1,000 outcomes: by 0.020'
     >>> standing(Pair(*whole, Latest("window:1000", 1000, -0.04)))
-    'in the latest 1,000 outcomes nb leads tree: error lower by 0.040; but tree beats nb over the whole run: \
-error lower by 0.031 (0.012 to 0.050), at level 5 % since outcome 712 of 4,000'
+    'in the latest 1,000 outcomes nb vs tree: error lower by 0.040; but tree beats nb over the whole run: \
+error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000'
     >>> standing(Pair(*whole, Latest("window:1000", 1000, -0.04), recent=Recent("a_better", 2900)))
     'nb has been better than tree since about outcome 2,900, in the latest 1,000 outcomes error is lower by \
-0.040; but tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5 % since \
+0.040; but tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5% since \
 outcome 712 of 4,000'
     """
     said, latest, recent = _over_the_whole_run(pair), pair.latest, pair.recent
@@ -220,15 +217,15 @@ outcome 712 of 4,000'
     if latest is not None:
         now, by = _leader_by(latest.difference), f"by {_number(abs(latest.difference))}"
         window = latest.estimator.startswith("window:")
-        where = f"in the latest {latest.n:,.0f} outcomes" if window else f"lately ({latest.estimator})"
+        where = f"in the latest {latest.n:,.0f} outcomes" if window else f"recently ({latest.estimator})"
         if not now:
             of_now = f"{where} there is no difference"
         elif recent is not None and changed and now == recent.verdict:
             of_now = f"{where} {_loss(pair)} is lower {by}"
         elif now == leader(pair) and not changed:
-            of_now = f"{where}, too: {by}"
+            of_now = f"also {where}: {by}"
         else:
-            of_now = f"{where} {_leads(pair, now, 'leads')}: {_loss(pair)} lower {by}"
+            of_now = f"{where} {_leads(pair, now, 'vs')}: {_loss(pair)} lower {by}"
     if recent is not None and changed:
         first = f"{_leads(pair, recent.verdict, 'has been better than')} since about outcome {recent.since:,}"
         return f"{first}{of_now and f', {of_now}'}; {'but ' if contradicted(pair) else ''}{said}"
@@ -238,19 +235,19 @@ outcome 712 of 4,000'
 
 
 def leader(pair: Pair) -> str:
-    """Who is better over the whole run, by the verdict or else by the difference: `A_LEADS` and so on."""
+    """Return the better model over the whole run by verdict, else by difference: `A_LEADS` and so on."""
     if pair.is_decided:
         return pair.verdict
     return _leader_by(pair.difference)
 
 
 def leader_name(pair: Pair) -> str | None:
-    """The model that is better over the whole run by the verdict; None while that is undecided."""
+    """Return the better model over the whole run by verdict; None if undecided."""
     return {A_LEADS: pair.model, B_LEADS: pair.against}.get(pair.verdict)
 
 
 def contradicted(pair: Pair) -> bool:
-    """Whether the model that is better over the whole run isn't so now, by verdict or the latest outcomes."""
+    """Return whether the latest outcomes, or `recent`, contradict the better model over the whole run."""
     if not pair.is_decided:
         return False
     if pair.recent is not None and pair.recent.verdict != pair.verdict:
@@ -263,7 +260,7 @@ def _leader_by(difference: float | None) -> str:
 
 
 def _names(pair: Pair) -> tuple[str, str]:
-    """A and B, by name or, where a model's stages are compared, by stage."""
+    """Return A and B: by name, or by stage if a model's stages are compared."""
     if not _of_stages(pair):
         return pair.model, pair.against
     a, b = (f"{stage} of {pair.model}" for stage in sides(pair.stage))
@@ -271,7 +268,7 @@ def _names(pair: Pair) -> tuple[str, str]:
 
 
 def _leads(pair: Pair, who: str, leads: str) -> str:
-    """The two models, the better one first."""
+    """Return the two models, the better one first."""
     a, b = _names(pair)
     return f"{b} {leads} {a}" if who == B_LEADS else f"{a} {leads} {b}"
 
@@ -286,7 +283,7 @@ def _over_the_whole_run(pair: Pair) -> str:
     decided, leads = pair.is_decided, leader(pair)
     better, worse = (b, a) if leads == B_LEADS else (a, b)
     if leads:
-        who = f"{better} {'beats' if decided else 'leads'} {worse} over the whole run: {_loss(pair)} lower"
+        who = f"{better} {'beats' if decided else 'vs'} {worse} over the whole run: {_loss(pair)} lower"
         who += "" if difference is None else f" by {_number(abs(difference))}"
     else:
         what = f"{'difference' if difference is None else 'no difference'} in {_loss(pair)}"
@@ -296,12 +293,12 @@ def _over_the_whole_run(pair: Pair) -> str:
         without = f", without those of partitions {missing}, which reached a limit" if missing else ""
         return f"{who}, after {pair.outcomes:,} outcomes{without}; each partition has its own verdict"
     if pair.interval is None:
-        why = _UNBOUNDED.get(pair.loss, "there is no bound to the loss")
-        return f"{who}, after {pair.outcomes:,} outcomes; no verdict, as {why}"
+        why = _UNBOUNDED.get(pair.loss, "the loss has no bound")
+        return f"{who}, after {pair.outcomes:,} outcomes; no verdict, because {why}"
     low, high = pair.interval
     if leads == A_LEADS:
         low, high = -high, -low
-    level = f"{100 * pair.level:.3g} %"
+    level = f"{100 * pair.level:.3g}%"
     until = (
         f"at level {level} since outcome {pair.since:,} of {pair.outcomes:,}"
         if decided
@@ -311,7 +308,7 @@ def _over_the_whole_run(pair: Pair) -> str:
 
 
 def _number(value: float) -> str:
-    """Three decimals, or the first digit that isn't 0.
+    """Format a number with three decimals, or up to the first digit that is not 0.
 
     >>> _number(-0.0004), _number(0.0), _number(1234.5)
     ('-0.0004', '0.000', '1,234.500')

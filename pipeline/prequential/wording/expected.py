@@ -1,4 +1,4 @@
-"""What is expected before labels are there, in words, for all who show it."""
+"""Estimated performance in words."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from prequential.core.measures.registry import LOSSES, MEASURES
 from prequential.topics.dead_letters import clock
 from prequential.wording.measures import COMPARED
 
-#: What stands beside each of these numbers.
+#: Stated next to each of these numbers.
 ASSUMPTION = (
-    "Assumed: a prediction that waits is like those with labels, given its class and confidence. That a "
-    "concept has changed for predictions none of which has a label yet can't be known before the first of "
-    "these labels."
+    "Assumes that a pending prediction is like those with labels of the same class and confidence. Concept "
+    "drift that affects only unlabelled predictions cannot be detected until their first labels arrive."
 )
 
 
 class ExpectedPeriod(msgspec.Struct, frozen=True):
-    """A measure of a period whose time is over, as the newest message says it.
+    """A measure of a period whose time has passed, by the newest message.
 
     Attributes
     ----------
@@ -32,13 +31,13 @@ class ExpectedPeriod(msgspec.Struct, frozen=True):
     final
         The final value; None while it is provisional.
     expected
-        What `final` is expected to be, while there is none; None where nothing is estimated.
+        What `final` is expected to be, until it is known; None if nothing is estimated.
     interval
         Of `expected`; None without a record.
     coverage, finals
-        Of the record: of so many former periods this share turned out to be within its interval.
+        Of the record: the share of this many earlier periods whose final value was within its interval.
     labelled_so_far
-        The measure of the labels there are; None without a value.
+        The measure over the labels so far; None without a value.
     labelled_share
         Share of the period's predictions with a label.
     """
@@ -59,7 +58,7 @@ def expected_period(
     start: int, end: int, labelled_share: float, labelled: Mapping[str, float],
     expected: Mapping[str, Mapping[str, Any]], *, final: bool = False,
 ) -> ExpectedPeriod | None:  # fmt: skip
-    """The measure of a period by which models are compared; None where there is nothing to say.
+    """Return the measure of a period by which models are compared; None without one.
 
     Parameters
     ----------
@@ -68,7 +67,7 @@ def expected_period(
     labelled_share
         Share of its predictions with a label.
     labelled
-        Measures of these.
+        Measures of the labelled ones.
     expected
         `measures` of the message's `expected`; none where the period is `final`.
     """
@@ -85,13 +84,14 @@ def expected_period(
 
 
 def period_in_words(one: ExpectedPeriod, *, untimed: bool = False) -> str:
-    """The period's value, final or expected, with its interval and what such intervals were worth.
+    """Return the period's value, final or expected, with its interval and how often such intervals held.
 
-    It begins with the labels so far where these say something else than what is expected. `untimed`: start
+    It begins with the labels so far if they differ from the expected value. `untimed`: start and end count
+    rows.
     and end count rows.
     """
     when = f"rows {one.start:,} to {one.end - 1:,}" if untimed else f"from {clock(one.start)}"
-    share = f"{100 * one.labelled_share:.0f} % of predictions"
+    share = f"{100 * one.labelled_share:.0f}% of predictions"
     so_far = "-" if one.labelled_so_far is None else _number(one.labelled_so_far)
     if one.final is not None:
         said = f"final {_number(one.final)} ({share} labelled)"
@@ -104,44 +104,44 @@ def period_in_words(one: ExpectedPeriod, *, untimed: bool = False) -> str:
         low, high = one.interval
         expected = f"expected {_number(one.expected)} [{_number(low)}, {_number(high)}]"
         if one.coverage is not None:
-            expected += f" (held in {100 * one.coverage:.0f} % of {one.finals} former periods)"
+            expected += f" (held in {100 * one.coverage:.0f}% of {one.finals} earlier periods)"
         if one.labelled_so_far is None or low <= one.labelled_so_far <= high:
             said = f"{expected}, labelled so far {so_far} ({share})"
         else:
-            said = f"labelled so far says {so_far} ({share}), {expected}: {_why(one)}"
+            said = f"labelled so far {so_far} ({share}), {expected}: {_why(one)}"
     return f"period {when}, {one.measure}: {said}"
 
 
 def _why(one: ExpectedPeriod) -> str:
-    """What it means that labels so far are off."""
+    """Return the reason why labels so far differ from the expected value."""
     more = one.labelled_so_far is not None and one.expected is not None and one.labelled_so_far > one.expected
     loss = LOSSES.get(one.measure)
     if loss is not None and loss.signal == "error":
         right = more == (MEASURES[one.measure].better != LESS)
         return f"labels of {'right' if right else 'wrong'} predictions come sooner"
-    return "the predictions labelled so far aren't like the others"
+    return "the predictions labelled so far differ from the others"
 
 
 def waiting_in_words(said: Mapping[str, Any]) -> str:
-    """How many of the predictions that wait are expected to be right (`waiting_expected` of `coverage`).
+    """Return how many pending predictions are expected to be correct (`waiting_expected` of `coverage`).
 
     >>> waiting_in_words({"predictions": 50, "labels": 40.2, "right": 30.4, "interval": [25.0, 35.8]})
-    "50 predictions wait in periods that aren't final: 40 are expected to get a label, 30 ± 5 of these right"
+    "50 pending predictions in provisional periods: 40 are expected to get a label, 30 ± 5 to be correct"
     """
     within = ""
     if said.get("interval"):
         low, high = said["interval"]
         within = f" ± {max(said['right'] - low, high - said['right']):,.0f}"  # one end may be cut off
     return (
-        f"{said['predictions']:,} predictions wait in periods that aren't final: {said['labels']:,.0f} are "
-        f"expected to get a label, {said['right']:,.0f}{within} of these right"
+        f"{said['predictions']:,} pending predictions in provisional periods: {said['labels']:,.0f} are "
+        f"expected to get a label, {said['right']:,.0f}{within} to be correct"
     )
 
 
 def in_words(
     period: ExpectedPeriod | None, waiting: Mapping[str, Any] | None, *, untimed: bool = False
 ) -> Iterator[str]:
-    """What there is to say of the newest whole period, and of what waits."""
+    """Return sentences about the newest whole period and pending predictions."""
     if period is not None:
         yield period_in_words(period, untimed=untimed)
     if waiting is not None:

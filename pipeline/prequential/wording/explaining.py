@@ -1,4 +1,4 @@
-"""What is known of an incident, in the order in which somebody who was called asks for it."""
+"""The explanation of an incident, in the order in which an engineer on call needs the facts."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from prequential.wording.measures import COMPARED
 from prequential.wording.neighbours import in_words
 from prequential.wording.period_alarms import of_period
 
-#: Incidents that are named where the one that is asked for isn't there.
+#: Incidents that are named if the requested one does not exist.
 _NAMED = 5
 
-#: Severities from which on they have a name (Cohen 1988).
+#: Severities from which on a name applies (Cohen 1988).
 _SIZES = ((0.8, "large"), (0.5, "medium"), (0.2, "small"), (0.0, "tiny"))
 
 #: Columns of a line's title.
 _TITLE = 14
 
-#: How the id of an incident begins: so many hex digits tell it apart.
+#: Hex digits of an incident's id that identify it.
 _ID = re.compile("[0-9a-f]{4,32}")
 
-#: What a message is, by a field that no other has.
+#: Kind of a message, by a field that no other kind has.
 _SORTS: dict[str, Any] = {"revision": Incident, "detector": Alarm, "estimator": Metrics}
 
 
@@ -43,7 +43,7 @@ class Known:
         self.unreadable = 0
 
     def add(self, value: bytes) -> None:
-        """Take a message in, whichever it is; comparisons and dead letters are none of these."""
+        """Store a message of any kind; ignore comparisons and dead letters."""
         try:
             fields = msgspec.json.decode(value)
             sort = next((sort for name, sort in _SORTS.items() if name in fields), None)
@@ -56,7 +56,7 @@ class Known:
         self.put(message)
 
     def put(self, message: object) -> None:
-        """Take a message in that is decoded; what explains nothing is left out."""
+        """Store a decoded message; ignore one that explains nothing."""
         if isinstance(message, Incident):
             self.incidents.setdefault(message.id, []).append(message)
         elif isinstance(message, Alarm):
@@ -66,12 +66,12 @@ class Known:
             self.metrics[key] = message
 
     def newest(self) -> list[Incident]:
-        """The newest message about each incident, those that opened later last."""
+        """Return the newest message about each incident, in the order in which they opened."""
         incidents = [max(messages, key=lambda one: one.revision) for messages in self.incidents.values()]
         return sorted(incidents, key=lambda one: (one.opened["ts"], one.stream, one.model))
 
     def by_id(self, wanted: str) -> Incident:
-        """The incident whose id begins so; raises WorkError if there is none, or are several."""
+        """Return the incident whose id begins so; raise WorkError if there is none, or are several."""
         matches = [one for one in self.newest() if _ID.fullmatch(wanted) and one.id.startswith(wanted)]
         if len(matches) != 1:
             why = f"{len(matches)} incidents' ids begin so" if matches else "there is no such incident"
@@ -79,7 +79,7 @@ class Known:
         return matches[0]
 
     def at(self, stream: str, model: str, ts: int) -> Incident:
-        """The incident of a model that was going on at a label time (ms); raises WorkError without one."""
+        """Return the incident of a model that was open at a label time (ms); raise WorkError without one."""
         of_model = [one for one in self.newest() if (one.stream, one.model) == (stream, model)]
         matches = [one for one in of_model if one.change_point["ts"] <= ts <= _end(one)]
         if not matches:
@@ -90,13 +90,13 @@ class Known:
 
 
 def _end(incident: Incident) -> float:
-    """Until when it was going on."""
+    """Return the end of an incident."""
     return incident.ts if incident.status == "closed" else float("inf")
 
 
 def _named(incidents: list[Incident]) -> str:
     if not incidents:
-        return "none is known"
+        return "no incident is known"
     newest = [f"{one.id[:8]} {subject_of(one)} since {_began(one)}" for one in incidents]
     more = f" and {len(newest) - _NAMED} before" if len(newest) > _NAMED else ""
     return f"known: {', '.join(newest[: -_NAMED - 1 : -1])}{more}"
@@ -108,9 +108,9 @@ def _began(incident: Incident) -> str:
 
 
 def explain(known: Known, incident: Incident) -> Iterator[str]:
-    """All that is known of an incident, as lines of text under headings.
+    """Yield an explanation as lines of text under headings.
 
-    They say since when it is, how bad, what changed, and what other models and baselines did then.
+    They show since when the model is worse, by how much, what changed, and other models and baselines.
     """
     yield f"incident {incident.id}: {subject_of(incident)}, {incident.stage}, {incident.status}"
     yield from _titled("since", _since(incident))
@@ -120,7 +120,7 @@ def explain(known: Known, incident: Incident) -> Iterator[str]:
     yield from _titled("other models", _others(known, incident))
     yield from _titled("baselines", _baselines(incident))
     yield from _titled("noise", [_noise(incident)])
-    yield from _titled("look at", [", ".join(map(printable, incident.examples)) or "no example is known"])
+    yield from _titled("inspect", [", ".join(map(printable, incident.examples)) or "no example is known"])
     yield from _titled("alarms", _alarms(known, incident))
 
 
@@ -140,7 +140,7 @@ def _since(incident: Incident) -> Iterator[str]:
 
 
 def _labels_of(incident: Incident, place: dict[str, int]) -> str:
-    """The label time of a place, where there are times."""
+    """Return the label time of a place, if there are times."""
     return "" if incident.untimed else f", labels of {clock(place['ts'])}"
 
 
@@ -154,7 +154,7 @@ def _how_bad(known: Known, incident: Incident) -> Iterator[str]:
     if incident.recovered is not msgspec.UNSET:
         back = incident.recovered
         when = "" if incident.untimed else f", {clock(back['ts'])}"
-        yield f"back within its former interval since outcome {back['outcome']:,}{when}"
+        yield f"back within its earlier interval since outcome {back['outcome']:,}{when}"
     for (stream, model, sequence), one in sorted(known.metrics.items()):
         if (stream, model) == (incident.stream, incident.model) and sequence.startswith(f"{incident.stage} "):
             name = next((name for name in COMPARED if name in one.measures), None)
@@ -164,7 +164,7 @@ def _how_bad(known: Known, incident: Incident) -> Iterator[str]:
 
 
 def _others(known: Known, incident: Incident) -> Iterator[str]:
-    """Other models of the stream, by whether they changed at the same time."""
+    """Return lines about other models of the stream, by whether they changed at the same time."""
     incidents = known.newest()
     models = {one.model for one in incidents if one.stream == incident.stream}
     models |= {model for stream, model, _ in known.metrics if stream == incident.stream}
@@ -177,18 +177,18 @@ def _level(level: dict[str, Any]) -> str:
 
 
 def _cause(cause: dict[str, Any], *, untimed: bool = False) -> str:
-    """A cause, and what moved.
+    """Return a cause, and the change behind it.
 
     >>> _cause({"cause": "class_ratio", "share": 0.9, "class": "b", "before": 0.1, "after": 0.5})
-    'class ratio (90 %): of class b from 10 % to 50 %'
+    'class ratio (90%): of class b from 10% to 50%'
     >>> _cause({"cause": "selection", "share": 0.8, "segment": "region=eu", "before": 0.7, "after": 0.2})
-    'which predictions get labels (80 %): of segment region=eu from 70 % to 20 %'
+    'which predictions get labels (80%): of segment region=eu from 70% to 20%'
     >>> _cause({"cause": "segment", "share": 0.9, "segment": "region=us", "before": 0.2, "after": 0.7})
-    'segment region=us (90 %): from 20 % to 70 %'
+    'segment region=us (90%): from 20% to 70%'
     >>> _cause({"cause": "inputs", "share": 0.9, "confidence": {"before": 0.95, "after": 0.8}})
-    'other inputs (90 %): mean confidence from 95 % to 80 %'
+    'other inputs (90%): mean confidence from 95% to 80%'
     >>> _cause({"cause": "concept", "share": 0.6, "since": {"outcome": 2501, "ts": 0}})
-    'concept (60 %), since outcome 2,501, labels of 1970-01-01T00:00:00Z'
+    'concept (60%), since outcome 2,501, labels of 1970-01-01T00:00:00Z'
     """
     said = cause_in_words(cause)
     if "before" in cause and "after" in cause:
@@ -197,10 +197,10 @@ def _cause(cause: dict[str, Any], *, untimed: bool = False) -> str:
             for what in ("class", "segment")
             if what in cause and f"{what}_share" not in cause and cause["cause"] != what
         )
-        said += f": {whose}from {100 * cause['before']:.0f} % to {100 * cause['after']:.0f} %"
+        said += f": {whose}from {100 * cause['before']:.0f}% to {100 * cause['after']:.0f}%"
     if "confidence" in cause:
         sure = cause["confidence"]
-        said += f": mean confidence from {100 * sure['before']:.0f} % to {100 * sure['after']:.0f} %"
+        said += f": mean confidence from {100 * sure['before']:.0f}% to {100 * sure['after']:.0f}%"
     if "other_models" in cause:
         fared = cause["other_models"]
         said += f"; of {fared['models']} other models {fared['worse']} got worse at once"
@@ -209,12 +209,12 @@ def _cause(cause: dict[str, Any], *, untimed: bool = False) -> str:
         said += "" if untimed else f", labels of {clock(cause['since']['ts'])}"
     for name in ("segment", "class"):
         if f"{name}_share" in cause:
-            said += f"; {100 * cause[f'{name}_share']:.0f} % of it in {name} {printable(str(cause[name]))}"
+            said += f"; {100 * cause[f'{name}_share']:.0f}% of it in {name} {printable(str(cause[name]))}"
     return said
 
 
 def _compared(incident: Incident) -> Iterator[str]:
-    """Which outcomes the causes come of, and what these were compared by."""
+    """Yield the outcomes that were compared, and how."""
     compared = incident.compared
     if compared is msgspec.UNSET:
         return
@@ -223,21 +223,21 @@ def _compared(incident: Incident) -> Iterator[str]:
     yield f"compared: outcomes {a:,} to {b:,} with {c:,} to {d:,}, by {by}"
     concept = any(cause["cause"] == "concept" for cause in incident.causes)
     if concept and "label" in compared["by"] and "confidence" not in compared["by"]:
-        yield "without y_proba harder inputs can't be told from another concept"
+        yield "without y_proba harder inputs look like concept drift"
 
 
 def _baselines(incident: Incident) -> Iterator[str]:
     for name, levels in incident.baselines.items():
-        yield f"{name} right in {100 * levels['before']:.0f} % before, {100 * levels['after']:.0f} % after"
+        yield f"{name} right in {100 * levels['before']:.0f}% before, {100 * levels['after']:.0f}% after"
     ratio = incident.after.get("at_former_class_ratio")
     if ratio is not None:
-        yield f"at the former class ratio the loss would be {ratio:.3g}"
+        yield f"at the earlier class ratio the loss would be {ratio:.3g}"
     if not incident.baselines and ratio is None:
         yield "none are known"
 
 
 def _noise(incident: Incident) -> str:
-    """Whether detectors alarm here without end."""
+    """Return how often detectors raised alarms before."""
     alarms, outcomes = incident.former_alarms["alarms"], incident.former_alarms["outcomes"]
     if not alarms:
         return f"no alarm in {outcomes:,} outcomes before: detectors are quiet here"

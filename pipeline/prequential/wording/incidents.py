@@ -16,24 +16,24 @@ WORDS = {
     "not_clear": "not clear",
 }  # fmt: skip
 
-#: Fields in which a cause names what it is about.
+#: Fields with the subject of a cause.
 _NAMED = {"segment": "segment", "class": "class", "model_version": "version"}
 
 
 def cause_in_words(cause: dict[str, Any]) -> str:
-    """A cause of an incident's message as text: what it is about, and its share in per cent.
+    """Return a cause of an incident as text: its subject, and its share in per cent.
 
     >>> cause_in_words({"cause": "segment", "share": 0.93, "segment": "region=eu"})
-    'segment region=eu (93 %)'
+    'segment region=eu (93%)'
     >>> cause_in_words({"cause": "not_clear", "share": 0.0})
     'not clear'
     """
-    share = "" if cause["cause"] == "not_clear" else f" ({100 * cause['share']:.0f} %)"
+    share = "" if cause["cause"] == "not_clear" else f" ({100 * cause['share']:.0f}%)"
     return f"{cause_name(cause)}{share}"
 
 
 def cause_name(cause: dict[str, Any]) -> str:
-    """What a cause of an incident's message is about, as text.
+    """Return the subject of a cause of an incident, as text.
 
     >>> cause_name({"cause": "segment", "share": 0.93, "segment": "region=eu"})
     'segment region=eu'
@@ -44,7 +44,7 @@ def cause_name(cause: dict[str, Any]) -> str:
 
 
 def span_of(message: Incident, axis: str) -> tuple[int, int | None]:
-    """From where to where an incident lies, on axis `ts` or `outcome`; one that is open has no end."""
+    """Return start and end of an incident on axis `ts` or `outcome`; an open incident has no end."""
     start: int = message.change_point[axis]
     if message.status == "open":
         return start, None
@@ -54,18 +54,18 @@ def span_of(message: Incident, axis: str) -> tuple[int, int | None]:
 
 
 def levels_in_words(message: Incident) -> str:
-    """The mean losses before and after the change, as text: `0.1 → 0.25`."""
+    """Return the mean losses before and after the change, as text: `0.1 → 0.25`."""
     return f"{message.before['level']:.3g} → {message.after['level']:.3g}"
 
 
 def subject_of(message: Incident | Alarm) -> str:
-    """Which model it is about, and the segment."""
+    """Return the model of an incident, and its segment."""
     segment = "" if message.segment is None else f" {printable(message.segment)}"
     return f"{printable(message.stream)}/{printable(message.model)}{segment}"
 
 
 def sentence(message: Incident) -> str:
-    """An incident in one line: since when, how bad, what changed, and whether it is over."""
+    """Return an incident in one line: since when, how bad, what changed, and its status."""
     causes = ", ".join(cause_in_words(one) for one in message.causes[:2])
     alarms = f"{message.alarm_count:,} alarm{'' if message.alarm_count == 1 else 's'}"
     return (
@@ -81,7 +81,7 @@ class Newest:
         self._known: dict[str, Incident] = {}
 
     def add(self, message: Incident) -> None:
-        """Take a message in; an older one than is known changes nothing."""
+        """Store a message; ignore one that is older than the stored one."""
         known = self._known.get(message.id)
         if known is None or known.revision <= message.revision:
             self._known[message.id] = message

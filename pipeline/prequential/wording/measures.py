@@ -1,4 +1,4 @@
-"""Which measures a reader asks for first: columns of tables, and what models are compared by."""
+"""The most important measures: columns of tables, and measures by which models are compared."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from prequential.core.measures.declaration import CLASSIFICATION, REGRESSION, Reference
 from prequential.core.measures.registry import LOSSES, MEASURES
 
-#: By task: columns of tables, the most important first; a table shows as many as it has room for.
+#: By task: columns of tables, the most important first; a table shows as many as fit.
 COLUMNS = {
     CLASSIFICATION: (
         "accuracy", "kappa", "kappa_per", "kappa_plus", "balanced_accuracy", "f1", "log_loss", "mcc",
@@ -15,8 +15,8 @@ COLUMNS = {
     REGRESSION: ("mae", "rmse", "r2", "bias"),
 }  # fmt: skip
 
-#: What models are compared by, the first that they have: the usual ones of either task, then any other that
-#: says how good a model is.
+#: Measures by which models are compared: the first one that they have. The usual ones of either task come
+#: first, then any other measure of quality.
 COMPARED = tuple(dict.fromkeys((
     "accuracy", "mae", "error", "rmse", "mse", "kappa", "f1", "log_loss", "r2",
     *(name for name, one in MEASURES.items() if one.quality),
@@ -24,15 +24,15 @@ COMPARED = tuple(dict.fromkeys((
 
 
 class Beside(NamedTuple):
-    """A baseline's accuracy, which says how good a measure's value is."""
+    """A baseline's accuracy, as a reference for a measure's value."""
 
     measure: str
     line: Reference
-    one_less: bool  # whether 1 less it is what compares
+    one_less: bool  # whether 1 minus it is the reference
 
 
 def beside(measure: str) -> list[Beside]:
-    """What to draw beside a measure: baselines, where it is the share of what is right, or 1 less it."""
+    """Return the references of a measure: baselines if it is a share of correct ones, or 1 minus it."""
     loss = LOSSES.get(measure)
     if loss is None or loss.signal != "error":
         return []

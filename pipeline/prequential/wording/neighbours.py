@@ -1,4 +1,4 @@
-"""Which other models of a stream changed when one did."""
+"""Other models of a stream that changed at the same time."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _NAMED = 10
 
 
 def changed_with(one: Incident, incidents: Iterable[Incident]) -> list[Incident]:
-    """Incidents of other models of the stream whose changes, from change point to alarm, met this one's.
+    """Return incidents of other models of the stream whose changes overlap with this one's.
 
-    A change point is an estimate, so a change reaches as far to both sides as either took to be noticed.
+    A change lasts from its change point to its alarm. A change point is an estimate, so a change
+    extends to both sides by the time that either took to be noticed.
     """
     begins, ends = _span(one)
     neighbours = []
@@ -31,14 +32,14 @@ def changed_with(one: Incident, incidents: Iterable[Incident]) -> list[Incident]
 
 
 def unchanged(one: Incident, changed: Iterable[Incident], models: Iterable[str]) -> list[str]:
-    """The stream's models that didn't change then; baselines aside, of which an incident says itself."""
+    """Return the stream's models without a change at that time, except baselines."""
     others = {name for name in models if not name.startswith(BASELINE_PREFIX)}
     others = {name for name in others if not name.endswith(RANDOM_SUFFIX)}
     return sorted(others - {one.model} - {other.model for other in changed})
 
 
 def in_words(one: Incident, incidents: Iterable[Incident], models: Iterable[str]) -> Iterator[str]:
-    """Both, line by line."""
+    """Yield a line for each model that changed, and one for the others."""
     changed = changed_with(one, incidents)
     for other in changed[:_NAMED]:
         levels = levels_in_words(other)
@@ -54,5 +55,5 @@ def in_words(one: Incident, incidents: Iterable[Incident], models: Iterable[str]
 
 
 def _span(one: Incident) -> tuple[int, int]:
-    """From the change point to the alarm that opened it (label times, epoch ms)."""
+    """Return the time from the change point to the alarm that opened the incident (label times, ms)."""
     return one.change_point["ts"], max(one.change_point["ts"], one.opened["ts"])

@@ -1,4 +1,4 @@
-"""Alarms of periods in words (`docs/reference/semantics-periods.md`, "Alarms of periods")."""
+"""Alarms of periods in words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prequential.topics.reasons import printable
 
 
 class Raised(Protocol):
-    """What is needed of an alarm."""
+    """The fields of an alarm that are needed."""
 
     stage: str
     detector: str
@@ -19,12 +19,12 @@ class Raised(Protocol):
 
 
 def of_period(alarm: Raised) -> str | None:
-    """What an alarm of a period says; None: it is one of outcomes.
+    """Return an alarm of a period in words; None if the alarm is about outcomes.
 
     >>> from types import SimpleNamespace
     >>> one = SimpleNamespace(stage="period", detector="objective", signal="accuracy", statistic=0.971)
     >>> of_period(one)
-    'accuracy of a period will miss its objective when the labels come: 97 %'
+    'accuracy of a period will miss its objective when the labels come: 97%'
     >>> one.detector, one.signal, one.statistic = "unusual-period", "concept", -5.2
     >>> of_period(one)
     'concept of a period unusual: -5.2 standard deviations'
@@ -33,6 +33,6 @@ def of_period(alarm: Raised) -> str | None:
         return None
     name = printable(alarm.signal)
     if alarm.detector == MISS:
-        chance = f"{100 * alarm.statistic:.0f} %"
+        chance = f"{100 * alarm.statistic:.0f}%"
         return f"{name} of a period will miss its objective when the labels come: {chance}"
     return f"{name} of a period unusual: {alarm.statistic:+.1f} standard deviations"

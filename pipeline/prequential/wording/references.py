@@ -1,4 +1,4 @@
-"""The present beside the reference, in words, for all who show it."""
+"""Comparisons with a reference, in words."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from prequential.wording.measures import COLUMNS
 
 
 class Beside(NamedTuple):
-    """A measure beside its reference."""
+    """A measure next to its reference."""
 
     measure: str
-    #: Of so many outcomes, and now.
+    #: Number of outcomes, and values of both.
     outcomes: int
     reference: float
     now: float
     difference: float
-    #: 95 %; None: it isn't known.
+    #: 95% interval; None if it is unknown.
     interval: tuple[float, float] | None
 
     @property
     def differs(self) -> bool | None:
-        """Whether the interval leaves out 0; None without one."""
+        """Return whether the interval excludes 0; False without one."""
         return None if self.interval is None else not self.interval[0] <= 0 <= self.interval[1]
 
     def __str__(self) -> str:
-        """In one line.
+        """Return it in one line.
 
         >>> print(Beside("accuracy", 1000, 0.863, 0.552, -0.311, (-0.345, -0.277)))
         accuracy 0.552, in the reference's 1,000 outcomes 0.863: -0.311 (-0.345 to -0.277)
@@ -45,7 +45,7 @@ class Beside(NamedTuple):
 
 
 def referred(said: Mapping[str, Any]) -> Iterator[Beside]:
-    """What the field `reference` of a message says, measure by measure, in its order."""
+    """Return the entries of the field `reference` of a message, in its order."""
     for name, one in said.get("measures", {}).items():
         value, difference = float(one["value"]), float(one["difference"])
         interval = one["interval"]
@@ -54,7 +54,7 @@ def referred(said: Mapping[str, Any]) -> Iterator[Beside]:
 
 
 def main_one(said: Mapping[str, Any]) -> Beside | None:
-    """The measure of it that stands for all where one is shown; None: there is none."""
+    """Return the measure that stands for all, if one is shown; None without one."""
     found = {one.measure: one for one in referred(said)}
     order = [name for names in COLUMNS.values() for name in names]
     return next((found[name] for name in (*order, *found) if name in found), None)

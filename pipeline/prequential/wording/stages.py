@@ -1,16 +1,16 @@
-"""Stages in words, where one is the same as another."""
+"""Stages in words, with the stages that are identical."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-#: What stages are, for captions; and what it means that two are the same.
+#: Meaning of stages, and of identical ones, for captions.
 _STAGES = "initial: an instance's first prediction; final: the last one before its label. "
 _SAME = "final*: initial is the same, as each instance had one prediction. "
 
 
 def stage_in_words(stage: str, same: Iterable[str] = ()) -> str:
-    """A stage, and those that are the same up to now.
+    """Return a stage, and those that have been identical so far.
 
     >>> stage_in_words("final", ["initial"]), stage_in_words("final")
     ('final = initial', 'final')
@@ -19,7 +19,7 @@ def stage_in_words(stage: str, same: Iterable[str] = ()) -> str:
 
 
 def marked(stage: str, same: Sequence[str]) -> str:
-    """The same with a mark alone, which the caption explains: for tables without room.
+    """Return a stage with a mark if another one is identical; a caption explains the mark.
 
     >>> marked("final", ["initial"]), marked("final", [])
     ('final*', 'final')
@@ -28,7 +28,7 @@ def marked(stage: str, same: Sequence[str]) -> str:
 
 
 def caption_of_stages(same: Iterable[Sequence[str]]) -> str:
-    """What a table says of its stages, by what is the same as each.
+    """Return the caption of a table about its stages, by the stages that are identical to each.
 
     >>> caption_of_stages([["initial"], ["initial"]])
     'final*: initial is the same, as each instance had one prediction. '

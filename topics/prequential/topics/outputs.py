@@ -346,7 +346,7 @@ class Incident(msgspec.Struct, gc=False):
     severity
         Cohen's d of the losses, from 0 to 10, times the share of the change that is not due to the labels.
     before
-        Mean loss (`level`), its 95 % `interval` and the number `n` of outcomes before the change.
+        Mean loss (`level`), its 95% `interval` and the number `n` of outcomes before the change.
     after
         The same after the change; perhaps with `at_former_class_ratio`.
     causes

@@ -82,7 +82,7 @@ def due_of(
     shares
         The share of predictions that get a label at all; NaN as long as it isn't known.
     all_news
-        Whether the least change is enough; else 5 % more labels, a change from provisional to final, or a
+        Whether the least change is enough; else 5% more labels, a change from provisional to final, or a
         correction of what was final.
 
     Returns

@@ -1,6 +1,6 @@
 """Label latencies by stream, how long after its instance a label came: a histogram, and bins for quantiles.
 
-The bins are those of a DDSketch of 1 % accuracy (Masson, Rim and Lee 2019, doi:10.14778/3352063.3352135): of
+The bins are those of a DDSketch of 1% accuracy (Masson, Rim and Lee 2019, doi:10.14778/3352063.3352135): of
 equal relative width, so they can be added up, in any order the same. Streams differ in which of 1,501 bins
 they need, so bins lie in blocks that are allocated when a latency first falls into one.
 
@@ -65,7 +65,7 @@ _BLOCKS = (len(_VALUES) - 1) // _BLOCK + 1
 #: latest labels are those of the last five to ten minutes or, where labels are rare, the last 100 to 200.
 RECENT_MS, RECENT_LABELS = 5 * 60_000, 100
 
-#: Bins of generations are four of the others each: to 4 %, since what is asked is whether labels take
+#: Bins of generations are four of the others each: to 4%, since what is asked is whether labels take
 #: several times as long, at a quarter of the memory.
 _MERGED_BITS = 2
 _RECENT_BLOCKS = (len(_VALUES) - 1 >> _MERGED_BITS) // _BLOCK + 1
@@ -162,7 +162,7 @@ def update(latencies: Latencies, streams: Ints32, values: Ints, clocks: Ints) ->
 
 
 def quantiles(latencies: Latencies, streams: Ints) -> list[dict[str, int]]:
-    """The latency (ms) that a share of `QUANTILES` of labels had at most, by name, to 1 %; {} without labels.
+    """The latency (ms) that a share of `QUANTILES` of labels had at most, by name, to 1%; {} without labels.
 
     Of each of these streams, (n,) int64 rows, over its whole life.
 
@@ -177,7 +177,7 @@ def quantiles(latencies: Latencies, streams: Ints) -> list[dict[str, int]]:
 
 
 def recent_quantiles(latencies: Latencies, streams: Ints) -> list[dict[str, int]]:
-    """As `quantiles`, of the streams' latest labels, to 4 %: those of five to ten minutes, or 100 to 200.
+    """As `quantiles`, of the streams' latest labels, to 4%: those of five to ten minutes, or 100 to 200.
 
     >>> slower = np.repeat([5_000, 30_000], 2_000)  # ms, a label each second
     >>> now = 1_000 * np.arange(len(slower))

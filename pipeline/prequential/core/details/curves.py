@@ -20,7 +20,7 @@ from prequential.core.tables.streams import OTHER_FORM
 #: Bins of equal width of a reliability diagram.
 WIDE_BINS = 15
 
-#: Standard deviations of a normal distribution that hold 95 % of it, on both sides and on one.
+#: Standard deviations of a normal distribution that hold 95% of it, on both sides and on one.
 _TWO_SIDED, _ONE_SIDED = 1.959963984540054, 1.6448536269514722
 
 #: The lower bounds of the bins: (BINS,).
@@ -97,12 +97,12 @@ class BestThreshold(NamedTuple):
 
     threshold: float  # above 1: no outcome is to be predicted positive
     cost: float
-    interval: tuple[float, float]  # from the lowest to the highest that isn't clearly worse (5 %, one-sided)
+    interval: tuple[float, float]  # from the lowest to the highest that isn't clearly worse (5%, one-sided)
     present: float
     present_cost: float
-    present_interval: tuple[float, float]  # 95 % of that cost, as the threshold was there before
+    present_interval: tuple[float, float]  # 95% of that cost, as the threshold was there before
     gain: float  # of mean cost against the present threshold, at least 0
-    gain_interval: tuple[float, float]  # 95 %
+    gain_interval: tuple[float, float]  # 95%
     better_since: Since | None = None  # from when on it has been better, see `better_since`
 
 
@@ -334,7 +334,7 @@ def _place_of(threshold: float) -> int:
 
 
 def _gain_of(mean: Floats, error: Floats, at: int, now: int) -> tuple[float, tuple[float, float]]:
-    """What the threshold at a place gains against the one in use, by mean costs; and its interval, 95 %.
+    """What the threshold at a place gains against the one in use, by mean costs; and its interval, 95%.
 
     `error`: standard errors of the differences from the former one.
     """

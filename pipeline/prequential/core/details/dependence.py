@@ -27,8 +27,8 @@ class RecentDependence:
     Of the last `size` labels y: p_maj = P(M), the share of their most frequent class, and p_per, the share
     of pairs of neighbours that are equal; dependence is `present` where p_per > p_maj (proposition 7).
     It is no test of independence: in unbalanced classes a weak dependence, and always a negative one,
-    leaves the majority ahead. And 100 labels are few: it finds dependence in 97 % of Elec2's samples of
-    so many, and in 13 % of them when Elec2 is shuffled.
+    leaves the majority ahead. And 100 labels are few: it finds dependence in 97% of Elec2's samples of
+    so many, and in 13% of them when Elec2 is shuffled.
 
     >>> import numpy as np
     >>> recent = RecentDependence(size=5)

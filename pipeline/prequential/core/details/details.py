@@ -155,7 +155,7 @@ def _class_ratio(one: Binary, n: float) -> dict[str, Any]:
 
 
 class Share(NamedTuple):
-    """A share of outcomes: its value, the weight that it is a share of, and its 95 % interval."""
+    """A share of outcomes: its value, the weight that it is a share of, and its 95% interval."""
 
     value: float
     whole: float

@@ -11,7 +11,7 @@ import math
 from prequential.core.compiled.kernel import Floats, Ints
 from prequential.core.estimators import pairs as pairs_of_errors
 
-#: Standard normal quantile of a two-sided interval of 95 %.
+#: Standard normal quantile of a two-sided interval of 95%.
 _Z = 1.959963984540054
 
 #: An autocorrelation nearer to 1 leaves less than a hundredth of the outcomes.
@@ -30,7 +30,7 @@ _ROUNDING = 1e-9
 
 
 def wilson(share: float, n: float) -> tuple[float, float]:
-    """Wilson's 95 % interval, (low, high), of a share seen in `n` outcomes, which needn't be a whole number.
+    """Wilson's 95% interval, (low, high), of a share seen in `n` outcomes, which needn't be a whole number.
 
     References
     ----------
@@ -109,7 +109,7 @@ def error_worth(pairs: Ints | Floats, errors: Ints | Floats) -> float:
     the cells don't say which outcomes are wrong, as neighbours' `errors` (00, 01, 10, 11) do: of more than
     two classes.
 
-    Of labels that stay in 95 % of all outcomes, with errors of 2 % and of 40 %:
+    Of labels that stay in 95% of all outcomes, with errors of 2% and of 40%:
 
     >>> import numpy as np
     >>> labels, predictions = np.array([[0.95, 0.05], [0.05, 0.95]]), np.array([[0.98, 0.02], [0.4, 0.6]])

@@ -1,6 +1,6 @@
 """The present beside the reference: how shares differ from those of a sequence's first outcomes.
 
-Two shares of disjoint outcomes differ by d = p₁ - p₂, within 95 % from d - √((p₁-l₁)² + (u₂-p₂)²) to
+Two shares of disjoint outcomes differ by d = p₁ - p₂, within 95% from d - √((p₁-l₁)² + (u₂-p₂)²) to
 d + √((u₁-p₁)² + (p₂-l₂)²), where (l, u) are the intervals of each: variances add, each at its own end
 (Newcombe 1998, method 10; MOVER of Zou and Donner 2008). The intervals are Wilson's on as many outcomes as
 these are worth (`prequential.core.details.intervals`), so dependence and fading widen the difference's, too.
@@ -46,7 +46,7 @@ class Side(NamedTuple):
 
 
 def difference(present: Share, reference: Share) -> tuple[float, float]:
-    """The 95 % interval, (low, high), of the difference of two shares of disjoint outcomes.
+    """The 95% interval, (low, high), of the difference of two shares of disjoint outcomes.
 
     References
     ----------

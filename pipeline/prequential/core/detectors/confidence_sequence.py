@@ -28,7 +28,7 @@ from prequential.core.compiled.mathematics import exp, log
 
 #: ρ: the bound is tightest at an intrinsic time of some 60 (at a two-sided level of 0.05) to 100 (at 0.005);
 #: for the difference of 0/1 losses that is 60 to 100 outcomes on which just one model is right, 1,000 to
-#: 2,000 where that is every twentieth. Twice or half as much costs 1 % of the width there. A whole number: Γ
+#: 2,000 where that is every twentieth. Twice or half as much costs 1% of the width there. A whole number: Γ
 #: and P have simple values.
 RHO = 8.0
 

@@ -27,7 +27,7 @@ from prequential.core.tables.outcomes import OUTCOME, SCORED, Log
 #: label.
 WRONG, ABSOLUTE_LOSS, SQUARED_LOSS = range(3)
 
-#: First outcomes of a sequence that say how large its losses are: their median is then known to some 12 %.
+#: First outcomes of a sequence that say how large its losses are: their median is then known to some 12%.
 SCALE_OUTCOMES = 100
 
 #: A ratio beyond it is taken for this: detectors add values up.

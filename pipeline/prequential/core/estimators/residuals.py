@@ -24,7 +24,7 @@ from prequential.core.tables.scores import NO_WEIGHT
 #: The detail that puts deciles of predictions into messages.
 DETAIL = "residuals"
 
-#: Bins at most: some six in a decile, so that its bounds are off by 1 or 2 % of all predictions.
+#: Bins at most: some six in a decile, so that its bounds are off by 1 or 2% of all predictions.
 BINS = 64
 
 #: In a vector of sums: how many bins are in use, then the columns of each; one more until it is merged.

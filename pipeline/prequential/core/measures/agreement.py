@@ -146,7 +146,7 @@ def kappa_se(t: Totals) -> Result:
 def kappa_z(t: Totals) -> Result:
     """kappa/δ0 with δ0 = sqrt(p_ran/(N(1 - p_ran))) (2015 paper, eq. 12).
 
-    Above 1.65: more than chance, at 5 %.
+    Above 1.65: more than chance, at 5%.
 
     >>> from prequential.core.measures.table import totals_of
     >>> kappa_z(totals_of([[40, 10], [10, 40]]))  # 0.6/sqrt(0.5/(100·0.5))

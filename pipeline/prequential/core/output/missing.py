@@ -5,7 +5,7 @@ from __future__ import annotations
 from prequential.core.compiled.normal import both_tails
 from prequential.core.measures.declaration import MORE, NEARER, Measure
 
-#: The standard normal quantile of a two-sided interval of 90 %.
+#: The standard normal quantile of a two-sided interval of 90%.
 _QUANTILE = 1.6448536269514722
 
 
@@ -19,7 +19,7 @@ def miss(one: Measure, bound: float, tolerance: float, value: float, half: float
     bound, tolerance
         Of the objective.
     value, half
-        What is expected, and half of the width of its interval of 90 %: the normal distribution with these.
+        What is expected, and half of the width of its interval of 90%: the normal distribution with these.
 
     Returns
     -------

@@ -5,7 +5,7 @@ to 0.5 there are 90, the k-th of them from where
 
     50·p + 65·(1 + ln(p/(1 - p))/ln 9999) = k,
 
-so of width 0.013 around 0.5, and of 15 % of the score where scores are small. Below lie ten, whose edges are
+so of width 0.013 around 0.5, and of 15% of the score where scores are small. Below lie ten, whose edges are
 `_TINY`; above 0.5 everything is the mirror's, 1 - p.
 """
 

@@ -28,7 +28,7 @@ export function counted(value, what) {
 }
 
 export function percent(share) {
-  return share === null || share === undefined ? "–" : `${(100 * share).toPrecision(3)} %`;
+  return share === null || share === undefined ? "–" : `${(100 * share).toPrecision(3)}%`;
 }
 
 // A length of time in its largest unit.

@@ -85,7 +85,7 @@ function above(status, view) {
 
 function statusLine(status) {
   if (status.catching_up) {
-    const share = status.to_read ? ` ${Math.min(99, Math.floor((100 * status.read) / status.to_read))} %` : "";
+    const share = status.to_read ? ` ${Math.min(99, Math.floor((100 * status.read) / status.to_read))}%` : "";
     return `reading what is there${share}: ${count(status.read)} messages`;
   }
   const since = status.since ? `, heard since ${clock(status.since)}` : "";

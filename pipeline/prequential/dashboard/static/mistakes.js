@@ -65,7 +65,7 @@ function matrix(confusion) {
 }
 
 function percentOf(share) {
-  return share === 0 || share === 1 ? `${100 * share} %` : share < 0.001 ? "< 0.1 %" : share > 0.999 ? "> 99.9 %" : `${(100 * share).toFixed(1)} %`;
+  return share === 0 || share === 1 ? `${100 * share}%` : share < 0.001 ? "< 0.1%" : share > 0.999 ? "> 99.9%" : `${(100 * share).toFixed(1)}%`;
 }
 
 function classes(rows) {

@@ -232,7 +232,7 @@ function coverageCharts(data, axis) {
   const of = (names) => names.filter(([column]) => course.values[column]?.some((value) => value !== null))
     .map(([column, name]) => ({ name, x: course[axis], y: course.values[column] }));
   return [
-    { title: "label latency", lines: of([["recent_label_latency_ms.p50", "latest, median"], ["recent_label_latency_ms.p90", "latest, 90 %"], ["label_latency_ms.p50", "all, median"]]), format: lengthOf(data) },
+    { title: "label latency", lines: of([["recent_label_latency_ms.p50", "latest, median"], ["recent_label_latency_ms.p90", "latest, 90%"], ["label_latency_ms.p50", "all, median"]]), format: lengthOf(data) },
     { title: "predictions waiting for a label", lines: of([["waiting", "waiting"]]), format: count },
   ].filter((chart) => chart.lines.length);
 }
@@ -276,7 +276,7 @@ function now(data) {
   const names = data.measures;
   if (!data.now.length) return null;
   const rows = data.now.map((one) => [one.stage, one.estimator, count(one.n), count(one.outcomes),
-    ...names.map((name) => (one.intervals[name] ? h("span", { title: `95 % interval, for one look: ${interval(one.intervals[name])}` }, number(one.values[name])) : number(one.values[name])))]);
+    ...names.map((name) => (one.intervals[name] ? h("span", { title: `95% interval, for one look: ${interval(one.intervals[name])}` }, number(one.values[name])) : number(one.values[name])))]);
   const undefined_ = Object.entries(Object.values(data.undefined)[0] ?? {});
   return section("Stages and estimators, now",
     table(["stage", "estimator", "#n", "#outcomes", ...names.map((name) => `#${name}`)], rows, { "aria-label": "stages and estimators", class: "cards" }),
@@ -288,7 +288,7 @@ function besideReference(data) {
   if (!data.reference_rows.length) return null;
   const first = data.reference_rows[0].outcomes;
   return section(`Beside the first ${count(first)} outcomes`,
-    table(["estimator", "measure", "#then", "#now", "#difference", "#95 % interval", ""], data.reference_rows.map((one) => [one.estimator, one.measure, number(one.reference), number(one.now), number(one.difference), interval(one.interval), one.differs ? "◆ differs" : ""]), { "aria-label": "beside the reference", class: "cards" }),
+    table(["estimator", "measure", "#then", "#now", "#difference", "#95% interval", ""], data.reference_rows.map((one) => [one.estimator, one.measure, number(one.reference), number(one.now), number(one.difference), interval(one.interval), one.differs ? "◆ differs" : ""]), { "aria-label": "beside the reference", class: "cards" }),
     h("p", { class: "quiet" }, "Without an interval: a memory that still has some of the first outcomes. Intervals are for one look."));
 }
 

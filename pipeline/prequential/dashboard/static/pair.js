@@ -72,7 +72,7 @@ function heading(data) {
   return [
     h("h1", { tabindex: "-1" }, `${data.model} and ${data.against} on ${data.stream}`),
     data.contradicted ? [recent(data), latest(data), whole] : [whole, recent(data), latest(data)],
-    h("p", { class: "quiet" }, "Models ", model(data.model), " and ", model(data.against), ` · stage ${[data.stage, ...data.same].join(" = ")}${data.segment ? ` · segment ${data.segment}` : ""} · loss ${data.loss} · difference ${number(data.difference)}, interval ${interval(data.interval)}, ${Number((100 * (1 - data.level)).toPrecision(3))} % for any number of looks, as long as outcomes depend on each other over less than a sixth of the run${data.untimed ? "" : ` · newest label of ${clock(data.ts)}`}`),
+    h("p", { class: "quiet" }, "Models ", model(data.model), " and ", model(data.against), ` · stage ${[data.stage, ...data.same].join(" = ")}${data.segment ? ` · segment ${data.segment}` : ""} · loss ${data.loss} · difference ${number(data.difference)}, interval ${interval(data.interval)}, ${Number((100 * (1 - data.level)).toPrecision(3))}% for any number of looks, as long as outcomes depend on each other over less than a sixth of the run${data.untimed ? "" : ` · newest label of ${clock(data.ts)}`}`),
   ];
 }
 
