@@ -351,8 +351,18 @@ def series(program: str) -> str:
         text = ingested("", ["topic"], Counts(), {}, {})
     else:
         text = notified("", {}, None, 0, 0.0)
-    found = re.findall(r"# HELP prequential_(\S+) (.*)", text)
-    return table("series,labels,meaning", ((f"`{name}`", LABELS.get(name, ""), help) for name, help in found))
+    found = dict(re.findall(r"# HELP prequential_(\S+) (.*)", text))
+    rows = []
+    for name, meaning in found.items():
+        upper = name.replace("_lower", "_upper").replace("_low", "_high")
+        if found.get(upper) == meaning.replace("Lower", "Upper") != meaning:
+            shown, meaning = f"`{name}`, `{upper}`", meaning.replace("Lower", "Lower and upper")
+        elif meaning.startswith("Upper bound"):
+            continue
+        else:
+            shown = f"`{name}`"
+        rows.append((shown, LABELS.get(name, ""), meaning))
+    return table("series,labels,meaning", rows)
 
 
 #: Letters that stand for the labels of a stream, a model, a sequence and a pair, as the page defines them.

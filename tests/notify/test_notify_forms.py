@@ -138,8 +138,8 @@ def test_a_section(tmp_path: Path) -> None:
         ("{topics: [metrics]}", "line 1: notify.topics: 'metrics': expected incidents or drift-alarms"),
         ("{statuses: [shut]}", "line 1: notify.statuses: 'shut': expected open, recovered or closed"),
         ("{urls: x}", "line 1: unknown key 'urls' in notify; did you mean url?"),
-        ("{secret: whsec_HUSH}", "line 1: notify.secret: a secret doesn't stand in the configuration:"),
-        ("{url: hooks/HUSH}", "line 1: notify.url: no address of a webhook: expected https://"),
+        ("{secret: whsec_HUSH}", "line 1: notify.secret: do not put a secret in this file;"),
+        ("{url: hooks/HUSH}", "line 1: notify.url: not a webhook URL: expected https://"),
     ],
 )
 def test_what_is_wrong_is_said_without_secrets(tmp_path: Path, section: str, expected: str) -> None:

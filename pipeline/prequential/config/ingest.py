@@ -15,7 +15,7 @@ from prequential.topics.decoding import KINDS
 #: Forms that records of a source may have; all but the first two through Schema Registry.
 FORMATS = ("json", "cloudevents", "avro", "protobuf", "json_schema")
 
-#: Keys of a section beside the fields of what it becomes.
+#: Keys of a section that are not fields of the records.
 _ABOUT = ("as", "format", "when")
 
 Lines = dict[tuple[Any, ...], str]

@@ -164,7 +164,7 @@ def _optional(parser: Parser) -> Parser:
 
 
 def _list_of(parser: Parser, empty: bool = False, key: Parser = str) -> Parser:
-    """A list of what `parser` makes, without two that `key` says are the same."""
+    """Return a parser of lists of what `parser` accepts, without two entries that have the same `key`."""
 
     def parse(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list) or not (value or empty):
@@ -186,7 +186,7 @@ def _segment_keys(value: Any) -> tuple[str, ...]:
     for key in keys:
         for other in keys:
             if key.startswith(f"{other}="):  # a segment's name is `key=value`
-                why = "expected keys that can be told apart"
+                why = "expected keys that do not begin with another key and ="
                 raise ValueError(f"{key!r} looks like a value of {other!r}: {why}")
     return keys
 
@@ -315,16 +315,16 @@ def registry_setting(value: Any) -> Any:
 
 
 def _url(value: Any) -> str:
-    """A webhook's URL, or where it stands; what is wrong is said without it, since it may hold a secret."""
+    """Check a webhook's URL, or its place. Errors don't quote it, because it may contain a secret."""
     if not isinstance(value, str) or not value.startswith(("https://", "http://", "env:", "file:")):
-        raise ValueError("no address of a webhook: expected https://…, http://…, env:NAME or file:PATH")
+        raise ValueError("not a webhook URL: expected https://…, http://…, env:NAME or file:PATH")
     return value
 
 
 def _reference(value: Any) -> str:
-    """Where a secret stands. It isn't shown: somebody may have written the secret itself."""
+    """Check the place of a secret. Errors don't quote it, because it may be the secret itself."""
     if not isinstance(value, str) or not value.startswith(("env:", "file:")):
-        raise ValueError("a secret doesn't stand in the configuration: expected env:NAME or file:PATH")
+        raise ValueError("do not put a secret in this file; use env:NAME or file:PATH")
     return value
 
 

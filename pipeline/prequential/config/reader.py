@@ -60,13 +60,13 @@ class _Constructor(yaml.constructor.SafeConstructor):  # type: ignore[misc]
     """Makes Python values of nodes."""
 
     def construct_scalar(self, node: Any) -> Any:
-        """Characters beyond 16 bits may be written as JSON does it, as an escaped pair of surrogates."""
+        """Join escaped pairs of surrogates, by which JSON writes characters beyond 16 bits."""
         value = super().construct_scalar(node)
         if isinstance(value, str) and not value.isascii():
             try:
                 return value.encode("utf-16", "surrogatepass").decode("utf-16")
             except UnicodeDecodeError as error:
-                raise ValueError("half of a pair of surrogates stands alone") from error
+                raise ValueError("unpaired surrogate in a \\u escape") from error
         return value
 
 
@@ -332,7 +332,7 @@ class _Reader:
         try:
             config = replace(base, **changes)
         except UsageError as error:
-            key = str(error).partition(" ")[0]  # the setting that it is about, or what it wants is another's
+            key = str(error).partition(" ")[0]  # the setting that it is about
             self._fail(children.get(key) or children["costs"], f"{where}.{key}: {error}")
         if "objective" not in children:
             config = replace(config, objective=objective_of(config))

@@ -121,11 +121,11 @@ def _of_comparisons(children: Mapping[str, yaml.Node], config: StreamConfig, whe
                 f"expected {', '.join(of_task)}",
             )
     if config.champion is None and config.compare == "champion" and "compare" in children:
-        yield children["compare"], f"{where}.compare: champion needs {where}.champion beside it"
+        yield children["compare"], f"{where}.compare: champion requires {where}.champion as well"
 
 
 def _of_names(children: Mapping[str, yaml.Node], config: StreamConfig, where: str) -> Iterator[Flaw]:
-    """Stages and signals that need other settings; all else was checked where it stands."""
+    """Yield stages and signals that need other settings; other keys were checked separately."""
     for key, other, wrong in (
         ("stages", "label_horizon", stage_without_outcomes(config)),
         ("detectors", "task", signal_of_other_task(config)),

@@ -27,7 +27,7 @@ DURATIONS = frozenset(
 #: Stands for the value of such a key, and for its change.
 HIDDEN, CHANGED = "(not shown)", "changed"
 
-#: Sections of the whole configuration, beside those of streams.
+#: Sections of the configuration other than those of streams.
 _SECTIONS = ("kafka", "limits", "http", "worker", "notify")
 
 
@@ -132,7 +132,7 @@ def text_of(key: str, value: Any) -> str | list[str]:
 
 
 def difference(key: str, before: Any, after: Any) -> Iterator[str]:
-    """What a value was and is, in one line; of lists what has come and gone.
+    """Yield a value before and after in one line; for lists, the entries that were added and removed.
 
     >>> list(difference("estimators", ("all", "window:10"), ("all", "decay:1h")))
     ['without window:10', 'with decay:1h']
@@ -148,7 +148,7 @@ def difference(key: str, before: Any, after: Any) -> Iterator[str]:
 
 
 def between(before: str | list[str], after: str | list[str]) -> Iterator[str]:
-    """What a text (`text_of`) was and is, in one line; yields of lists what has come and gone.
+    """Yield a text (`text_of`) before and after in one line; for lists, the added and removed entries.
 
     >>> list(between(["all"], ["all", "decay:1h"])), list(between("null", ["all"]))
     (['with decay:1h'], ['null -> [all]'])

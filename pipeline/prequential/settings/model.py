@@ -34,8 +34,8 @@ OF_INTERVALS = ("interval_coverage", "interval_width")
 #: Measures of the label's rank among the probabilities.
 OF_TOP = ("top_k_accuracy",)
 
-#: Of how many classes with the largest probabilities the label is one, where nothing is said: as usual for
-#: many classes (Russakovsky et al. 2015).
+#: Default of `top_k`, the number of most probable classes that may include the label: as usual for many
+#: classes (Russakovsky et al. 2015).
 TOP_K = 5
 
 TASKS = ("classification", "regression")
@@ -53,7 +53,7 @@ DETAILS = (
     "scores", "residuals",
 )  # fmt: skip
 
-#: Which models are compared, and losses: those of classes, and those of numbers.
+#: Which models are compared, and the losses for classification and for regression.
 COMPARE = ("all", "champion", "off")
 COMPARE_LOSSES = {
     "classification": ("error", "log_loss", "brier", "cost"), "regression": ("error", "absolute", "squared"),
@@ -187,7 +187,7 @@ class StreamConfig:
     settle: int = 5 * MINUTE
     #: List of `detector`, `signal` and the parameters of the detector.
     detectors: tuple[DetectorConfig, ...] = OF_TASK
-    #: What varies within this time (ms) counts as one observation; None: it follows from the data (`auto`).
+    #: Outcomes of predictions made within this time count as one observation; null: `auto`, from the data.
     cluster: int | None = None
     #: Incidents of a model that are accepted without a lasting change, such as `1 per 30d`; None: none are
     #: opened.
@@ -221,7 +221,7 @@ class StreamConfig:
     #: Comparisons when record time passes a multiple; null: not by time. In a replay of files the default is
     #: longer.
     emit_comparisons: int | None = MINUTE
-    #: In a worker, what is unpublished is published after so many ms without any record; None: it waits.
+    #: Time without any record after which a worker publishes unpublished results; null: never.
     emit_idle: int | None = 30_000
     #: Whether the configuration sets them: where it doesn't, a replay of files has times of its own.
     emit_every_given: bool = field(default=False, compare=False)
@@ -302,7 +302,7 @@ class StreamConfig:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256, in hex digits, of all that says how outcomes are evaluated.
+        """Return a SHA-256, in hex digits, of all settings that decide how outcomes are evaluated.
 
         So not of when there are messages, or of what `calibrate` reports. It is the `config` field of
         messages.
@@ -426,13 +426,13 @@ class HttpConfig:
 #: Snapshots of all shards may take this share of a worker's time: the interval grows with their cost.
 SNAPSHOT_SHARE: Final = 0.05
 
-#: What would take less time than this (s) to process again is worth a snapshot only after so many times
-#: `snapshot_every`: at a quiet pace nothing costs as much as snapshots, and nobody waits for a replay.
+#: If records since the last snapshot can be processed again in less time than this (s), the next snapshot
+#: follows only after so many times `snapshot_every`: on quiet shards snapshots would be the largest cost.
 SNAPSHOT_WORTH: Final = 3.0
 SNAPSHOT_RARELY: Final = 6
 
-#: An order of which no outputs have come is settled so many times `commit_every` after the last one: nobody
-#: has seen anything that depends on it.
+#: An order without outputs is settled so many times `commit_every` after the last one: no published result
+#: depends on it.
 UNSEEN_COMMITS: Final = 4
 
 

@@ -1,11 +1,11 @@
 """Stages: which prediction of an instance, and after how much of its waiting time.
 
-A stage stands in configurations, messages and snapshots by its name; what the name says is read here. These
-have outcomes of their own: `initial` and `final`, the first and the last prediction of an instance; `bin:b`,
-the last one in the b-th of B equal parts of its waiting time (Grzenda et al. 2020); `after:D`, the last one
-within the age D. `bins` stands for all bins in configurations, `intermediate` is made of `initial` and the
-bins, `period` is what messages about a period of prediction time have. A model's two stages that are compared
-with each other are a pair, `initial/final`.
+Configurations, messages and snapshots have stages by name; this module parses the names. These have outcomes
+of their own: `initial` and `final`, the first and the last prediction of an instance. `bin:b` is the last one
+in the b-th of B equal parts of its waiting time (Grzenda et al. 2020). `after:D` is the last one within the
+age D. `bins` means all bins in configurations, `intermediate` is computed from `initial` and the bins, and
+`period` marks messages about a period of prediction time. Two stages of a model that are compared form a
+pair, `initial/final`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INITIAL, FINAL, BINS, INTERMEDIATE, PERIOD = "initial", "final", "bins", "interm
 #: Stages with one, and how their names begin.
 BIN, AFTER = "bin", "after"
 
-#: What can be configured, beside `after:D`.
+#: Stages that can be configured, in addition to `after:D`.
 CONFIGURED = (INITIAL, FINAL, BINS, INTERMEDIATE)
 
 #: One spelling of a number, because stages stand in messages by their names.
@@ -230,7 +230,7 @@ def standing_for(stage: str, stages: Iterable[str]) -> str:
 
 
 def shown_order(name: str) -> tuple[int, int, str]:
-    """Sorts stages as a reader looks at them: `final` first, then `initial`, ages, `intermediate`, bins.
+    """Return a sort key of stages by importance: `final` first, then `initial`, ages, `intermediate`, bins.
 
     Names that aren't known, as of a later version's messages, stand among the ages.
 
