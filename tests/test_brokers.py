@@ -219,7 +219,7 @@ def test_a_broker_that_ends_at_once_is_quoted(
 
 @pytest.mark.parametrize("port", [-1, 65_536])
 def test_what_is_no_port_is_refused(port: int) -> None:
-    with pytest.raises(UsageError, match=f"port {port} is none"):
+    with pytest.raises(UsageError, match=f"invalid port {port}"):
         EmbeddedBroker(port)
 
 

@@ -210,7 +210,7 @@ def test_the_summary_says_what_the_labels_that_arrived_meanwhile_were_worth() ->
     assert worth(board, server) == []
     for model, stage, accuracy in (("nb", "initial", 0.8996), ("nb", "final", 0.9104), ("old", "final", 0.7)):
         board.update("metrics", _metrics(model, stage, "all", 2500, accuracy))
-    whole = "nb: accuracy 0.900 initial, 0.910 final: labels that arrived meanwhile were worth 0.010"
+    whole = "nb: accuracy 0.900 initial, 0.910 final: predicting again before the label added 0.010"
     assert worth(board, server) == [whole]
     for outcomes, initial, final in ((2400, 0.9, 0.9), (2500, 0.72, 0.78), (2600, 0.8, 0.8)):
         board.update("metrics", _metrics("nb", "initial", "window:1000", outcomes, initial))
@@ -218,7 +218,7 @@ def test_the_summary_says_what_the_labels_that_arrived_meanwhile_were_worth() ->
     server.drift_outcome = 1450
     assert worth(board, server) == [
         whole,
-        "in the 1,000 outcomes from the drift on they were worth 0.060 to nb",
+        "in the 1,000 outcomes after the drift it added 0.060 to nb",
     ]
 
 

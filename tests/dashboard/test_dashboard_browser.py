@@ -210,7 +210,7 @@ class TestModel:
         with served(some) as (address, _):
             ready(page, address + MODEL)
             assert "Beside the first 1,000 outcomes" in page.inner_text("main")
-            found = page.locator("table[aria-label='beside the reference'] tbody tr").all_inner_texts()
+            found = page.locator("table[aria-label='compared with the reference'] tbody tr").all_inner_texts()
             assert [re.split(r"\s*\t\s*", row.strip()) for row in found] == [
                 ["all", "accuracy", "0.900", "0.700", "-0.200", "-0.300 to 0.100"],
                 ["fading:0.9", "accuracy", "0.900", "0.700", "-0.200", "–"],
@@ -283,8 +283,8 @@ class TestPair:
         window = comparison(estimator="window:1000", n=1000, measures={"difference": -0.04})
         with served(comparison(), window, metrics(), metrics(model="tree")) as (address, _):
             ready(page, address + MODEL)
-            assert "⇄ lately otherwise in the latest" not in page.inner_text(".plain")
-            assert page.locator(".badge:has-text('lately otherwise')").count() == 1
+            assert "⇄ recently reversed in the latest" not in page.inner_text(".plain")
+            assert page.locator(".badge:has-text('recently reversed')").count() == 1
             ready(page,
                 f"{address}#/pair?stream=elec2&model=nb&against=tree&partition=0&stage=final&loss=error")
             now, whole = page.locator(".verdict").all_inner_texts()

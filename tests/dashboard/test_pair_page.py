@@ -86,7 +86,7 @@ class TestInABrowser:
         with served(records("a_better"), config=CHAMPION) as (address, _):
             ready(page, address + PAIR)
             text = page.inner_text("main")
-            assert page.locator("h2:text-is('May tree replace nb?')").count() == 1
+            assert page.locator("h2:text-is('Can tree replace nb?')").count() == 1
             assert "✗ No, because:" in text
             assert "elec2 region=eu / tree against nb, error: nb is better" in text
             assert "prequential report --promote tree --champion nb" in text

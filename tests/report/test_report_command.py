@@ -87,7 +87,7 @@ class TestConditions:
             "elec2 / nb against tree, final, error: tree is better since about outcome 1,300"
         ]
         assert self.failures("tree not better", better, said("undecided")) == [
-            "elec2 / tree against nb, final, error: nobody is better lately"
+            "elec2 / tree against nb, final, error: recently undecided"
         ]
         for text in ("other not better", "tree[against=other] not better", "tree[stage=initial] not better"):
             said_of_none = f"`{text}`: no pair of models that it is about is compared"
@@ -143,7 +143,7 @@ class TestPromotion:
         ]
 
     def test_undecided_or_worse(self) -> None:
-        for verdict, who in (("undecided", "nobody is better lately"), ("a_better", "nb is better since")):
+        for verdict, who in (("undecided", "recently undecided"), ("a_better", "nb is better since")):
             (said,) = self.said(metrics(model="tree"), self.pair(verdict))
             assert said.startswith(f"-elec2 / tree against nb, error: {who}")
 
@@ -182,7 +182,7 @@ class TestPromotion:
         read = ["report", str(files / "metrics.jsonl"), "--comparisons", str(files / "comparisons.jsonl")]
         assert main([*read, "--promote", "tree"]) == 1
         said = capsys.readouterr().err
-        assert said.startswith("promote tree: no\n  no: elec2 / tree against nb, error: nobody is better")
+        assert said.startswith("promote tree: no\n  no: elec2 / tree against nb, error: recently undecided")
         better = self.pair("b_better").value or b""
         (files / "comparisons.jsonl").write_bytes(better + b"\n")
         assert main([*read, "--promote", "tree", "--champion", "nb"]) == 0
@@ -245,7 +245,7 @@ Models without new outcomes: 1
         waits = {"waiting_expected": {"predictions": 50, "labels": 40.0, "right": 30.0}}
         said = markdown(history_of(metrics(coverage=waits), period(0, 0.84, 0.83, interval=(0.81, 0.87))))
         assert """
-Before labels are there
+Estimated performance
 
 - `elec2 / nb`: period from 2023-11-14T00:00:00Z, accuracy: expected 0.840 [0.810, 0.870] (held in 92% of \
 50 earlier periods), labelled so far 0.830 (50% of predictions); 50 pending predictions in provisional \

@@ -246,4 +246,4 @@ class TestInABrowser:
         path = tmp_path / "report.html"
         path.write_bytes(report_of(*a_drift()).html())
         page.goto(f"{path.as_uri()}#/model?stream=elec2&model=x")
-        page.wait_for_selector(".problem:has-text(\"this isn't in the report\")")
+        page.wait_for_selector(".problem:has-text(\"Not included: the report keeps only the worst models\")")

@@ -169,7 +169,7 @@ class TestOverview:
         terminal = Terminal(State())
         assert "no metrics yet" in terminal.lines
         terminal.screen.reading = True
-        assert terminal.look()[2] == "reading what is there: 0 messages"
+        assert terminal.look()[2] == "loading history: 0 messages"
 
     def test_no_alarm_is_raised_while_what_is_there_is_being_read(self) -> None:
         """What comes later may end an incident, merge partitions, or be what a model is silent about."""

@@ -87,7 +87,7 @@ def test_a_shard_that_lost_records_halts_alone_until_that_is_accepted(
         assert found["prequential_shard_halted"] == {frozenset({("partition", "1")}): 1}
         assert found["prequential_shards"][frozenset({("state", "halted")})] == 1
         assert worker.stop() == 0, worker.log
-        assert "shard 1 can't go on: retention has removed" in worker.log
+        assert "shard 1 halted: retention deleted" in worker.log
     with WorkerProcess(config, "--accept-loss", "1", *options) as worker:
         await_ready(worker)
         send(cluster, 7)

@@ -112,7 +112,7 @@ class TestBeginnings:
         known = read(entries(3, [(5, 5, 5)]), rebuild=rebuild)
         assert known.lost == Lost((0, 0, 0), (0, 0, 0), 2)
         assert refusal(Config(), 0, known.lost).startswith(
-            "shard 0 can't go on: retention has removed what it needs: 2 entries of the journal; "
+            "shard 0 halted: retention deleted records that it needs: 2 entries of the journal; "
             "`prequential worker --accept-loss 0`"
         )
 

@@ -85,7 +85,7 @@ def _entry(node: yaml.Node | None, name: str) -> yaml.Node | None:
 def _of_period(node: yaml.Node, config: StreamConfig, where: str) -> Iterator[Flaw]:
     period = existing(config.period, "the period")
     if config.emit_every is None:
-        yield node, f"{where}.period needs {where}.emit.every: time makes its messages due"
+        yield node, f"{where}.period requires {where}.emit.every (period messages are sent on that timer)"
     if config.label_horizon > _MOST_PERIODS * period:
         yield (
             node,

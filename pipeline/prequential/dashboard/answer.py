@@ -16,8 +16,8 @@ def lately(better: str | None, since: int | None) -> str:
     """Who is better now, by the verdict that forgets; None: nobody.
 
     >>> lately("tree", 1300), lately(None, None)
-    ('tree is better since about outcome 1,300', 'nobody is better lately')
+    ('tree is better since about outcome 1,300', 'recently undecided')
     """
     if better is None:
-        return "nobody is better lately"
+        return "recently undecided"
     return f"{better} is better since about outcome {since:,}"

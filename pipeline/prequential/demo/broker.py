@@ -196,7 +196,7 @@ class EmbeddedBroker:
 
     def __init__(self, port: int = 0) -> None:
         if not 0 <= port <= 65_535:
-            raise UsageError(f"port {port} is none: expected 1 to 65535, or 0 for any that is free")
+            raise UsageError(f"invalid port {port}: expected 1 to 65535, or 0 for any that is free")
         self._port = port
         self._process: GuardedProcess | None = None
         self._bootstrap_servers = ""

@@ -33,7 +33,7 @@ def totals(board: Board, server: ModelServer) -> list[str]:
 
 
 def worth(board: Board, server: ModelServer) -> list[str]:
-    """What it was worth to predict again: how far the last predictions are better than the first."""
+    """Return how much better the last predictions are than the first ones."""
     lines = []
     later = []
     for model in server.learning:
@@ -41,13 +41,13 @@ def worth(board: Board, server: ModelServer) -> list[str]:
         if initial is not None and final is not None:
             lines.append(
                 f"{model}: accuracy {initial:.3f} initial, {final:.3f} final: "
-                f"labels that arrived meanwhile were worth {_gain(initial, final)}"
+                f"predicting again before the label added {_gain(initial, final)}"
             )
         initial, final = (board.since(model, stage, server.drift_outcome) for stage in STAGES)
         if initial is not None and final is not None:
             later.append(f"{_gain(initial, final)} to {model}")
     if later:
-        lines.append(f"in the {LATEST:,} outcomes from the drift on they were worth {', '.join(later)}")
+        lines.append(f"in the {LATEST:,} outcomes after the drift it added {', '.join(later)}")
     return lines
 
 

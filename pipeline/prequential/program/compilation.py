@@ -24,8 +24,8 @@ from rich.progress import Progress
 _NOTICE = "compiling the engine's loops, once for this machine and version: 1 to 2 minutes on two idle cores"
 
 _NOT_KEPT = (
-    "compiling the engine's loops, which takes a minute of each start: there is no place to keep them "
-    "(NUMBA_CACHE_DIR can name one)"
+    "compiling the engine's loops at every start (about 1 minute), because no cache is writable: "
+    "set NUMBA_CACHE_DIR to a folder for them"
 )
 
 #: Seconds between two lines that say how far it is.

@@ -62,7 +62,7 @@ def _lines(history: History, title: str, conditions: Sequence[Condition | Challe
         yield from referred[:_FAILURES]
     if expected := list(_expected(history)):
         yield ""
-        yield "Before labels are there"
+        yield "Estimated performance"
         yield ""
         yield from expected[:_FAILURES]
         yield ""

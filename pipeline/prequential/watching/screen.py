@@ -136,7 +136,7 @@ class Screen:
         top = lines(self._title(width), Text(self._what(), "bold", no_wrap=True, overflow="ellipsis"))
         top += lines(*warnings(self._state, self.trouble, self._now, reading=self.reading))[:_WARNINGS]
         if self.reading:
-            top += lines(Text(f"reading what is there: {self._state.messages:,} messages", "dim"))
+            top += lines(Text(f"loading history: {self._state.messages:,} messages", "dim"))
         room = max(1, height - len(top) - 1)
         if self._opened is None:
             body = self._list(lines, width, room)

@@ -93,6 +93,6 @@ def refusal(config: Config, partition: int, lost: Lost) -> str:
     topics = [config.kafka.topic(name) for name in INPUTS]
     what = lost.says([f"{topic}/{partition}" for topic in topics])
     return (
-        f"shard {partition} can't go on: retention has removed what it needs: {what}; "
+        f"shard {partition} halted: retention deleted records that it needs: {what}; "
         f"{way_out(partition)}"
     )

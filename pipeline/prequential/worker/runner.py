@@ -234,7 +234,7 @@ class ShardRunner:
         if known.lost is not None and not self._accepts:
             raise LostRecords(refusal(self._config, self.partition, known.lost))
         if known.lost is None and self._gone is not None:
-            raise LostRecords(f"shard {self.partition} can't go on: {self._gone}; {way_out(self.partition)}")
+            raise LostRecords(f"shard {self.partition} halted: {self._gone}; {way_out(self.partition)}")
         return known if known.manifest else made_anew(*whose, known, stopped, self._wait)
 
     @property

@@ -121,7 +121,7 @@ _FAMILIES = (
     ("snapshot_stall_seconds", HISTOGRAM, "Copying the state for a snapshot, during which processing pauses"),
     ("snapshot_bytes", GAUGE, "Size of the newest snapshot"),
     ("shards", GAUGE, "Shards held"),
-    ("shard_halted", GAUGE, "A shard that can't go on, as records that it needs are gone"),
+    ("shard_halted", GAUGE, "1 for a shard that halted because retention deleted records that it needs"),
     ("build_info", GAUGE, "The version"),
     ("config_info", GAUGE, "Digest of the settings that decide what is evaluated, and how"),
 )  # fmt: skip

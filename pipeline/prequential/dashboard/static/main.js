@@ -86,7 +86,7 @@ function above(status, view) {
 function statusLine(status) {
   if (status.catching_up) {
     const share = status.to_read ? ` ${Math.min(99, Math.floor((100 * status.read) / status.to_read))}%` : "";
-    return `reading what is there${share}: ${count(status.read)} messages`;
+    return `loading history:${share} (${count(status.read)} messages)`;
   }
   const since = status.since ? `, heard since ${clock(status.since)}` : "";
   if (status.live) return `${liveness(status)}${since}`;

@@ -241,7 +241,7 @@ function coverageCharts(data, axis) {
 function beforeLabels(data) {
   const { lines, assumption } = data.before_labels;
   if (!lines.length) return null;
-  return section("Before labels are there", h("ul", {}, lines.map((text) => h("li", {}, text))), h("p", { class: "quiet" }, assumption));
+  return section("Estimated performance", h("ul", {}, lines.map((text) => h("li", {}, text))), h("p", { class: "quiet" }, assumption));
 }
 
 function pairs(data) {
@@ -263,7 +263,7 @@ export function pairList(pairs) {
 function verdictBadge(pair) {
   if (pair.verdict === "undecided") return h("span", { class: "badge" }, "? undecided");
   if (pair.verdict === "by_partition") return h("span", { class: "badge" }, "? by partition");
-  if (pair.contradicted) return h("span", { class: "badge mark-missed" }, "⇄ lately otherwise");
+  if (pair.contradicted) return h("span", { class: "badge mark-missed" }, "⇄ recently reversed");
   return h("span", { class: "badge mark-verdict" }, "■ over the whole run");
 }
 
@@ -288,7 +288,7 @@ function besideReference(data) {
   if (!data.reference_rows.length) return null;
   const first = data.reference_rows[0].outcomes;
   return section(`Beside the first ${count(first)} outcomes`,
-    table(["estimator", "measure", "#then", "#now", "#difference", "#95% interval", ""], data.reference_rows.map((one) => [one.estimator, one.measure, number(one.reference), number(one.now), number(one.difference), interval(one.interval), one.differs ? "◆ differs" : ""]), { "aria-label": "beside the reference", class: "cards" }),
+    table(["estimator", "measure", "#then", "#now", "#difference", "#95% interval", ""], data.reference_rows.map((one) => [one.estimator, one.measure, number(one.reference), number(one.now), number(one.difference), interval(one.interval), one.differs ? "◆ differs" : ""]), { "aria-label": "compared with the reference", class: "cards" }),
     h("p", { class: "quiet" }, "Without an interval: a memory that still has some of the first outcomes. Intervals are for one look."));
 }
 
@@ -306,7 +306,7 @@ function coverage(data) {
   const lines = [];
   if (said.waiting !== undefined) lines.push(`${counted(said.waiting, "prediction")} wait for a label, the oldest for ${lengthOf(data)(said.oldest_waiting_ms ?? 0)}`);
   if (said.labelled?.horizon !== undefined) lines.push(`${percent(said.labelled.horizon)} of predictions get a label at all`);
-  if (said.at_horizon) lines.push(`${counted(said.at_horizon, "prediction")} had no label by the horizon, and got the class for that`);
+  if (said.at_horizon) lines.push(`${counted(said.at_horizon, "prediction")} got no label by the horizon, and the class of label_at_horizon`);
   if (said.unpredicted_labels) lines.push(`${counted(said.unpredicted_labels, "label")} without a prediction`);
   if (said.prediction_psi !== undefined && said.prediction_psi !== null) lines.push(`labelled and unlabelled predictions differ by PSI ${number(said.prediction_psi)}${said.prediction_psi > 0.25 ? ": the labelled aren't like the rest" : ""}`);
   const shares = Object.entries(said.labelled ?? {});

@@ -151,7 +151,7 @@ function keyLine(line, i, plot, data) {
 }
 
 function modelLink(row) {
-  return [link("model", { stream: row.stream, model: row.model, partition: row.partition }, row.model), row.as_chosen ? null : h("span", { title: "it has not what was chosen; the nearest is shown" }, "*"),
+  return [link("model", { stream: row.stream, model: row.model, partition: row.partition }, row.model), row.as_chosen ? null : h("span", { title: "no data for this stage and estimator; the closest one is shown" }, "*"),
     row.version ? h("span", { class: "quiet" }, ` ${row.version}`) : null];
 }
 

@@ -96,7 +96,7 @@ function promotion(one) {
   const list = (found) => h("ul", {}, found.map((answer) => h("li", {}, answer.sentence)));
   const against = one.answers.filter((answer) => answer.failed);
   const rest = one.answers.filter((answer) => !answer.failed);
-  return section(`May ${one.model} replace ${one.champion}?`,
+  return section(`Can ${one.model} replace ${one.champion}?`,
     h("p", { class: "answer" }, h("b", { class: one.allowed ? "mark-better" : "mark-missed" }, one.allowed ? "■ Yes" : "✗ No"), one.allowed ? null : ", because:"),
     against.length ? list(against) : null,
     rest.length ? [against.length ? h("p", { class: "quiet" }, "Also known:") : null, list(rest)] : null,
@@ -138,7 +138,7 @@ function labels(data) {
 
 function expected(data) {
   const lines = data.models.flatMap((one) => one.expected.map((text) => h("li", {}, h("b", {}, one.model), `: ${text}`)));
-  return lines.length ? section("Before labels are there", h("ul", {}, lines)) : null;
+  return lines.length ? section("Estimated performance", h("ul", {}, lines)) : null;
 }
 
 function others(data) {

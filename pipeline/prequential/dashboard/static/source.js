@@ -85,7 +85,7 @@ function reportSource(report) {
     open(view, params, take, fail) {
       const found = answers[view]?.(params);
       if (found) take({ ...found, board: report.board });
-      else fail("this isn't in the report, which holds what is worst within its size", false);
+      else fail("Not included: the report keeps only the worst models so that it stays below 2 MB.", false);
       return () => {};
     },
   };
