@@ -309,7 +309,7 @@ class TestOnKafka:
             f"1 records put back to {cluster.prefix}predictions\n"
             f"20 records put back to {cluster.prefix}labels\n"
         )
-        assert "1 of them have no ts" in said.err
+        assert "records without ts, which get the current time: 1" in said.err
         found = everything(cluster, cluster.topic("labels"), 4)
         assert sorted((record.key, record.partition, record.value) for record in found) == sorted(
             (stream.encode(), partition_of(stream, 4), value) for stream, value in zip(streams, values)

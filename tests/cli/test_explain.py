@@ -56,7 +56,7 @@ def test_it_answers_in_the_order_in_which_one_asks(
     lines = explained(files, capsys, incident.id[:8])
     titles = [line[:14].strip() for line in lines[1:] if line[0] != " "]
     assert titles == [
-        "since", "how bad", "what changed", "other models", "baselines", "noise", "look at", "alarms",
+        "since", "how bad", "what changed", "other models", "baselines", "noise", "inspect", "alarms",
     ]  # fmt: skip
     text = "\n".join(lines)
     assert lines[0] == f"incident {incident.id}: s/m, final, open"
@@ -106,4 +106,4 @@ def test_a_wrong_command_line_is_said_with_status_2(
 
 def test_alarms_alone_have_no_incident(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "0a1b", "--from", str(files["alarms"])]) == 1
-    assert "none is known" in capsys.readouterr().err
+    assert "no incident is known" in capsys.readouterr().err

@@ -246,7 +246,7 @@ def _put_back(kafka: KafkaConfig, path: str) -> None:
     if not repaired:
         say("0 records put back")
     if untimed := sum(not record.timed for record in repaired):
-        complain(f"{untimed} records have no ts and get the current time")
+        complain(f"records without ts, which get the current time: {untimed}")
 
 
 def _repaired(kafka: KafkaConfig, line: bytes) -> _Repaired:
