@@ -234,7 +234,7 @@ def test_an_unstarted_broker_has_no_address() -> None:
         ("starting\nerror: port 1 is in use\nhint: another\n", "error: port 1 is in use"),
         ("INFO a\nERROR b\nERROR c\nINFO d\n\n", "ERROR c"),
         ("one\ntwo\n\n", "two"),
-        ("", "it said nothing"),
+        ("", "it logged nothing"),
     ],
 )
 def test_last_words(log: str, expected: str, tmp_path: Path) -> None:

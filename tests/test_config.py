@@ -458,7 +458,7 @@ WRONG = [
     ("worker: {grace: 5}", 1, ["5 is no duration", "500ms"]),
     # Comparisons
     ("defaults: {compare: some}", 1, ["defaults.compare", "'some'", "all, champion or off"]),
-    ("defaults:\n  compare: champion", 2, ["champion needs defaults.champion"]),
+    ("defaults:\n  compare: champion", 2, ["champion requires defaults.champion"]),
     ("defaults: {compare_losses: [hinge]}", 1, ["'hinge'", "log_loss"]),
     ("defaults: {compare_losses: []}", 1, ["compare_losses"]),
     (
@@ -475,7 +475,7 @@ WRONG = [
         2, ["'bin:2' isn't evaluated"],
     ),
     ("defaults: {versions: some}", 1, ["versions", "mark or separate"]),
-    ('defaults: {champion: "\\ud83d"}', 1, ["defaults.champion", "surrogates"]),
+    ('defaults: {champion: "\\ud83d"}', 1, ["defaults.champion", "surrogate"]),
     # Not YAML, or more than this needs
     ("defaults: [", 1, ["not YAML"]),
     ("a: 1\n\tb: 2", 2, ["not YAML"]),

@@ -67,7 +67,7 @@ def test_each_fault_has_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
          "ingest reads labels, which are our own topics"),
         ("ingest: {x: {as: labels, format: avro, stream: {const: s}, instance_id: value.i, y_true: value.y}}",
          "ingest reads avro, but kafka.schema_registry.url is missing"),
-        ("defaults: {compare: champion}", "defaults.compare: champion needs defaults.champion"),
+        ("defaults: {compare: champion}", "defaults.compare: champion requires defaults.champion"),
         ("a: b: c", "not YAML"),
     ],
 )  # fmt: skip

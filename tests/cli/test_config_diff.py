@@ -252,7 +252,7 @@ def test_its_status_is_that_of_diff(tmp_path: Path, capsys: pytest.CaptureFixtur
         "  kept; a topic that is new is read from its beginning, and each goes on where its group is",
         "defaults:",
         "  label_horizon: 7d -> 1d",
-        "    kept; deadlines of what waits move with it",
+        "    kept; deadlines of pending predictions move with it",
     ]
     assert (
         main(["config", "diff", before, written(tmp_path, "d.yaml", "defaults: {label_horizon: 1}\n")]) == 2

@@ -251,7 +251,7 @@ Estimated performance
 50 earlier periods), labelled so far 0.830 (50% of predictions); 50 pending predictions in provisional \
 periods: 40 are expected to get a label, 30 to be correct
 
-Assumed: """ in said
+Assumes that """ in said
 
     def test_names_are_code(self) -> None:
         said = markdown(history_of(metrics(model="a|b`<img src=x> @everyone", stream="x\n# y")))

@@ -1,6 +1,6 @@
-"""What a changed key means for the state, in words, beside what a restore says of it.
+"""The effect of a changed key on the state, in words, next to the result of a restore.
 
-Each key of the configuration has its line here. Of a stream's keys it is said where the restore keeps all.
+Each key of the configuration has a line here. That of a stream's key applies if the restore keeps everything.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _ON = "kept; counts from now on"
-_SAYS = "kept; messages say it from now on"
-_COMPARED = "kept; verdicts go by it from now on"
-_RUNS = "kept; each worker goes by it from its start on"
+_SAYS = "kept; messages have it from now on"
+_COMPARED = "kept; verdicts use it from now on"
+_RUNS = "kept; each worker uses it after its restart"
 
-#: Of streams. Where the engine says that something begins empty or ends, that stands in its place.
+#: Keys of streams. If the engine reports that something begins empty or ends, that replaces the line.
 OF_STREAM: Mapping[str, str] = {
     "task": _ON,  # the engine refuses it
     "loss": "kept; losses of outcomes from now on",
@@ -20,23 +20,23 @@ OF_STREAM: Mapping[str, str] = {
     "estimators": "kept, in another order of messages",
     "measures": _SAYS,
     "stages": "kept, in another order of messages",
-    "temporal_correction": "kept; MODEL+temporal begins with what comes from now on",
+    "temporal_correction": "kept; MODEL+temporal begins with records from now on",
     "baselines": "kept; MODEL@random needs no state",
-    "segments": "kept; a new key is known of what comes from now on",
+    "segments": "kept; a new key applies to records from now on",
     "segments_per_key": "kept, but for values beyond it; new ones within it have segments of their own",
     "period": "kept",
     "period_final_at": _ON,
-    "expected": "kept; expected values are said of periods from now on, or no more",
+    "expected": "kept; estimates of periods appear from now on, or no more",
     **{f"period_alarms.{name}": _ON for name in ("concept", "delays", "inputs", "miss")},
     "details": _SAYS,
     "coverage": _SAYS,
     "dependence_order": _SAYS,
     "bins": "kept; counts where there are bins",
     "alpha": "kept; intermediate is weighted by it from now on",
-    "label_horizon": "kept; deadlines of what waits move with it",
+    "label_horizon": "kept; deadlines of pending predictions move with it",
     "label_at_horizon": "kept; what reaches its horizon from now on goes by it",
     "cost_per_value": "kept; costs by value of outcomes from now on",
-    "value_limit": "kept; comparisons by cost begin anew",
+    "value_limit": "kept; comparisons by cost start again",
     "top_k": "kept; top_k_accuracy of outcomes from now on",
     "quantile": "kept; pinball by it from now on, of what was counted as well",
     "costs": "kept; measures of it from now on, of what was counted as well",
@@ -70,28 +70,28 @@ _SERVED = "kept; it is of /metrics and pages"
 OF_REST: Mapping[str, str] = {
     "kafka.bootstrap_servers": "kept if it is the same cluster by another address; in another cluster "
     "everything begins empty, as inputs, journal and state are topics",
-    "kafka.prefix": "everything begins empty, as topics and group are others; what lies under the former "
-    "prefix stays there, and goes on if that is configured again",
-    "kafka.partitions": "kept; it is of topics that are yet to be created: `prequential topics grow` raises "
-    "those that there are, with their state",
+    "kafka.prefix": "everything begins empty, because topics and group change; data under the earlier "
+    "prefix stay there, and continue if that prefix is configured again",
+    "kafka.partitions": "kept; it applies to new topics: `prequential topics grow` raises "
+    "existing ones, with their state",
     "kafka.replication": _TO_COME,
-    "kafka.security.": "kept; it is how the cluster is reached",
-    "kafka.schema_registry.": "kept; it is how ingest reads schemas",
+    "kafka.security.": "kept; it changes the access to the cluster",
+    "kafka.schema_registry.": "kept; it changes how ingest reads schemas",
     "limits.streams_per_shard": _LIMIT,
     "limits.models_per_stream": _LIMIT,
     "limits.classes_per_stream": _LIMIT,
     "limits.instances_per_shard": _LIMIT,
     "limits.predictions_per_instance": _LIMIT,
-    "limits.pairs_per_stream": "kept; pairs that are new beyond it aren't compared",
-    "limits.versions_per_model": "kept; beyond it the oldest version gives way when the next one comes",
+    "limits.pairs_per_stream": "kept; further pairs beyond it are not compared",
+    "limits.versions_per_model": "kept; beyond it the next version replaces the oldest one",
     "http.": _SERVED,
-    "worker.group": "kept, as it goes by partition; but workers of the former group don't give way: stop "
-    "them all before",
+    "worker.group": "kept, because state belongs to partitions; but workers of the earlier group "
+    "keep theirs: stop them all before",
     "worker.": _RUNS,
-    "files.": "kept; it is of replays",
-    "notify.group": "kept; the new group begins with what comes after its start",
-    "notify.": "kept; `prequential notify` goes by it from its start on",
-    "ingest.": "kept; a topic that is new is read from its beginning, and each goes on where its group is",
+    "files.": "kept; it applies to replays",
+    "notify.group": "kept; the new group begins with messages after its start",
+    "notify.": "kept; `prequential notify` uses it after its restart",
+    "ingest.": "kept; a new topic is read from its beginning, and others continue at their offsets",
 }
 
 
@@ -99,7 +99,7 @@ def of_rest(key: str) -> str:
     """What a change of a key that is no stream's means.
 
     >>> of_rest("worker.grace")
-    'kept; each worker goes by it from its start on'
+    'kept; each worker uses it after its restart'
     """
     groups = (text for name, text in OF_REST.items() if name.endswith(".") and key.startswith(name))
     return OF_REST.get(key) or next(groups)

@@ -63,7 +63,7 @@ def compare(
 ) -> Difference:
     """What differs, and what a worker that is started with `after` makes of state of `before`.
 
-    `tried` says what becomes of state under pairs of settings of a stream. Raises WorkError if that fails.
+    `tried` returns the effect on state for pairs of settings of a stream. Raises WorkError if that fails.
     """
     sections = []
     anew = before.kafka.prefix != after.kafka.prefix

@@ -12,7 +12,7 @@ from prequential.watching.tail import Record
 
 
 class _Made(msgspec.Struct):
-    """What a metrics message says of its making."""
+    """The fields of a metrics message about its configuration."""
 
     stream: str
     partition: int

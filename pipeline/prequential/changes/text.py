@@ -34,7 +34,7 @@ def _section(section: Section, anew: bool) -> Iterator[str]:
         yield f"{_some(section.names)}{_SECTIONS.get(section.section, '')}:"
     indent = "  " if section.names else ""
     for change in section.changes:
-        # Of streams nothing more need be said where all begin anew.
+        # If streams start again completely, no more lines are needed.
         said = list(_change(change))[: 1 if anew and section.names else None]
         yield from (indent + line for line in said)
     if section.names and not section.changes:

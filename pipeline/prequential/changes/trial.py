@@ -1,8 +1,8 @@
-"""What a restore makes of the state of one configuration under another: by doing it, with a few records.
+"""Find the effect of another configuration on state, by a restore of the state of a few records.
 
-A shard lives through some records under the first configuration and is restored under the second. What is
-kept, begins empty and ends is what the engine says then. Settings that say how much there may be are made
-small, in their order, so that a few records suffice.
+A shard lives through some records under the first configuration and is restored under the second. The
+engine then reports which parts are kept, begin empty and end. Limits are made small, in their order, so that
+a few records suffice.
 
 As a program it reads pairs of settings from standard input (JSON) and writes what became of each.
 """
@@ -32,7 +32,7 @@ _STEP = 10
 #: Values of each key of segments: more than a bound that has been made small.
 _VALUES = 4
 
-#: The stream of all records, as it stands in what is said of it.
+#: The stream of all records, as its name appears in results.
 _STREAM = "…"
 
 #: A bound of values before, and after it was lowered, kept or raised.
@@ -119,7 +119,7 @@ def _records(
         ts, name = i * _STEP, str(i)
         segments = dict.fromkeys(keys, f"value {i % _VALUES}")
         yield ts, Instance(_STREAM, name, ts, i, segments, 0.5)
-        # The first one says something twice, so that `initial` is its own.
+        # The first model predicts an instance twice, so that `initial` has a sequence of its own.
         for k, model in enumerate((models[0], *models)):
             guess = i + k / 2 if numbers else "ab"[(i + k) % 2]
             proba = None if numbers else {"a": 0.75, "b": 0.25}

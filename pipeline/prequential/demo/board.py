@@ -1,4 +1,4 @@
-"""What an outsider knows of the run by now: from the topics, and from the metrics endpoint."""
+"""The state of the run as seen from outside: from the topics, and from the metrics endpoint."""
 
 from __future__ import annotations
 

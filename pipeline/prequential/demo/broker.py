@@ -48,7 +48,7 @@ VERSION = "0.2.3"
 #: (100,000,000 by default, this is the largest allowed).
 CLIENT_SETTINGS: Mapping[str, str] = MappingProxyType({"receive.message.max.bytes": "2147483647"})
 
-#: Only programs on this machine may reach the broker: it knows no authentication.
+#: Only programs on this machine may reach the broker, because it has no authentication.
 HOST = "127.0.0.1"
 
 #: Seconds between two lines about a broker that has started and doesn't answer yet: the embedded one takes
@@ -119,7 +119,7 @@ class GuardedProcess:
 
     @property
     def group(self) -> int:
-        """The group of the server's processes, as `os.killpg` knows it."""
+        """Return the group of the server's processes, for `os.killpg`."""
         return self._process.pid  # the guard leads it
 
     def stop(self, patience: float = 20.0) -> None:
@@ -139,7 +139,7 @@ class GuardedProcess:
         self._process.wait()
 
 
-#: Ports that this process has picked: whoever asked for them may not have bound them yet.
+#: Ports that this process has picked: their users may not have bound them yet.
 _picked: set[int] = set()
 
 
@@ -179,10 +179,10 @@ def wait_until_ready(process: GuardedProcess, bootstrap_servers: str) -> bool:
 
 
 def last_words(log: Path) -> str:
-    """The line of a log that says best why a server ended: the last error, else the last line."""
+    """Return the line of a log that explains the end of a server: the last error, else the last line."""
     lines = [line.strip() for line in log.read_text("utf-8", "replace").splitlines()]
     errors = [line for line in lines if re.search(r"(?i)\berror\b|exception:", line)]
-    return next((line for line in reversed(errors or lines) if line), "it said nothing")
+    return next((line for line in reversed(errors or lines) if line), "it logged nothing")
 
 
 class EmbeddedBroker:
@@ -247,7 +247,7 @@ class EmbeddedBroker:
         self.stop()
 
     def _try(self, program: Path, port: int) -> str:
-        """Start on one port; if the broker ended at once, the last that it said."""
+        """Start on one port; return the last line of the log if the broker ended at once."""
         # The broker writes what it holds into its folder now and then, and as a whole. With the
         # folder gone it doesn't, and nothing is left behind however this program ends.
         folder = Path(tempfile.mkdtemp(prefix="prequential-broker-"))

@@ -1,4 +1,4 @@
-"""What a worker's metrics endpoint says of itself, as Prometheus would read it."""
+"""Reads a worker's metrics endpoint, as Prometheus would."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Readings(NamedTuple):
 
 
 class Readiness(NamedTuple):
-    """Whether a worker holds its shards, and what it says of that."""
+    """Return whether a worker holds its shards, and the body of its answer."""
 
     ready: bool
     text: str

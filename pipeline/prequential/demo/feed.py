@@ -1,4 +1,4 @@
-"""Sends what the model server says, when it says it, from a thread of its own."""
+"""Sends the records of the model server at their times, from a separate thread."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Feed:
     def __init__(self, server: ModelServer, kafka: KafkaConfig) -> None:
         self.server = server
         self.error: BaseException | None = None
-        #: Seconds of the stream that are over, and how far that is behind the plan.
+        #: Seconds of the stream that have passed, and the delay behind the plan.
         self.at = 0.0
         self.behind = 0.0
         self.kafka = kafka
@@ -45,7 +45,7 @@ class Feed:
         self._thread.start()
 
     def stop(self) -> None:
-        """End it early, if it still runs; what was said is delivered."""
+        """End it early, if it still runs; deliver the records sent so far."""
         self._wanted_end.set()
         if self.running:
             self._thread.join(_END_SECONDS)

@@ -28,7 +28,7 @@ from prequential.wording.console import complain
 _RATE = 20.0
 
 #: Minutes of a round by default, a drift in its middle: long enough for windows to fill and alerts to come,
-#: short enough for somebody who looks on.
+#: short enough to watch.
 _MINUTES = 20.0
 
 #: Seconds between two looks whether the round still runs.
@@ -46,7 +46,7 @@ class MicroBatch(ModelServer):
         self._name = name
 
     def messages(self) -> Iterator[Said]:
-        """All that it says, in order of time."""
+        """Yield all its records, in order of time."""
         for said in super().messages():
             number = said.fields["instance_id"]
             fields = {**said.fields, "instance_id": f"{self._name}/{number}"}

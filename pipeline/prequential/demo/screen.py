@@ -22,7 +22,7 @@ from rich.text import Text
 #: Incidents shown while it runs, the latest: what fits below the table on a screen of 24 lines.
 _INCIDENTS = 4
 
-#: Seconds that the stream must be behind its plan for that to be said.
+#: Delay in seconds behind the plan of the stream from which on the screen shows it.
 _BEHIND = 2.0
 
 

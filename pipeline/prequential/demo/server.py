@@ -25,7 +25,7 @@ class Said(NamedTuple):
 class ModelServer:
     """Answers a plan's events, and counts what is needed to tell what the evaluation found.
 
-    Models that learn are asked again at `AGES`; one that doesn't would say what it said before.
+    Models that learn predict again at `AGES`; others would repeat their prediction.
 
     `outcomes` is how many outcomes each model must have had; `drift_outcome` the number of the
     first one about an instance of the new concept, None before it. `learning` names the models that
@@ -43,7 +43,7 @@ class ModelServer:
         self._waiting: WaitingInstances[Arrival] = WaitingInstances(ages=AGES)
 
     def messages(self) -> Iterator[Said]:
-        """All that the server says (instances, predictions, labels), in order of time."""
+        """Yield all records of the server (instances, predictions, labels), in order of time."""
         for event in events(self.plan):
             for _, arrival in self._waiting.due(event.at):
                 yield from self._predict(event.at, arrival, self.learning)

@@ -1,9 +1,9 @@
 """The demo's labelled stream: river's hyperplane in spells, late labels, and an abrupt drift.
 
-Instances come at random moments, and in spells in which most are of one class, as the price of
-electricity goes up for hours and attacks on a network go on for minutes: whoever repeats the latest
-label is often right, and a model must be better than that. Halfway through, the hyperplane that
-divides the classes is abruptly another one.
+Instances come at random moments, and in spells in which most are of one class, like the price of
+electricity or attacks on a network. Repeating the latest label is
+often right, and a model must be better than that. Halfway through, the hyperplane that divides the
+classes changes abruptly.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HISTORY = 3_000
 #: The classes, by what river's generators say.
 CLASSES = ("DOWN", "UP")
 
-#: Time after the instance (ms) beyond which a label is too late; the worker is told the same. So
+#: Time after the instance (ms) beyond which a label is too late; the worker's configuration has the same. So
 #: short that predictions expire within a minute's run.
 HORIZON = 15_000
 

@@ -94,7 +94,7 @@ class DemoWorker:
         config = folder / "prequential.yaml"
         config.write_text(yaml.safe_dump(configuration(kafka, group)), encoding="utf-8")
         self._command = [
-            # Faust makes a folder for tables, which aren't used here: not where the user stands.
+            # Faust makes a folder for tables, which are not used here: not in the user's folder.
             "env", f"APP_DATADIR={folder / 'faust'}",
             sys.executable, "-m", "prequential.cli.main", "worker",
             "--config", str(config), "--http", f"{http.host}:{http.port}",

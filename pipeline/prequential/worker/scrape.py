@@ -50,7 +50,7 @@ _FAMILIES = (
     ("at_horizon_predictions_total", COUNTER, "Predictions that got the class of label_at_horizon"),
     ("drift_alarms_total", COUNTER, "Drift alarms raised"),
     ("drift_threshold", GAUGE, "Threshold in force, set by alarm_budget"),
-    ("open_incidents", GAUGE, "Whether a model has an incident that has neither recovered nor is over"),
+    ("open_incidents", GAUGE, "1 if a model has an open incident, 0 after its end"),
     ("incident_severity", GAUGE, "Severity of the open incident, by its first cause; above 0: worse"),
     (
         "incident_began_timestamp_seconds", GAUGE,

@@ -341,8 +341,8 @@ class Incident(msgspec.Struct, gc=False):
     alarm_count
         How many alarms there were.
     signals
-        What has raised alarms: `detector`, `signal`, `stage`, `segment`, `outcome` of its own sequence at
-        which it did so first, `level` (`alarm` or `warning`).
+        Sources of alarms: `detector`, `signal`, `stage`, `segment`, `outcome` of its own sequence at
+        the first alarm, `level` (`alarm` or `warning`).
     severity
         Cohen's d of the losses, from 0 to 10, times the share of the change that is not due to the labels.
     before
