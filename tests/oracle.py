@@ -143,7 +143,7 @@ class Stream:
         self.accounts: dict[str, Account] = {}  # by model
         self.latencies: list[int] = []  # of labels
         self.latest = Latest()
-        self.timeline = Timeline(settings.horizon)
+        self.timeline = Timeline(settings.horizon, settings.cluster)
         self.places: dict[int, Place] = {}  # by `ts`, of predictions with outcomes by this record
         self.processed = 0  # records
         self.settled: dict[str, int] = {}  # forgotten instances with outcomes: until when that is known
@@ -207,9 +207,11 @@ class Stream:
         """Where predictions lie that have just met their label; what is complete with them is closed."""
         if met:
             assert self.clock is not None
-            numbers = {one.ts: self.timeline.number_of(one.ts) for one in met}
-            epoch, frontier = self.timeline.epoch, self.timeline.close(self.clock)
-            self.places = {ts: Place(number, epoch, frontier) for ts, number in numbers.items()}
+            self.timeline.outcomes += 1
+            self.timeline.find_length()
+            places = {one.ts: self.timeline.place_of(one.ts) for one in met}
+            frontier = self.timeline.close(self.clock)
+            self.places = {ts: place._replace(frontier=frontier) for ts, place in places.items()}
 
     def count(self, name: str, model: str | None = None) -> None:
         """Count one event of the stream, or of one of its models."""

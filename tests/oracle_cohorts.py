@@ -10,13 +10,16 @@ from typing import NamedTuple
 
 OPEN, LEAST, LENGTHS = 32, 6, 16
 
+DAY = 86_400_000
+
 
 class Place(NamedTuple):
     """Where an outcome's prediction lies in its stream's timeline, now that its label is there."""
 
-    cohort: int | None = None  # None: it was closed before
+    cohort: int | None = None  # None: it was closed before …
     epoch: int = 0
     frontier: int = 0  # cohorts before this one are closed
+    late: int | None = None  # … and its cluster began then, ms
 
 
 @dataclass
@@ -34,6 +37,11 @@ class Timeline:
     """Of one stream; `kind` of an event is waits, met, late or expired."""
 
     horizon: int
+    configured: int | None = None  # length of clusters, ms; None: `auto`
+    oldest: int | None = None
+    outcomes: int = 0  # labelled instances
+    cluster: int | None = None  # length of clusters now; None: cohorts go by the number of predictions
+    span: int = 0  # … and of a cohort
     cohorts: list[Cohort] = field(default_factory=list)  # that are open
     first: int = 0  # number of the first of them
     epoch: int = 0
@@ -46,9 +54,38 @@ class Timeline:
         places = [place for place, cohort in enumerate(self.cohorts) if cohort.begin <= ts]
         return self.first + places[-1] if places else None
 
+    def place_of(self, ts: int) -> Place:
+        """Where a prediction of this time lies, before anything is closed."""
+        number = self.number_of(ts)
+        late = None if self.cluster is None or number is not None else ts // self.cluster * self.cluster
+        return Place(number, self.epoch, self.first, late)
+
+    def find_length(self) -> None:
+        """Clusters have the configured length, or are days once there are 20 with 8 labelled instances."""
+        cluster = self.configured or (DAY if self.cluster == DAY else None)
+        if self.configured is None and self.newest is not None and self.oldest is not None:
+            days = (self.newest - self.oldest) / DAY
+            if days >= 20 and self.outcomes >= 8 * days:
+                cluster = DAY
+        if cluster != self.cluster:
+            self.cluster, self.span = cluster, cluster or 0
+
+    def _is_full(self, ts: int) -> bool:
+        """Whether the newest cohort takes no later prediction of this time."""
+        if self.cluster is None:
+            return self.cohorts[-1].made >= 2**self.epoch
+        return ts - self.cohorts[-1].begin >= self.span
+
+    def _open(self, ts: int) -> None:
+        begin = ts if self.cluster is None else ts // self.cluster * self.cluster
+        self.cohorts.append(Cohort(begin if self.closed is None else max(begin, self.closed + 1)))
+
     def follow(self, kind: str, ts: int, clock: int) -> None:
         """Something became of a prediction."""
         if kind == "waits":
+            if self.oldest is None:
+                self.find_length()
+            self.oldest = ts if self.oldest is None else min(self.oldest, ts)
             if self.closed is None or ts > self.closed:
                 self._add(ts, clock)
             return
@@ -60,13 +97,13 @@ class Timeline:
             cohort.made -= kind == "late"
 
     def _add(self, ts: int, clock: int) -> None:
-        size = 2**self.epoch
         newest, self.newest = self.newest, ts if self.newest is None else max(self.newest, ts)
         if not self.cohorts:
-            self.cohorts = [Cohort(ts)]
+            self._open(ts)
             return
         assert newest is not None
-        if ts <= newest or self.cohorts[-1].made < size:
+        later = ts > newest if self.cluster is None else ts // self.cluster > newest // self.cluster
+        if not later or not self._is_full(ts):
             cohort = next((c for c in reversed(self.cohorts) if c.begin <= ts), self.cohorts[0])
             cohort.made += 1
             cohort.begin = min(cohort.begin, ts)
@@ -85,10 +122,11 @@ class Timeline:
             ]
             self.first //= 2
             self.epoch += 1
-        if self.cohorts and self.cohorts[-1].made < 2**self.epoch:
+            self.span *= 2
+        if self.cohorts and not self._is_full(ts):
             self.cohorts[-1].made += 1
         else:
-            self.cohorts.append(Cohort(ts))
+            self._open(ts)
 
     def close(self, clock: int) -> int:
         """Close what is complete; returns the number of the first open cohort."""
@@ -102,7 +140,7 @@ class Timeline:
             share = met / made if made else 1.0
             if not (aged or all_known or cohort.met >= 0.95 * share * cohort.made):
                 break
-            if last and not aged and cohort.made < 2**self.epoch:
+            if last and not aged and (self.cluster is not None or cohort.made < 2**self.epoch):
                 break
             if aged or all_known:
                 self.old.append((cohort.made, cohort.met))
@@ -169,6 +207,8 @@ class Waiting:
 
     epoch: int | None = None
     pending: dict[int, list[float]] = field(default_factory=dict)
+    late: list[float] = field(default_factory=list)  # whose clusters were closed before
+    newest_late: int = 0  # begin of the newest of these clusters
 
     def add(self, x: float, at: Place) -> list[Sums]:
         """Take a value: the cohorts that count since."""
@@ -184,6 +224,19 @@ class Waiting:
         found = []
         for number in sorted(self.pending):
             if number < at.frontier:
-                values = self.pending.pop(number)
-                found.append((len(values), math.fsum(values), math.fsum(x * x for x in values)))
-        return found + [(1, x, x * x)] * (at.cohort is None)
+                found.append(_sums(self.pending.pop(number)))
+        if at.cohort is not None:
+            return found
+        if at.late is not None and at.late > self.newest_late:
+            if self.late:
+                found.append(_sums(self.late))
+            self.late, self.newest_late = [], at.late
+        self.late.append(x)
+        if at.late is None:
+            found.append(_sums(self.late))
+            self.late = []
+        return found
+
+
+def _sums(values: list[float]) -> Sums:
+    return len(values), math.fsum(values), math.fsum(x * x for x in values)

@@ -89,6 +89,7 @@ class Settings:
     reference: int | None = None  # first outcomes of each sequence beside which later ones stand
     reference_time: int | None = None  # … or their label time
     main_stage: str = "final"  # of which messages stand beside it
+    cluster: int | None = None  # length of clusters of prediction time; None: `auto`
 
 
 def costs_of(costs: Mapping[Any, Mapping[Any, float]] | None) -> dict[str, dict[str, float]] | None:
@@ -175,6 +176,7 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         details=tuple(merged.get("details", ())),
         reference=None if timed else reference,
         reference_time=duration(reference) if timed else None,
+        cluster=None if (length := merged.get("cluster", "auto")) == "auto" else duration(length),
         main_stage="final" if "final" in merged["stages"] else merged["stages"][0].replace("bins", "bin:1"),
     )
 

@@ -157,14 +157,21 @@ def test_losses_have_names() -> None:
 # ---- verdicts
 
 
-def world_of_verdicts(seed: int, **settings: Any) -> World:
-    """Two models, of which one is better in the first two thirds, and labels that come as chance has it."""
+def world_of_verdicts(seed: int, unit: int = 1, **settings: Any) -> World:
+    """Two models, of which one is better in the first half, and labels that come as chance has it.
+
+    All times are multiples of `unit` ms.
+    """
     rng = random.Random(seed)
-    horizon = rng.choice([3_000, 100_000])
+    horizon = unit * rng.choice([3_000, 100_000])
     labelled, batch = rng.choice([1.0, 1.0, 0.7]), rng.choice([1, 1, 40])
     latency = rng.choice([0, 20, 500])
     topics: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
     now = 1_000
+
+    def add(topic: int, at: int, record: dict[str, Any]) -> None:
+        topics[topic].append((unit * at, {**record, "ts": unit * at}))
+
     for i in range(700):
         now += rng.choice([0, 1, 2, 5])
         a_wrong, b_wrong = (rng.random() < share for share in ((0.5, 0.1) if i < 350 else (0.05, 0.6)))
@@ -173,20 +180,22 @@ def world_of_verdicts(seed: int, **settings: Any) -> World:
             for _ in range(rng.choice([1, 1, 1, 2])):
                 ts = now + rng.choice([0, 0, 0, 3, -30])
                 more = {"value": i % 3} if "costs" in settings and i % 7 else {}
-                topics[1].append((ts, {**about, "y_pred": "ab"[wrong], "ts": ts, **more}))
+                add(1, ts, {**about, "y_pred": "ab"[wrong], **more})
         if rng.random() < labelled:
             later = rng.choice([latency, latency, 2 * latency, 5 * latency])
             at = (now + later) // (5 * batch) * 5 * batch + 5 * batch if batch > 1 else now + later
-            topics[2].append((at, {"stream": "s", "instance_id": i, "y_true": "a", "ts": at}))
+            add(2, at, {"stream": "s", "instance_id": i, "y_true": "a"})
     for rows in topics:
         rows.sort(key=lambda row: row[0])
     defaults = {
         "stages": ["final"], "estimators": ["all"], "measures": ["accuracy"], "detectors": [],
         "compare_level": rng.choice([0.05, 0.5]), "label_horizon": f"{horizon}ms", "settle": "10ms",
-        "emit": {"outcomes": 5, "every": None}, **settings,
+        "emit": {"outcomes": 5, "every": None, "comparisons": None}, **settings,
     }  # fmt: skip
     return World({"defaults": defaults}, topics)
 
+
+HOUR = 3_600_000
 
 #: What mistakes cost, and that by value.
 COSTS = {"a": {"b": 3.0, "a": -1.0}}
@@ -196,13 +205,17 @@ BY_VALUE = PAID | {"cost_per_value": True, "value_limit": 2}
 
 @pytest.mark.parametrize(
     ("seed", "settings", "largest"),
-    [*((seed, {}, 1.0) for seed in range(6)), (0, PAID, 4.0), (1, PAID, 4.0), (2, BY_VALUE, 8.0)],
-)
+    [
+        *((seed, {}, 1.0) for seed in range(6)), (0, PAID, 4.0), (1, PAID, 4.0), (2, BY_VALUE, 8.0),
+        *((seed, {"cluster": length}, 1.0) for seed, length in enumerate(("30ms", "5ms", "1ms", "70ms"))),
+        *((seed, {"unit": HOUR, "cluster": length}, 1.0) for seed in (1, 3) for length in ("auto", "1d")),
+    ],
+)  # fmt: skip
 def test_verdicts_are_by_cohorts_of_predictions(
     seed: int, settings: dict[str, Any], largest: float
 ) -> None:
     """Interval, verdicts and what outcomes are worth: those of the oracle's loop, at every message."""
-    world, signs = world_of_verdicts(seed, **settings), not settings
+    world, signs = world_of_verdicts(seed, **settings), "costs" not in settings
     expected = oracle.run(world.settings, world.in_order())
     found = comparisons_of(catch_up(world).outputs)
     pair = found[0].model, found[0].against

@@ -126,15 +126,17 @@ def test_cohorts_of_any_size_that_close_in_any_steps(seed: int) -> None:
         if rng.random() < 0.02:
             epoch, frontier = epoch + 1, frontier // 2
         cohort = rng.choice([None, frontier, frontier + rng.randrange(OPEN)])
+        late = rng.randrange(20) if seed % 2 and rng.random() < 0.9 else None  # begin of its cluster
         after = frontier + rng.choice([0, 0, 0, 0, 0, 1, 3, OPEN, 2 * OPEN])
         if cohort is not None and cohort < after:
             after = max(after, cohort + 1) if rng.random() < 0.5 else cohort
         if cohort is not None and cohort - after >= OPEN:
             after = cohort
-        place = CLOSED if cohort is None else cohort
+        place = (CLOSED if late is None else CLOSED - 1 - late) if cohort is None else cohort
         run(tables, 0, [d], [place], epoch, [after])
-        expected.step(d, Place(cohort, epoch, after))
-        frontier = after
+        expected.step(d, Place(cohort, epoch, after, late))
+        frontier, waiting = after, tables.pending
+        assert tables.sequences.n[0] == tables.sequences.counted[0] + waiting.n[0].sum()
         check(tables, expected)
     assert expected.counted_n() > 300
 
@@ -159,9 +161,20 @@ def test_an_outcome_of_a_closed_cohort_counts_at_once() -> None:
     assert tables.closed.total[:2].tolist() == [1.0, -1.0]  # what was closed, then itself
 
 
-def test_predictions_that_come_after_their_labels_are_compared() -> None:
-    """As of models that are run over the past: no cohort is ever open."""
-    lives = Lives(estimators=("all",), compare="all", emit_outcomes=100, label_horizon=3_600_000)
+@pytest.mark.parametrize(
+    ("cluster", "verdict", "effective"),
+    [(None, "a_better", 397), (40, "a_better", 320), (100, "undecided", 0)],
+)
+def test_predictions_that_come_after_their_labels_are_compared(
+    cluster: int | None, verdict: str, effective: int
+) -> None:
+    """As of models that are run over the past: each cluster of it is one observation.
+
+    The newest cluster is open, and the newest late one waits. Fewer than six clusters tell nothing.
+    """
+    lives = Lives(
+        estimators=("all",), compare="all", emit_outcomes=100, label_horizon=3_600_000, cluster=cluster
+    )
     labels = [lab(i, i, "a") for i in range(400)]
     late = [pred(i, i, "ab"[i % 5 == 0], 1_000) for i in range(400)]
     later = [pred(i, i, "ab"[i % 2], 2_000, model="n") for i in range(400)]
@@ -170,8 +183,7 @@ def test_predictions_that_come_after_their_labels_are_compared() -> None:
         for message in map(decoded, lives.go(*labels, *late, *later))
         if isinstance(message, Comparison) and message.stage == "final"
     )
-    assert last.outcomes == 400
-    assert last.verdict == "a_better"
+    assert (last.outcomes, last.verdict, last.effective) == (400, verdict, effective)
 
 
 def test_outcomes_that_wait_say_nothing() -> None:

@@ -121,10 +121,12 @@ def test_a_bound_is_tested_by_its_losses(
     assert raised(settings, given, most=7, halves=True) == found
 
 
-@pytest.mark.parametrize("seed", [0, 2, 4])  # of the others too many labels never come
-def test_outcomes_count_by_cohorts_of_predictions(seed: int) -> None:
+@pytest.mark.parametrize(  # of the other seeds too many labels never come
+    ("seed", "cluster"), [(0, "auto"), (2, "auto"), (4, "auto"), (0, "20ms"), (2, "5ms")]
+)
+def test_outcomes_count_by_cohorts_of_predictions(seed: int, cluster: str) -> None:
     """Labels as chance has it: alarms are those of the oracle's loop, live and in one go."""
-    world = world_of_verdicts(seed)
+    world = world_of_verdicts(seed, cluster=cluster)
     world.settings["defaults"]["detectors"] = [
         {"detector": "harm", "signal": "error", "bound": 0.05, "level": 0.5, "restart": 150}
     ]

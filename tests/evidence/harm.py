@@ -109,6 +109,7 @@ class World(NamedTuple):
     count: int
     scale: float = 1.0
     labels: Callable[[Floats, int], Floats] = at_once
+    cluster: int = 0  # outcomes in a period of `cluster`; 0: `auto`
 
 
 def _of_runs() -> list[World]:
@@ -145,6 +146,12 @@ UNKEPT = (
     World("daily turns of 10 points, 3,000 outcomes a day", days, THETA, 0.10, 3_000),
 )
 
+#: The same with `cluster`: the batch and the day.
+CLUSTERED = tuple(
+    world._replace(name=f"{world.name}; `cluster` of {world.count:,} outcomes", cluster=world.count)
+    for world in UNKEPT
+)
+
 #: Good phases and bad ones, of so many outcomes each, which balance: the mean of all is never above θ.
 BALANCED = tuple(
     World(f"phases of {length:,}: 0.07, 0.17", phases, 0.07, 0.17, length) for length in (100, 1_000, 5_000)
@@ -160,13 +167,14 @@ def settings(
 
 @numba.njit(error_model="numpy")
 def first_alarm(
-    timeline: Timeline, tests: harm.Tests, given: harm.Settings, x: Floats, when: Floats, order: Ints
-) -> int:
+    timeline: Timeline, tests: harm.Tests, given: harm.Settings, x: Floats, when: Floats, order: Ints,
+    cluster: int,
+) -> int:  # fmt: skip
     """How many labels had come at the first alarm; 0: there is none."""
     made, n = 0, len(x)
     for k in range(n):
         i = order[k]
-        cohort, epoch, frontier, made = label(timeline, i, when[i], made, n)
+        cohort, epoch, frontier, made = label(timeline, i, when[i], made, n, cluster)
         raised = harm.step(tests, given, 0, x[i], Position(cohort, epoch, frontier))[0]
         if raised:
             return k + 1
@@ -182,7 +190,7 @@ def alarms(world: World, given: harm.Settings, streams: int, outcomes: int, seed
         table = harm.new_table(1, given)
         tests = harm.Tests(table, *harm.parts_of(table), new_closed())
         found[stream] = first_alarm(
-            new_timeline(1), tests, given, x, when, np.argsort(when, kind="stable")
+            new_timeline(1), tests, given, x, when, np.argsort(when, kind="stable"), world.cluster
         )
     return found
 
@@ -190,7 +198,7 @@ def alarms(world: World, given: harm.Settings, streams: int, outcomes: int, seed
 def false_alarms(streams: int = 300, outcomes: int = 20_000) -> list[str]:
     """Shares of streams without harm in which there ever is an alarm: with ranges, and with but one."""
     lines = ["| the risk | ranges | all history |", "| --- | --- | --- |"]
-    for world in (*NO_HARM, *UNKEPT, *BALANCED):
+    for world in (*NO_HARM, *UNKEPT, *CLUSTERED, *BALANCED):
         cells = []
         for restart in (RESTART, 0):
             found = alarms(world, settings(restart, world.scale), streams, outcomes)

@@ -39,17 +39,18 @@ def sooner(losses: Floats, seed: int) -> Floats:
 
 
 @numba.njit(error_model="numpy")
-def label(timeline: time.Timeline, i: int, when: float, made: int, n: int) -> tuple[int, int, int, int]:
+def label(
+    timeline: time.Timeline, i: int, when: float, made: int, n: int, cluster: int = 0
+) -> tuple[int, int, int, int]:
     """The label of prediction `i` of `n` comes, when `made` of them were known to have been made.
 
     Returns its cohort, the epoch, the oldest open cohort, and how many are known now.
     """
     while made < n and made <= when:
-        time._add(timeline, 0, made, made, _HORIZON)
+        time.add(timeline, 0, made, made, _HORIZON, cluster)
         made += 1
-    cohort = time.place_of(timeline, 0, i)
-    if cohort >= 0:
-        timeline.met[0, cohort] += 1
-        cohort += timeline.first[0]
+    place, cohort = time.place_of(timeline, 0, i), time.cohort_of(timeline, 0, i)
+    if place >= 0:
+        timeline.met[0, place] += 1
     epoch = timeline.epoch[0]
     return cohort, epoch, time.close(timeline, 0, made, _HORIZON), made

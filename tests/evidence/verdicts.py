@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numba
@@ -110,8 +110,9 @@ def begun(level: float = LEVEL) -> Tables:
 
 @numba.njit(error_model="numpy")
 def run(
-    tables: Tables, d: Floats, when: Floats, order: Ints, until_b: bool, verdicts: Bytes, recent: Bytes
-) -> int:
+    tables: Tables, d: Floats, when: Floats, order: Ints, until_b: bool, verdicts: Bytes, recent: Bytes,
+    cluster: int = 0,
+) -> int:  # fmt: skip
     """Predictions at 0, 1, 2 …, and their labels; the verdicts after each outcome.
 
     Returns how many outcomes there were: all, or with `until_b` until B is found better.
@@ -120,7 +121,7 @@ def run(
     made, n = 0, len(d)
     for k in range(n):
         i = order[k]
-        cohort, epoch, frontier, made = label(timeline, i, when[i], made, n)
+        cohort, epoch, frontier, made = label(timeline, i, when[i], made, n, cluster)
         at = cohorts.Position(cohort, epoch, frontier)
         count = sequence.step(table, tables.pending, tables.blocks, 0, d[i], at, tables.closed)
         forgetting.follow(tables.recent, tables.recent_blocks, table, 0, tables.closed, count)
@@ -139,6 +140,7 @@ class World(NamedTuple):
     second: float
     labels: Callable[[Floats, int], Floats] = at_once
     gap: float = 0.0
+    cluster: int = 0  # outcomes in a period of `cluster`; 0: `auto`
 
 
 def _of_markov() -> list[World]:
@@ -174,6 +176,13 @@ UNKEPT = (
     World("daily turns of 10 points", days, ERROR, 0.10),
 )
 
+
+def clustered(worlds: Sequence[World]) -> Iterator[World]:
+    """The same worlds with `cluster`: the batch, the day, and 1,000 outcomes for other dependence."""
+    for world in worlds:
+        length = {batches: 500, days: 3_000}.get(world.make, 1_000)
+        yield world._replace(name=f"{world.name}; `cluster` of {length:,} outcomes", cluster=length)
+
 #: Worlds in which B is better.
 BETTER = tuple(World(f"B better by {100 * gap:g}", independent, ERROR, gap, gap=gap) for gap in (0.02, 0.05))
 
@@ -197,7 +206,7 @@ def rates(world: World, streams: int, outcomes: int = OUTCOMES) -> Rates:
         when = world.labels(d, seed)
         order = np.argsort(when, kind="stable")
         tables = begun()
-        run(tables, d, when, order, False, verdicts, recent)
+        run(tables, d, when, order, False, verdicts, recent, world.cluster)
         counts[0] += bool((verdicts == 1).any() if world.gap else verdicts.any())
         changed = bool(tables.recent.before[0])
         counts[2] += changed if world.gap else bool(recent.any())
@@ -205,10 +214,30 @@ def rates(world: World, streams: int, outcomes: int = OUTCOMES) -> Rates:
         worth.append(sequence.interval(tables.sequences, 0)[3])
         stop = int(np.random.default_rng(seed).integers(1, outcomes + 1))
         tables = begun()
-        run(tables, d, when, order[:stop], False, verdicts, recent)
+        run(tables, d, when, order[:stop], False, verdicts, recent, world.cluster)
         _, low, high, _ = sequence.interval(tables.sequences, 0)
         counts[1] += low <= world.gap <= high
     return Rates(*(counts / streams).tolist(), float(np.median(worth)))
+
+
+def better(world: World, gap: float, seed: int, d: Floats) -> None:
+    """Fill in a stream of the world in which B is better by `gap`: A is wrong, or B right, more often."""
+    world.make(seed, world.first, world.second, d)
+    more = np.random.default_rng(seed).random(len(d)) < gap / (d < 1).mean()
+    d += more & (d < 1)
+
+
+def power(world: World, gap: float, streams: int, outcomes: int = OUTCOMES) -> Floats:
+    """By stream: outcomes until B is found better by `gap`; infinite: it isn't."""
+    d, at = np.zeros(outcomes), np.full(streams, np.inf)
+    verdicts, recent = np.zeros(outcomes, np.uint8), np.zeros(outcomes, np.uint8)
+    for seed in range(streams):
+        better(world, gap, seed + 999, d)
+        when = at_once(d, seed)
+        count = run(begun(), d, when, np.argsort(when), True, verdicts, recent, world.cluster)
+        if verdicts[count - 1] == 2:
+            at[seed] = count
+    return at
 
 
 def detection(gap: float, level: float, streams: int, outcomes: int) -> Floats:
@@ -251,7 +280,7 @@ def false_verdicts(streams: int = 300) -> list[str]:
     """Streams without a difference: shares with a verdict, and of intervals that contain 0."""
     columns = "ever a verdict | within 1,000 | interval contains 0 | ever a recent one | worth"
     lines = [f"| no difference | {columns} |", "| --- " * 6 + "|"]
-    for world in (*EQUAL, *UNKEPT):
+    for world in (*EQUAL, *UNKEPT, *clustered((*EQUAL, *UNKEPT))):
         r = rates(world, streams)
         shares = " | ".join(map(_percent, (r.ever, r.early, r.covered, r.recent)))
         lines.append(f"| {world.name} | {shares} | {r.effective:,.0f} |")
@@ -280,6 +309,18 @@ def detections(streams: int = 300) -> list[str]:
     return lines
 
 
+def powers(streams: int = 300) -> list[str]:
+    """With clusters: streams of 30,000 outcomes in which the better model is found, and after how many."""
+    lines = ["| points | world | found | after, median |", "| --- " * 4 + "|"]
+    for gap in (0.02, 0.05, 0.10):
+        for world in (EQUAL[0]._replace(cluster=0), *clustered((EQUAL[0], *UNKEPT))):
+            at = power(world, gap, streams)
+            found = np.isfinite(at)
+            median = f"{np.quantile(at, 0.5, method='lower'):,.0f}" if found.mean() >= 0.5 else ""
+            lines.append(f"| {100 * gap:g} | {world.name} | {_percent(found.mean())} | {median} |")
+    return lines
+
+
 def forgetting_verdicts(streams: int = 300) -> list[str]:
     """Outcomes from a change at 10,000 until `recent` says so: median, nine of ten."""
     lines = [
@@ -295,6 +336,6 @@ def forgetting_verdicts(streams: int = 300) -> list[str]:
 
 
 if __name__ == "__main__":
-    for table in (detections, right_verdicts, forgetting_verdicts, false_verdicts):
+    for table in (detections, right_verdicts, powers, forgetting_verdicts, false_verdicts):
         print(f"{table.__doc__}\n", *table(), "", sep="\n")
         sys.stdout.flush()

@@ -28,6 +28,7 @@ def write_settings(s: Streams, stream: Stream, ages: int) -> None:
     s.expects[code] = not numbers and config.period is not None and config.expected
     verdicts = config.compare != "off" and bool(config.compare_losses)
     s.by_cohorts[code] = verdicts or any(d.detector == "harm" for d in every_detector(config))
+    s.cluster[code] = config.cluster or 0
     # Where each instance gets a label, labels are no sample: propensities say nothing.
     sampled = not numbers and config.label_at_horizon is None
     s.weights[code] = sampled and not measured.isdisjoint(OF_WEIGHTS)

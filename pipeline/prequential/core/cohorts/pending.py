@@ -5,6 +5,9 @@ needn't be a fair sample (see `timeline`). So a sequence's values count in the o
 time, a cohort at a time, once it is closed; until then they wait. One that comes when its cohort is closed
 counts at once, as a cohort of its own: of predictions that come after their labels, as of a model that is run
 over the past, that is every one, in the order in which they come.
+
+With clusters, values that come when their cluster is closed wait together as a *late cluster*, until one
+comes of a later cluster than all of these: so the past that a model is run over counts by its clusters, too.
 """
 
 from __future__ import annotations
@@ -14,15 +17,20 @@ from typing import NamedTuple
 from prequential.core.cohorts.timeline import CLOSED, OPEN
 from prequential.core.compiled.kernel import Floats, Ints, inner, zeros
 
+#: Places of a row: of open cohorts, and of the late cluster.
+PLACES = OPEN + 1
+
 
 class Pending(NamedTuple):
     """By sequence: values that don't count yet, by cohort from the oldest one on."""
 
     oldest: Ints  # number of the oldest cohort that doesn't count yet …
     epoch: Ints  # … in this epoch of the stream's timeline
-    n: Ints  # (sequences, OPEN) values
-    total: Floats  # (sequences, OPEN) Σ x
-    squares: Floats  # (sequences, OPEN) Σ x²
+    late: Ints  # begin (ms) of the newest cluster that got a value when it was closed
+    # By place; the last one is that of the late cluster:
+    n: Ints  # (sequences, PLACES) values
+    total: Floats  # (sequences, PLACES) Σ x
+    squares: Floats  # (sequences, PLACES) Σ x²
 
 
 class Closed(NamedTuple):
@@ -36,14 +44,14 @@ class Closed(NamedTuple):
 class Position(NamedTuple):
     """Where a prediction lies in its stream's timeline, when its label has come."""
 
-    cohort: int  # its number; `CLOSED`: it was closed before
+    cohort: int  # its number; `CLOSED`, or below where there are clusters: it was closed before
     epoch: int  # of the timeline
     frontier: int  # cohorts before this one are closed now
 
 
 def new_pending(rows: int) -> Pending:
-    """So many rows (sequences) for which nothing waits; columns of (rows, OPEN)."""
-    return zeros(Pending, rows, n=OPEN, total=OPEN, squares=OPEN)
+    """So many rows (sequences) for which nothing waits; columns of (rows, PLACES)."""
+    return zeros(Pending, rows, n=PLACES, total=PLACES, squares=PLACES)
 
 
 def new_closed() -> Closed:
@@ -54,7 +62,7 @@ def new_closed() -> Closed:
 @inner
 def begin(pending: Pending, row: int, at: Position) -> None:
     """Prepare a row for its first value, whose prediction lies there (see `add`)."""
-    pending.oldest[row] = at.frontier if at.cohort == CLOSED else min(at.cohort, at.frontier)
+    pending.oldest[row] = at.frontier if at.cohort <= CLOSED else min(at.cohort, at.frontier)
     pending.epoch[row] = at.epoch
 
 
@@ -83,16 +91,39 @@ def add(pending: Pending, row: int, at: Position, x: float, closed: Closed) -> i
     cohort, frontier = at.cohort, at.frontier
     while pending.epoch[row] < at.epoch:
         _coarsen(pending, row)
-    until = frontier if cohort == CLOSED else min(cohort, frontier)
+    until = frontier if cohort <= CLOSED else min(cohort, frontier)
     count = _close_until(pending, row, until, closed, 0)
-    if cohort == CLOSED:
-        closed.n[count], closed.total[count], closed.squares[count] = 1, x, x * x
-        return count + 1
+    if cohort <= CLOSED:
+        return _add_late(pending, row, CLOSED - 1 - cohort, x, closed, count)
     place = cohort - pending.oldest[row]
     pending.n[row, place] += 1
     pending.total[row, place] += x
     pending.squares[row, place] += x * x
     return _close_until(pending, row, frontier, closed, count)
+
+
+@inner
+def _add_late(pending: Pending, row: int, begin: int, x: float, closed: Closed, count: int) -> int:
+    """Take a value whose cluster, which begins there (ms), is closed; -1: it counts at once."""
+    if begin > pending.late[row]:
+        count = _close_late(pending, row, closed, count)
+        pending.late[row] = begin
+    pending.n[row, OPEN] += 1
+    pending.total[row, OPEN] += x
+    pending.squares[row, OPEN] += x * x
+    return _close_late(pending, row, closed, count) if begin < 0 else count
+
+
+@inner
+def _close_late(pending: Pending, row: int, closed: Closed, count: int) -> int:
+    """Close the late cluster; it follows the first `count` cohorts in `closed`."""
+    if not pending.n[row, OPEN]:
+        return count
+    closed.n[count], closed.total[count] = pending.n[row, OPEN], pending.total[row, OPEN]
+    closed.squares[count] = pending.squares[row, OPEN]
+    pending.n[row, OPEN] = 0
+    pending.total[row, OPEN] = pending.squares[row, OPEN] = 0.0
+    return count + 1
 
 
 @inner

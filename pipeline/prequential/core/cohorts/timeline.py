@@ -13,6 +13,12 @@ Cohorts are closed in their order. What becomes of predictions older than those 
 A cohort holds one prediction, or as many as have one `ts`, as long as no more than `OPEN` cohorts are open.
 For longer label latencies they become twice as large, again and again: two neighbours, numbers 2k and 2k + 1,
 become number k of the next *epoch*. So a stream's resolution follows from how many of its predictions wait.
+
+With clusters a cohort is a *cluster*: the predictions that were made within one period of a length L, by
+floor(ts/L). L is configured (`cluster`), or a day, once the predictions span `DAYS` days with
+`LEAST_OUTCOMES` labelled instances each in the mean. The newest cluster is closed after a prediction of a
+later one, or once it is older than the horizon. Where more than `OPEN` clusters wait for labels, neighbours
+are put together, too.
 """
 
 from __future__ import annotations
@@ -32,8 +38,14 @@ OPEN = 32
 #: The part of the predictions that ever get a label that is enough, as with periods (`period_final_at`).
 SHARE = 0.95
 
-#: A cohort that there isn't (any more).
+#: A cohort that there isn't (any more). With clusters, `CLOSED` - 1 - the begin (ms) of the cluster.
 CLOSED = -1
+
+#: Days that predictions span, and labelled instances in each of them, from which on a cluster is a day.
+DAYS, LEAST_OUTCOMES = 20, 8
+
+#: ms
+DAY = 86_400_000
 
 #: Before all times.
 _NEVER = -(1 << 62)
@@ -47,6 +59,10 @@ class Timeline(NamedTuple):
     epoch: Ints  # cohorts take 2^epoch predictions, those of one `ts` together
     newest: Ints  # largest `ts` of all predictions, ms
     begun: Ints  # whether there were any
+    oldest: Ints  # smallest `ts` of all predictions, ms
+    outcomes: Ints  # labelled instances
+    cluster: Ints  # length of a cluster, ms; 0: cohorts go by the number of predictions
+    span: Ints  # … and of an open cohort, a multiple of it
     closed: Ints  # up to here, ms, cohorts are closed; 1 more than the true one, 0: none is
     begin: Ints  # (streams, OPEN) ms
     made: Ints  # (streams, OPEN) predictions
@@ -84,9 +100,10 @@ def locate(
             while followed < event_stop and events.before[followed] <= i:
                 followed += 1
             follow(timeline, registry, events, start, followed)
+            timeline.outcomes[stream] += 1
+            _set_cluster(timeline, stream, streams.cluster[stream])
             for row in range(i, end):
-                at = place_of(timeline, stream, log.ts[row])
-                log.cohort[row] = 0 if at == CLOSED else timeline.first[stream] + at + 1
+                log.cohort[row] = 1 + cohort_of(timeline, stream, log.ts[row])
                 log.epoch[row] = timeline.epoch[stream]
             frontier = close(timeline, stream, log.clock[i], streams.horizon[stream])
             for row in range(i, end):
@@ -105,7 +122,8 @@ def follow(timeline: Timeline, registry: Registry, events: Events, start: int, s
         stream = np.int64(registry.entities.stream[events.model[i]])
         ts = events.ts[i]
         if kind == WAITS:
-            _add(timeline, stream, ts, events.t1[i], registry.streams.horizon[stream])
+            streams = registry.streams
+            add(timeline, stream, ts, events.t1[i], streams.horizon[stream], streams.cluster[stream])
             continue
         place = place_of(timeline, stream, ts)
         if place == CLOSED:
@@ -128,22 +146,34 @@ def place_of(timeline: Timeline, stream: int, ts: int) -> int:
 
 
 @inner
-def _add(timeline: Timeline, stream: int, ts: int, clock: int, horizon: int) -> None:
-    """A prediction was made."""
+def cohort_of(timeline: Timeline, stream: int, ts: int) -> int:
+    """The number of the open cohort that a prediction of this time is in, or what says that it is closed."""
+    place, cluster = place_of(timeline, stream, ts), timeline.cluster[stream]
+    if place != CLOSED:
+        return timeline.first[stream] + place
+    return CLOSED - 1 - max(ts - ts % cluster, 0) if cluster else CLOSED
+
+
+@inner
+def add(timeline: Timeline, stream: int, ts: int, clock: int, horizon: int, cluster: int) -> None:
+    """Add a prediction; `cluster` is the configured length of clusters (ms), 0: it follows from the data."""
     last = timeline.open[stream] - 1
     if not timeline.begun[stream]:
         timeline.begun[stream], timeline.newest[stream], timeline.closed[stream] = 1, ts, _NEVER
+        timeline.oldest[stream] = ts
+        _set_cluster(timeline, stream, cluster)
+    timeline.oldest[stream] = min(timeline.oldest[stream], ts)
     if ts <= timeline.closed[stream]:
         return
     if last < 0:
         _open(timeline, stream, ts)
-    elif ts > timeline.newest[stream] and timeline.made[stream, last] >= 1 << timeline.epoch[stream]:
+    elif _is_later(timeline, stream, ts) and _is_full(timeline, stream, last, ts):
         if timeline.open[stream] == OPEN:
             close(timeline, stream, clock, horizon)  # else so does each outcome; there may be none
         if timeline.open[stream] == OPEN:
             _coarsen(timeline, stream)
         last = timeline.open[stream] - 1
-        if last < 0 or timeline.made[stream, last] >= 1 << timeline.epoch[stream]:
+        if last < 0 or _is_full(timeline, stream, last, ts):
             _open(timeline, stream, ts)
         else:
             timeline.made[stream, last] += 1
@@ -155,11 +185,41 @@ def _add(timeline: Timeline, stream: int, ts: int, clock: int, horizon: int) -> 
 
 
 @inner
+def _set_cluster(timeline: Timeline, stream: int, configured: int) -> None:
+    """Let clusters have the configured length; without one, a day as soon as there are days enough."""
+    cluster = configured
+    if not configured:
+        span = timeline.newest[stream] - timeline.oldest[stream]
+        if timeline.cluster[stream] == DAY or (
+            span >= DAYS * DAY and timeline.outcomes[stream] * DAY >= LEAST_OUTCOMES * span
+        ):
+            cluster = DAY
+    if timeline.cluster[stream] != cluster:
+        timeline.cluster[stream] = timeline.span[stream] = cluster
+
+
+@inner
+def _is_later(timeline: Timeline, stream: int, ts: int) -> bool:
+    """Whether a prediction's time is behind all others', with clusters: in a later one."""
+    newest, cluster = timeline.newest[stream], timeline.cluster[stream]
+    return ts // cluster > newest // cluster if cluster else ts > newest
+
+
+@inner
+def _is_full(timeline: Timeline, stream: int, place: int, ts: int) -> bool:
+    """Whether an open cohort takes no later prediction of this time."""
+    if timeline.cluster[stream]:
+        return ts - timeline.begin[stream, place] >= timeline.span[stream]
+    return timeline.made[stream, place] >= 1 << timeline.epoch[stream]
+
+
+@inner
 def _open(timeline: Timeline, stream: int, ts: int) -> None:
     """A cohort begins with a prediction."""
-    place = timeline.open[stream]
+    place, cluster = timeline.open[stream], timeline.cluster[stream]
     timeline.open[stream] = place + 1
-    timeline.begin[stream, place] = ts
+    begin = ts - ts % cluster if cluster else ts
+    timeline.begin[stream, place] = max(begin, timeline.closed[stream] + 1)
     timeline.made[stream, place] = 1
     timeline.met[stream, place] = timeline.expired[stream, place] = 0
 
@@ -180,6 +240,7 @@ def _coarsen(timeline: Timeline, stream: int) -> None:
             timeline.made[stream, into] += timeline.made[stream, place]
             timeline.met[stream, into] += timeline.met[stream, place]
             timeline.expired[stream, into] += timeline.expired[stream, place]
+    timeline.span[stream] *= 2
     timeline.first[stream] = first >> 1
     timeline.open[stream] = into + 1
     timeline.epoch[stream] += 1
@@ -199,7 +260,8 @@ def close(timeline: Timeline, stream: int, clock: int, horizon: int) -> int:
             share = timeline.old_met[stream] / timeline.old_made[stream]
         if not gone and met < SHARE * share * made:
             break
-        if last and clock - horizon <= end and made < 1 << timeline.epoch[stream]:
+        more_come = timeline.cluster[stream] > 0 or made < 1 << timeline.epoch[stream]
+        if last and clock - horizon <= end and more_come:
             break
         if gone:
             timeline.old_made[stream] += made

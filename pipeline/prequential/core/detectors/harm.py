@@ -39,9 +39,8 @@ from typing import Any, NamedTuple
 
 from prequential.core.cohorts.blocks import LENGTHS, Blocks, clear, inflation
 from prequential.core.cohorts.blocks import add as add_block
-from prequential.core.cohorts.pending import Closed, Pending, Position, begin, new_closed
+from prequential.core.cohorts.pending import PLACES, Closed, Pending, Position, begin, new_closed
 from prequential.core.cohorts.pending import add as add_outcome
-from prequential.core.cohorts.timeline import OPEN
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
 from prequential.core.compiled.mathematics import log as ln
 from prequential.core.detectors.confidence_sequence import RHO, beyond, needed_with, radius
@@ -87,7 +86,8 @@ class Harm(NamedTuple):
     # Losses that don't count yet (`Pending`):
     oldest: Ints
     epoch: Ints
-    waiting: Ints  # (sequences, OPEN)
+    late: Ints
+    waiting: Ints  # (sequences, PLACES)
     waiting_total: Floats
     waiting_squares: Floats
     # Blocks of d_i (`Blocks`), one range after the other:
@@ -126,7 +126,7 @@ class Settings(NamedTuple):
 def new_table(rows: int, settings: Settings) -> Harm:
     """Tests of so many sequences, none begun."""
     widths = dict.fromkeys(("n", "total", "variance", "tests"), RANGES)
-    widths |= dict.fromkeys(("waiting", "waiting_total", "waiting_squares"), OPEN)
+    widths |= dict.fromkeys(("waiting", "waiting_total", "waiting_squares"), PLACES)
     widths |= {name: RANGES * LENGTHS for name in Harm._fields if name.startswith("block_")}
     return zeros(Harm, rows, **widths)
 
@@ -134,7 +134,7 @@ def new_table(rows: int, settings: Settings) -> Harm:
 def parts_of(table: Harm) -> tuple[Pending, Blocks]:
     """Views: losses that don't count yet, by sequence, and blocks, in row RANGES·sequence + range."""
     pending = Pending(
-        table.oldest, table.epoch, table.waiting, table.waiting_total, table.waiting_squares
+        table.oldest, table.epoch, table.late, table.waiting, table.waiting_total, table.waiting_squares
     )
     columns: Any = table[table._fields.index("block_number") :]
     return pending, Blocks(*(column.reshape(-1, LENGTHS) for column in columns))

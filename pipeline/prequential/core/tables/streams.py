@@ -32,6 +32,7 @@ class Streams(NamedTuple):
     bins: Ints32  # how many are evaluated
     compared: Bytes  # whether any two of its models are compared
     by_cohorts: Bytes  # whether verdicts or tests count outcomes by their predictions' time
+    cluster: Ints  # length of clusters of these, ms; 0: it follows from the data
     versions: Bytes  # whether predictions have told any version of their model
     keys: Ints32  # keys of segments
     slots: Ints32  # values of a key that have segments, and one for the others
