@@ -73,7 +73,7 @@ def test_durations_have_their_units() -> None:
     after = Config(defaults=StreamConfig(label_horizon=day), worker=WorkerConfig(session_timeout=1_500))
     assert said(before, after)[:4] == [
         "worker.session_timeout: 10s -> 1500ms",
-        "  kept; each worker goes by it from its start on",
+        "  kept; each worker uses it after its restart",
         "defaults:",
         "  label_horizon: 7d -> 1d",
     ]
@@ -249,7 +249,7 @@ def test_its_status_is_that_of_diff(tmp_path: Path, capsys: pytest.CaptureFixtur
         "http.token: changed",
         "  kept; it is of /metrics and pages",
         "ingest.a: changed",
-        "  kept; a topic that is new is read from its beginning, and each goes on where its group is",
+        "  kept; a new topic is read from its beginning, and others continue at their offsets",
         "defaults:",
         "  label_horizon: 7d -> 1d",
         "    kept; deadlines of pending predictions move with it",

@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
         for answer in condition.check(history):
             if answer.failed:
                 failed = True
-                complain(printable(f"{answer.sentence}: fails {condition.text}"))
+                complain(printable(f"{answer.sentence}: --fail-if holds: {condition.text}"))
     if args.promote is not None:
         failed |= _promotion(Promotion(args.promote, args.champion), history)
     return int(failed)
