@@ -75,9 +75,9 @@ def blocks(random: np.random.Generator, n: int, length: int, block: int) -> Ints
 def risen(random: np.random.Generator, past: Sequence, places: Ints, rise: Floats) -> Run:
     """The run of these places with its mean loss risen by `rise`, (m,) float64 from 0 on, at each outcome.
 
-    Of classes, outcomes that were right become ones that were wrong, drawn from the past's own; each by
-    itself, so they don't come in runs. Of numbers, errors are multiplied. Raises ValueError if the loss can't
-    rise so much.
+    For classification, correct outcomes become wrong ones, drawn from the past's own. Each is drawn
+    separately, so they don't come in runs. For regression, errors are multiplied. Raises ValueError if the
+    loss can't rise so much.
     """
     loss, most = past.loss, float(rise.max(initial=0.0))
     mean = float(loss.mean())

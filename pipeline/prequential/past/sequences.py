@@ -28,7 +28,7 @@ from prequential.settings.model import Config, StreamConfig
 from prequential.topics.outputs import DeadLetter, Output
 from rich.progress import Progress
 
-#: Labels and predictions: codes of classes, or numbers.
+#: Labels and predictions: class codes, or numbers.
 Values = npt.NDArray[np.int32] | Floats
 
 
@@ -43,7 +43,7 @@ class Sequence:
     stage: str
     #: The stream's settings.
     config: StreamConfig
-    #: Names of the classes by their codes, and what says which one is positive, of one sequence in row 0.
+    #: Names of the classes by their codes, and the positive class, of one sequence in row 0.
     classes: tuple[str, ...]
     positives: Positives
     #: Whether detectors watch it: not those of evaluated baselines.
@@ -62,7 +62,7 @@ class Sequence:
 
     @cached_property
     def loss(self) -> Floats:
-        """What signal `error` says of each outcome, (n,) float64: 0 or 1, of numbers the stream's loss."""
+        """Return signal `error` of each outcome, (n,) float64: 0 or 1, for regression the stream's loss."""
         losses, fed = np.empty(len(self)), np.empty(len(self), dtype=np.uint8)
         loss = LOSSES[self.config.loss] if self.numbers else WRONG
         signals.error(self.rows, np.arange(len(self), dtype=np.int32), loss, losses, fed)

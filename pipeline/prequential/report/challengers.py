@@ -27,7 +27,7 @@ class Challenge(NamedTuple):
     measure: str = "comparisons"
 
     def check(self, history: History) -> list[Answer]:
-        """What it says of each pair that it is about, and whether that fails.
+        """Return an answer for each pair, and whether it fails.
 
         There is one failure where it is about none.
         """

@@ -22,7 +22,7 @@ _encode = msgspec.json.Encoder().encode
 class Report:
     """Takes messages, and keeps what a report shows of them: memory is bounded as in `History`.
 
-    `config` tells the objectives of the models, `title` what the report is about.
+    `config` has the objectives of the models, and `title` is the title of the report.
     """
 
     def __init__(self, title: str = "", config: Config | None = None) -> None:
@@ -36,7 +36,7 @@ class Report:
         self.history.update(topic, message if isinstance(message, bytes) else _encode(message), time)
 
     def put(self, output: object) -> None:
-        """Take what a shard says, as far as it is shown: dead letters aren't."""
+        """Take an output of a shard; ignore dead letters, which are not shown."""
         message = decoded(output) if isinstance(output, Encoded) else output
         topic = _topic_of(message)
         if topic is not None:
@@ -70,8 +70,8 @@ def write_report(
 ) -> int:
     """Write messages (dicts, structs or JSON) as a report to an HTML file; returns its size in bytes.
 
-    The file is below 2 MB whatever the input's size. `findings` are sentences to stand above everything else,
-    `config` tells the models' objectives. Raises OSError if the file can't be written.
+    The file is below 2 MB whatever the input's size. `findings` are sentences for the top of the page, and
+    `config` has the models' objectives. Raises OSError if the file can't be written.
     """
     report = Report(title, config)
     report.findings.extend(findings)

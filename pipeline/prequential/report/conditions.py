@@ -18,7 +18,7 @@ from prequential.topics.errors import UsageError
 from prequential.watching.ranking import Ranking, Row, is_baseline
 from prequential.watching.state import Sequence as SequenceKey
 
-#: What can be asked of a model beside its measures.
+#: Quantities of a model in conditions, in addition to its measures.
 _COUNTS = ("outcomes", "n", "alarms", "incidents")
 
 #: By what a condition can choose, and what stands for all.
@@ -54,7 +54,7 @@ class Condition(NamedTuple):
     bound: float
 
     def check(self, history: History) -> list[Answer]:
-        """What it says of each model that it is about, and whether that fails.
+        """Return an answer for each model, and whether it fails.
 
         There is one failure where it is about none.
         """

@@ -55,7 +55,7 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", r
 
 
 class Detail(NamedTuple):
-    """How much of a model is told."""
+    """How much of a model is shown."""
 
     points: int
     #: Measures whose courses are kept; None: all of them.
@@ -153,7 +153,7 @@ def _data(history: History, title: str, findings: list[str], budget: int) -> byt
     of_streams = (overview.plots({place: of}, None, now)[0] for place, of in streams.items())
     table["plots"] = fit(of_streams, budget * _PLOTS_SHARE)
     table["less_is_better"] = list(LESS_IS_BETTER)
-    # Other ways to sort need what isn't there any more.
+    # Other ways to sort need data that is removed.
     known = {"newest alarm", "fewest outcomes", "name", *table["measures"]}
     table["options"] = {
         "by": [way for way in table["options"]["by"] if way in known], "stages": [], "estimators": [],

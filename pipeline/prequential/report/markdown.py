@@ -30,7 +30,7 @@ _TICKS = re.compile("`+")
 def markdown(history: History, title: str = "", conditions: Sequence[Condition | Challenge] = ()) -> str:
     """Conditions with what they say, models the worst first, which is better, alarms and incidents.
 
-    Names stand as code, so nothing in them is read as Markdown, and nobody is mentioned.
+    Names are code, so nothing in them is read as Markdown, or as a mention of a user.
     """
     return "\n".join([*_lines(history, title, conditions), ""])
 
@@ -57,7 +57,7 @@ def _lines(history: History, title: str, conditions: Sequence[Condition | Challe
         yield from (f"- {code(line.strip())}" for line in lines[1:])
     if referred := list(_referred(history)):
         yield ""
-        yield "Beside their first outcomes"
+        yield "Compared with their first outcomes"
         yield ""
         yield from referred[:_FAILURES]
     if expected := list(_expected(history)):
@@ -112,14 +112,14 @@ def _table(history: History) -> Iterator[str]:
 
 
 def _expected(history: History) -> Iterator[str]:
-    """What is expected of models with periods: of the newest whole one, and of what waits."""
+    """Yield estimates for models with periods: of the newest whole one, and of pending predictions."""
     for key, model in sorted(history.models.items()):
         if lines := expected_lines(model):
             yield f"- {code(f'{key.stream} / {key.model}')}: {'; '.join(lines)}"
 
 
 def _referred(history: History) -> Iterator[str]:
-    """Models beside their first outcomes, by the estimator that is shown of them."""
+    """Yield models compared with their first outcomes, by the estimator that is shown of them."""
     for row in Overview(history).rows(Choice(), history.newest_ts):
         said = None if row.reading is None else main_one(row.reading.reference)
         if said is not None and row.sequence is not None:

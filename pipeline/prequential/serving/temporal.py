@@ -1,14 +1,14 @@
 """Models that take into account how labels depend on each other in time (2015 paper, section 3).
 
-Both wrap any classifier with river's two methods, and have them themselves. The labels that they know of
-are those that `learn_one` was given, in its order.
+Both wrap any classifier with river's two methods, and have these methods themselves. They use the labels
+that `learn_one` got, in its order.
 
-The paper assumes that each label comes before the next instance. Where labels are late, the latest one
-known says less about an instance, and a wrapper that takes it for that of the instance before does harm:
-of labels that repeat 9 times in 10 and come 10 instances late, a model right 75 times in 100 is made right
-61 times. `late` says how many labels are missing as a rule when an instance is predicted (10 there): labels
-so far apart are then what is learned from, the 75 stay, and with 1 missing instead of 10 they become 84.
-(Further predictions of a waiting instance, when fewer are missing, are corrected as the first one is.)
+The paper assumes that each label comes before the next instance. If labels are late, the latest label is that
+of an older instance, and a wrapper that ignores this makes a model worse. With labels that repeat 9 times in
+10 and come 10 instances late, the accuracy of a model falls from 75% to 61%. `late` is the number of labels
+that are usually missing when an instance is predicted (here 10). Wrappers then learn from labels so far
+apart, and the accuracy stays at 75%. With 1 missing label it rises to 84%. Further predictions of a pending instance
+are corrected like the first one.
 """
 
 from __future__ import annotations
@@ -103,10 +103,10 @@ class TemporallyAugmented:
     """A classifier that has the previous labels as further features (2015 paper, eq. 4).
 
     ŷ = h(x, y_prev, …) with the latest label learned as `label_lag_1`, the one before it as `label_lag_2`,
-    and so on up to `order`; a label that isn't there yet is left out. The model learns a label with those
-    that were known when its instance came: the last `late` ones weren't. Labels go in as they are, so classes
-    with names want a model that understands nominal features (trees do), or an encoder before it, such as
-    `SelectType(str) | OneHotEncoder()`. `x` itself isn't changed.
+    and so on up to `order`; missing labels are left out. The model learns a label with those that were known
+    when its instance came, without the last `late` ones. Labels are not encoded. For classes with names use
+    a model with nominal features, such as trees, or an encoder before it, such as
+    `SelectType(str) | OneHotEncoder()`. `x` itself is not changed.
 
     Parameters
     ----------

@@ -24,15 +24,15 @@ class _Instance(Generic[X]):
 
 
 class WaitingInstances(Generic[X]):
-    """Keeps what waits for labels, and says what is to be predicted again (continuous re-evaluation).
+    """Keeps pending instances, and yields those to predict again (continuous re-evaluation).
 
     An instance with features `x` is due when `every_labels` labels have been learned since its latest
     prediction, and when it gets as old as one of `ages`. For fractions of an expected latency:
     `ages=[expected * b // 10 for b in range(1, 10)]`. The 2020 paper's algorithm 1 is `every_labels=1`.
 
-    Instances that leave because too many wait, or they are too old, do so in the order in which they were
-    added; the latter when `due` is asked. Times come in with the calls. No call sweeps over what waits: it
-    costs the same however many do, and `due` as much again for each instance that it yields.
+    Instances leave in the order in which they were added, when too many are pending or, in `due`, when they
+    are too old. Calls pass the time. The cost of a call does not depend on the number of pending instances; `due`
+    costs as much again for each instance that it yields.
 
     Parameters
     ----------
