@@ -7,8 +7,8 @@ The paper assumes that each label comes before the next instance. If labels are 
 of an older instance, and a wrapper that ignores this makes a model worse. With labels that repeat 9 times in
 10 and come 10 instances late, the accuracy of a model falls from 75% to 61%. `late` is the number of labels
 that are usually missing when an instance is predicted (here 10). Wrappers then learn from labels so far
-apart, and the accuracy stays at 75%. With 1 missing label it rises to 84%. Further predictions of a pending instance
-are corrected like the first one.
+apart, and the accuracy stays at 75%. With 1 missing label it rises to 84%. Further predictions of a
+pending instance are corrected like the first one.
 """
 
 from __future__ import annotations

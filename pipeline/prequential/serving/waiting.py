@@ -31,8 +31,8 @@ class WaitingInstances(Generic[X]):
     `ages=[expected * b // 10 for b in range(1, 10)]`. The 2020 paper's algorithm 1 is `every_labels=1`.
 
     Instances leave in the order in which they were added, when too many are pending or, in `due`, when they
-    are too old. Calls pass the time. The cost of a call does not depend on the number of pending instances; `due`
-    costs as much again for each instance that it yields.
+    are too old. Calls pass the time. The cost of a call does not depend on the number of pending
+    instances; `due` costs as much again for each instance that it yields.
 
     Parameters
     ----------
