@@ -78,26 +78,29 @@ def test_a_process_that_ends_says_none_twice() -> None:
         assert alarms_of(found) == whole
 
 
-def test_an_objective_that_will_be_missed_opens_an_incident_at_once() -> None:
+def test_alarms_of_periods_join_the_incident_of_their_change() -> None:
+    """They open none: in other records of the same alarms there is no lasting worsening yet."""
     silent = PeriodAlarmConfig(None, None, None, 0.95)
-    found = Lives(**{**SETTINGS, "period_alarms": silent}).go(*records())
-    [first, *_] = alarms_of(found)
+    found = Lives(**{**SETTINGS, "period_alarms": silent, "cluster": 1_000}).go(*records())
+    [first, *others] = alarms_of(found)
     # Of a period behind the change, before all of its labels could be there.
     assert first.period["start"] >= 1_000 + 100 * CHANGE - 1_000  # type: ignore[index]
     assert first.statistic >= 0.95
-    place = found.index(first)
-    opened = next(one for one in found[place:] if isinstance(one, Incident))
-    assert (opened.status, opened.alarms) == ("open", [first.id])
-    assert opened.signals == [{
+    assert not [one for one in found[: found.index(first)] if isinstance(one, Incident)]
+    [opened, *_] = incidents = [one for one in found if isinstance(one, Incident)]
+    assert (opened.status, opened.alarms[0]) == ("open", first.id)
+    assert opened.signals[0] == {
         "detector": MISS, "signal": "accuracy", "stage": "period", "segment": None,
         "outcome": first.outcome, "level": "alarm",
-    }]  # fmt: skip
+    }  # fmt: skip
+    assert incidents[-1].alarms == [one.id for one in (first, *others)]
 
 
-def test_an_unusual_period_waits_for_evidence_in_outcomes() -> None:
-    settings = {**SETTINGS, "objective": None}
-    assert [one for one in Lives(**settings).go(*records(0.9)) if isinstance(one, Alarm)]
-    assert not [one for one in Lives(**settings).go(*records(0.9)) if isinstance(one, Incident)]
+def test_unusual_periods_alone_open_no_incident() -> None:
+    settings = {**SETTINGS, "objective": None, "cluster": 1_000}
+    found = Lives(**settings).go(*records(0.9))
+    assert alarms_of(found)
+    assert not [one for one in found if isinstance(one, Incident)]
     found = Lives(**settings).go(*records(0.1))
     opened = next(one for one in found if isinstance(one, Incident))
     assert {one["detector"] for one in opened.signals} == {UNUSUAL}

@@ -130,9 +130,9 @@ def test_a_segment_that_begins_anew_goes_on_counting_and_says_so() -> None:
 
 
 def columns(incidents: Incidents, owner: int) -> dict[str, tuple[float, float]]:
-    """Outcomes and losses by segment, of all blocks."""
+    """Outcomes and losses by segment, of all clusters."""
     view = incidents.view(owner)
-    cells = view.blocks.cells.sum(axis=0)
+    cells = view.clusters.cells.sum(axis=0)
     found = {}
     for i, name in enumerate(view.names.segments):
         first = column_of_segment(view.classes, i)

@@ -244,8 +244,7 @@ def test_a_stream_in_a_partition_that_was_not_its_own_stays() -> None:
 
 def test_an_open_incident_keeps_its_id() -> None:
     """Its messages go on, in another partition."""
-    incidents = {"quiet": "50ms", "quiet_outcomes": 10, "accept": "50ms"}
-    world = drifting_world(600, incidents=incidents)
+    world = drifting_world(2_000, cluster="10ms")  # the new level is usual after 90 clusters
     number = partition_of("s", 64)
     assert number
     same, grown = lives(world, 0.9, (1, 64))
