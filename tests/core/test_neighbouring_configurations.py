@@ -73,7 +73,8 @@ NEIGHBOURS: dict[str, tuple[Any, ...]] = {
 
     "alarm_budget": ("1 per 30d",), "alarm_change": (0.1,), "versions": ("separate",),
     "key": ("instance",),
-    "emit_outcomes": (5,), "emit_idle": (None, 1_000), "emit_every": (100,), "emit_comparisons": (200,), "expected": (False,),
+    "emit_outcomes": (5,), "emit_idle": (None, 1_000),
+    "emit_every": (100,), "emit_comparisons": (200,), "expected": (False,),
     "period_alarms": (PeriodAlarmConfig(1.0, None, 2.0, 0.5),),
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ from helpers import alarms_of, read
 from oracle_cases import lab, pred
 from prequential.core.detectors.period_alarms import MISS, UNUSUAL
 from prequential.settings.model import Objective, PeriodAlarmConfig
-from prequential.topics.outputs import Alarm, Incident, Metrics, Output
+from prequential.topics.outputs import Incident, Metrics, Output
 from test_between_lives import Lives
 
 SETTINGS: dict[str, Any] = {

@@ -13,7 +13,7 @@ from conftest import fresh_cluster
 from prequential.core.measures.registry import NAMES, OF_NUMBERS
 from prequential.settings.model import BASELINES, DETAILS
 from processes import HANGS, WorkerProcess, await_published, prequential, read_topic, write_config
-from workload import HORIZON, SETTLE, Record, Sender, records
+from workload import HORIZON, SETTLE, STEP, Record, Sender, records
 
 from tests.brokers import Broker
 
@@ -33,6 +33,7 @@ STREAM = {
     "emit": {"outcomes": 50, "every": "2s"},
     "compare_losses": ["error", "log_loss", "brier"],
     "period": "20s",
+    "cluster": f"{30 * STEP}ms",
     "alarm_budget": "2000 per 1m",
     "detectors": [
         {"detector": "page-hinkley", "signal": "error", "delta": 0.05},

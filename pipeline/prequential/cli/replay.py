@@ -18,7 +18,7 @@ from prequential.core.past.course import Courses
 from prequential.diagnosis.findings import findings
 from prequential.program.compilation import compile_loops
 from prequential.program.progress import progress_bar
-from prequential.replay.sources import Located, replay
+from prequential.replay.sources import Located, place_of, replay
 from prequential.replay.summary import Account, Emission, Place, emission_of, refuse_reused_ids, why
 from prequential.replay.text import show
 from prequential.report import Report
@@ -147,18 +147,12 @@ class _Writer:
         self._alarms = stack.enter_context(open_output(args.alarms_out))
         self._incidents = stack.enter_context(open_output(args.incidents_out))
         self._dead_letters = stack.enter_context(open_output(args.dead_letters_out))
-        self._kafka = config.kafka
         self.sources: dict[int, Located] = {}
         paths = [getattr(args, kind) for kind in KINDS]
         names = ["standard input" if path == "-" else as_text(path) for path in paths if path is not None]
         title = ", ".join(dict.fromkeys(names)) or config.kafka.bootstrap_servers
         self.report = Report(title, config) if args.report is not None else None
-        self.account = Account(self._place, self._find)
-
-    def _place(self, kind: int, partition: int, offset: int) -> Place:
-        if kind in self.sources:
-            return self.sources[kind].place(offset)
-        return {"topic": self._kafka.topic(KINDS[kind]), "partition": partition, "offset": offset}
+        self.account = Account(place_of(self.sources, config), self._find)
 
     def _find(self, kind: int, stream: str, instance_id: str) -> Place | None:
         return self.sources[kind].find(stream, instance_id) if kind in self.sources else None

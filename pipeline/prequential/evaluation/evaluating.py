@@ -22,8 +22,8 @@ from prequential.evaluation.result import Result
 from prequential.evaluation.settings import Settings, with_settings
 from prequential.evaluation.warning import warn
 from prequential.program.progress import progress_bar
-from prequential.replay.sources import Located, replay
-from prequential.replay.summary import Account, Place, emission_of, refuse_reused_ids, why
+from prequential.replay.sources import Located, place_of, replay
+from prequential.replay.summary import Account, emission_of, refuse_reused_ids, why
 from prequential.settings.model import Config
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.errors import WorkError
@@ -181,11 +181,10 @@ def run(
     if nothing could be evaluated.
     """
     by_kind = {source.kind: source for source in sources}
-
-    def place(kind: int, partition: int, offset: int) -> Place:
-        return by_kind[kind].place(offset)
-
-    account = Account(place, lambda kind, *about: by_kind[kind].find(*about) if kind in by_kind else None)
+    account = Account(
+        place_of(by_kind, config),
+        lambda kind, *about: by_kind[kind].find(*about) if kind in by_kind else None,
+    )
     account.clocks = {KINDS[source.kind]: source.clocks for source in sources}
     outputs: list[Message] = []
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from prequential.past.sequences import Sequence as Outcomes
 from prequential.past.sequences import sequences
-from prequential.replay.sources import AnySource
+from prequential.replay.sources import Located, place_of
 from prequential.replay.summary import Account, Summary, why
 from prequential.settings.model import Config
 from prequential.topics.errors import WorkError
@@ -25,13 +25,13 @@ OPTION: Spelled = "--{}".format
 
 
 def read_past(
-    config: Config, sources: Sequence[AnySource] | None, put: Callable[[Output], None], progress: Progress
+    config: Config, sources: Sequence[Located] | None, put: Callable[[Output], None], progress: Progress
 ) -> tuple[list[Outcomes], Summary]:
     """All sequences of files, or (None) of the cluster's topics, and what became of their records.
 
     `put` takes alarms. Raises WorkError if nothing was evaluated, or something can't be read.
     """
-    account = Account(lambda kind, partition, offset: {})
+    account = Account(place_of({one.kind: one for one in sources or ()}, config))
     past = sequences(config, sources, put, progress, account.add)
     summary = account.summary(None)
     if not past:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import IO, Protocol
 
@@ -18,7 +18,7 @@ from prequential.mapping.uses import Uses
 from prequential.replay import emission
 from prequential.replay.summary import Place
 from prequential.settings.model import Config
-from prequential.topics.decoding import LABELS, Decoded, decode
+from prequential.topics.decoding import KINDS, LABELS, Decoded, decode
 from prequential.topics.messages import INPUT_MESSAGE_BYTES
 from prequential.topics.outputs import Output
 
@@ -199,6 +199,17 @@ def _times(kind: int, lines: list[bytes]) -> Iterator[int]:
             else:
                 yield time
     yield from [_UNKNOWN] * pending
+
+
+def place_of(sources: Mapping[int, Located], config: Config) -> Callable[[int, int, int], Place]:
+    """Where a record stands by its kind, partition and offset: in one of these files, or else in a topic."""
+
+    def place(kind: int, partition: int, offset: int) -> Place:
+        if kind in sources:
+            return sources[kind].place(offset)
+        return {"topic": config.kafka.topic(KINDS[kind]), "partition": partition, "offset": offset}
+
+    return place
 
 
 def is_untimed(sources: Sequence[AnySource]) -> bool:
