@@ -73,7 +73,10 @@ def plain_excess(
         total = max(0.0, total + min(z, 0.4 + h / 4) - 0.4)
         if total > 0:
             pending.append(i)
-            continue
+            if len(pending) <= lasting.LONGEST:
+                continue
+            total = 0.0
+            pending.pop()
         usual += [(loss[j] / n[j], n[j]) for j in pending] + [(x, outcomes)]
         pending = []
     return total, pending[0] if pending else -1
@@ -86,6 +89,7 @@ def test_the_cusum_is_that_of_plain_loops(seed: int) -> None:
     n = rng.integers(1, 60, count).astype(float)
     level = rng.choice([0.0, 0.01, 0.2, 0.5]) + rng.choice([0.0, 0.1]) * rng.random(count)
     level[count - int(rng.integers(0, 8)) :] += rng.choice([0.0, 0.3])
+    level[count // 3 :] += rng.choice([0.0, 0.02])  # slowly, for more clusters than an excess may have
     losses = n * rng.gamma(2.0, level + 0.1)
     loss = rng.binomial(n.astype(int), np.minimum(level, 1.0)).astype(float) if binary else losses
     mark = rng.choice([0, 0, 0, 0, 1, 2, 3], count) if seed % 3 == 0 else np.zeros(count, np.int64)

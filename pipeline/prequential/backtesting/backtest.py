@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from prequential.backtesting.changes import Injection, Known
-from prequential.backtesting.making import injected, on_the_past
+from prequential.backtesting.making import incidents_of, injected, on_the_past
 from prequential.backtesting.report import Report
 from prequential.core.detectors.objectives import every_detector
 from prequential.past.reading import OPTION, Spelled
 from prequential.past.sequences import Sequence as Outcomes
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.outputs import Alarm
+from prequential.topics.outputs import Alarm, Incident, Output
 from prequential.topics.reasons import printable
 
 #: Outcomes after a change within which an alarm finds it, and streams made of each sequence, by default.
@@ -46,15 +46,15 @@ class Asked(NamedTuple):
 
 
 def backtest(
-    past: Sequence[Outcomes], alarms: Iterable[Alarm], asked: Asked, tell: Callable[[str], None],
+    past: Sequence[Outcomes], messages: Iterable[Output], asked: Asked, tell: Callable[[str], None],
     spelled: Spelled = OPTION,
 ) -> Report:  # fmt: skip
     """What detectors said on these sequences, and would say in streams like them.
 
     Parameters
     ----------
-    past, alarms
-        The sequences, and all alarms of the same replay.
+    past, messages
+        The sequences, and all messages of the same replay.
     asked
         Changes, rises and bounds, which have been checked.
     tell
@@ -71,7 +71,11 @@ def backtest(
         raise WorkError(
             f"no detector is configured for what was evaluated: expected {spelled('detector')}"
         )
-    report = Report(asked.tolerance, on_the_past(past, alarms, asked.changes, asked.tolerance), None)
+    messages = list(messages)
+    alarms = [one for one in messages if isinstance(one, Alarm)]
+    incidents = incidents_of(past, [one for one in messages if isinstance(one, Incident)])
+    watched = on_the_past(past, alarms, asked.changes, asked.tolerance)
+    report = Report(asked.tolerance, watched, incidents, None)
     if asked.changes and not any(one.changes for one in report.past.sequences):
         longest = max(map(len, past))
         raise WorkError(

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from prequential.backtesting.changes import Injection, Known, changes_of
 from prequential.backtesting.detectors import name_of
-from prequential.backtesting.report import ALWAYS, NEVER, Injected, Line, Past, Watched
+from prequential.backtesting.report import ALWAYS, NEVER, Incidents, Injected, Line, Past, Watched
 from prequential.backtesting.running import inject, length_of
 from prequential.backtesting.scores import Change, Judged, always, judge, never, scores
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.objectives import every_detector
 from prequential.past.sequences import Sequence as Outcomes
 from prequential.settings.model import DetectorConfig
-from prequential.topics.outputs import Alarm
+from prequential.topics.outputs import Alarm, Incident
+
+#: 30 days, ms.
+_MONTH = 30 * 86_400_000
 
 Key = tuple[str, int, str, str | None, str]
 
@@ -35,11 +39,14 @@ class _Tally:
         if self._judged is not None:
             self._judged.setdefault(detector, []).extend(judged)
 
-    def lines(self) -> list[Line]:
-        """The detectors in the order in which they came, then those that don't look."""
+    def lines(self, longest: int) -> list[Line]:
+        """The detectors in the order in which they came, then those that don't look.
+
+        `longest`: outcomes after a change within which an alarm finds it.
+        """
         for name, line in self._lines.items():
             if self._judged is not None:
-                line.scores = scores(self._judged[name])
+                line.scores = scores(self._judged[name], longest)
         last = {ALWAYS: 1, NEVER: 2}
         return sorted(self._lines.values(), key=lambda line: last.get(line.detector, 0))
 
@@ -74,7 +81,21 @@ def on_the_past(
                 [change.outcome for change in changes], past_alarms, raised,
             )
         )  # fmt: skip
-    return Past(watched, tally.lines(), tolerance + max((one.width for one in known), default=0))
+    longest = tolerance + max((one.width for one in known), default=0)
+    return Past(watched, tally.lines(longest), longest)
+
+
+def incidents_of(past: Sequence[Outcomes], messages: Iterable[Incident]) -> Incidents:
+    """The incidents of these sequences' models, and their grades; `messages` are of the same replay."""
+    newest = {one.id: one for one in messages}
+    spans = {
+        (one.stream, one.partition, one.model): int(one.ts.max() - one.ts.min())
+        for one in past if one.segment is None and len(one)
+    }  # fmt: skip
+    found = [one for one in newest.values() if (one.stream, one.partition, one.model) in spans]
+    grades = [bool(one.agreed) for one in found if one.agreed is not msgspec.UNSET]
+    untimed = any(one.untimed is True for one in newest.values())
+    return Incidents(found, None if untimed else sum(spans.values()) / _MONTH, len(grades), sum(grades))
 
 
 def injected(
@@ -112,7 +133,7 @@ def injected(
             tally.add(name_of(detector), seeds * length, alarms, judged)
         _add_baselines(tally, length, changes, tolerance, seeds)
     window = tolerance + max(one.change.width for one in injections)
-    return Injected(list(given), seeds, length, tally.lines(), window, left_out)
+    return Injected(list(given), seeds, length, tally.lines(window), window, left_out)
 
 
 def _detected(judged: Judged) -> int:

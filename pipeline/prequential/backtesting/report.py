@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 from prequential.backtesting.scores import PER, Scores
+from prequential.settings.durations import shown_duration
 from prequential.topics.dead_letters import clock
-from prequential.topics.outputs import Alarm
+from prequential.topics.outputs import Alarm, Incident
 from prequential.topics.reasons import printable
 from rich.table import Table
 from rich.text import Text
@@ -68,12 +69,25 @@ class Injected(msgspec.Struct):
     left_out: list[str]
 
 
+class Incidents(msgspec.Struct):
+    """Incidents on the past, and whether what came after them agrees with them."""
+
+    #: The newest message of each.
+    incidents: list[Incident]
+    #: 30 days of prediction time, of all models together; None: no record has a time.
+    model_months: float | None
+    #: Incidents after which clusters were closed, and those of them whose level these agree with.
+    graded: int
+    agreed: int
+
+
 class Report(msgspec.Struct):
     """A whole backtest, as `--json` prints it: on the past and, with injected rises, in streams like it."""
 
     #: Outcomes after a change, when it is over, within which an alarm finds it.
     tolerance: int
     past: Past
+    incidents: Incidents
     injected: Injected | None
 
 
@@ -94,6 +108,7 @@ def tables(report: Report) -> Iterator[Table]:
     places = list(_places(past.sequences))
     if places:
         yield _alarms(places)
+    yield _incidents(report.incidents)
     if report.injected is not None:
         injected = report.injected
         title = (
@@ -110,7 +125,7 @@ def _lines(lines: Sequence[Line], title: str) -> Table:
     grid.add_column("detector", overflow="fold")
     heads = ["alarms", f"per {PER:,}"]
     if judged:
-        heads = ["found", "share", f"false per {PER:,}", "delay mean", "median", "F1"]
+        heads = ["found", "share", f"false per {PER:,}", "delay mean", "median", "normalised", "F1"]
     for head in heads:
         grid.add_column(head, justify="right")
     for line in lines:
@@ -122,7 +137,7 @@ def _lines(lines: Sequence[Line], title: str) -> Table:
             cells = [
                 f"{scores.found:,}/{scores.changes:,}", _number(scores.probability, 2),
                 _number(scores.false_alarms_per_10000, 2), _number(scores.delay_mean, 0),
-                _number(scores.delay_median, 0), _number(scores.f1, 2),
+                _number(scores.delay_median, 0), _number(scores.delay_normalised, 2), _number(scores.f1, 2),
             ]  # fmt: skip
         style = "dim" if line.detector in (ALWAYS, NEVER) else ""
         grid.add_row(Text(line.detector), *cells, style=style)
@@ -145,6 +160,43 @@ def _alarms(places: Sequence[Place]) -> Table:
     if len(places) > _ROWS:
         grid.caption = f"and {len(places) - _ROWS:,} more rows: --json has all"
     return grid
+
+
+def _incidents(past: Incidents) -> Table:
+    """Each incident: where it began and opened, its levels, and whether later clusters agree with it."""
+    title = f"on the past: {_plural(len(past.incidents), 'incident')}"
+    if past.model_months:
+        title += f", {len(past.incidents) / past.model_months:.2f} for each model and 30 days"
+    if past.graded:
+        title += f"; later clusters agree with {past.agreed} of {past.graded}"
+    grid = _grid(title)
+    grid.add_column("model", overflow="fold")
+    for head in ("opened", "since", "loss before", "after", "clusters"):
+        grid.add_column(head, justify="right")
+    grid.add_column("later ones agree")
+    for one in past.incidents[:_ROWS]:
+        agreed = "open" if one.agreed is msgspec.UNSET else "yes" if one.agreed else "no"
+        cells = [
+            f"{printable(one.stream)} {printable(one.model)}", _at(one, one.opened),
+            _at(one, one.change_point), _number(one.before["level"], 3), _number(one.after["level"], 3),
+            _clusters(one), agreed,
+        ]  # fmt: skip
+        grid.add_row(*map(Text, cells))
+    if len(past.incidents) > _ROWS:
+        grid.caption = f"and {len(past.incidents) - _ROWS:,} more rows: --json has all"
+    return grid
+
+
+def _at(one: Incident, place: dict[str, int]) -> str:
+    return f"outcome {place['outcome']:,}" if one.untimed else clock(place["ts"])
+
+
+def _clusters(one: Incident) -> str:
+    """How many clusters the decision rests on, and how long they are."""
+    if not one.cluster:
+        return "-"
+    length = "" if one.untimed else f" of {shown_duration(int(one.cluster['length_ms']))}"
+    return f"{one.cluster['after']:,}{length}"
 
 
 def _places(sequences: Iterable[Watched]) -> Iterator[Place]:

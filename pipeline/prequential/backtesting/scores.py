@@ -46,6 +46,8 @@ class Scores(msgspec.Struct):
     #: Outcomes from a change to its first alarm, of those that were found.
     delay_mean: float | None
     delay_median: float | None
+    #: The mean delay as a part of the longest one with which a change is found.
+    delay_normalised: float | None
     #: Of the alarms that are true or false, the share that is true; and F1 of this and `probability`.
     precision: float | None
     f1: float | None
@@ -76,12 +78,16 @@ def judge(alarms: Ints, changes: Sequence[Change], outcomes: int, tolerance: int
     return Judged(tuple(delays), len(alarms) - within, within - detected, outcomes - windows)
 
 
-def scores(runs: Iterable[Judged]) -> Scores:
+def scores(runs: Iterable[Judged], longest: int) -> Scores:
     """All runs together: counts are added up, so a long run counts for more than a short one.
 
-    >>> both = scores([Judged((5, None), 2, 1, 200), Judged((15,), 0, 0, 50)])
+    `longest`: outcomes after a change within which an alarm finds it.
+
+    >>> both = scores([Judged((5, None), 2, 1, 200), Judged((15,), 0, 0, 50)], 50)
     >>> both.probability, both.false_alarms_per_10000, both.delay_median, both.precision, both.f1
     (0.6666666666666666, 80.0, 10.0, 0.5, 0.5714285714285714)
+    >>> both.delay_normalised
+    0.2
     """
     runs = list(runs)
     delays = [delay for run in runs for delay in run.delays]
@@ -98,6 +104,7 @@ def scores(runs: Iterable[Judged]) -> Scores:
         false_alarms_per_10000=_share(PER * false_alarms, quiet),
         delay_mean=_share(sum(known), detected),
         delay_median=float(np.median(known)) if known else None,
+        delay_normalised=_share(sum(known), detected * longest),
         precision=_share(detected, detected + false_alarms),
         f1=_share(2 * detected, detected + false_alarms + len(delays)) if delays else None,
         delays=[run.delays for run in runs],

@@ -25,7 +25,7 @@ from prequential.program.compilation import compile_loops
 from prequential.replay.sources import lines_of
 from prequential.replay.table import print_wide
 from prequential.topics.errors import UsageError
-from prequential.topics.outputs import Alarm, Output
+from prequential.topics.outputs import Output
 from prequential.topics.reasons import as_text
 from prequential.wording.console import Console, complain, write
 
@@ -90,14 +90,10 @@ def run(args: argparse.Namespace) -> int:
         config = with_detectors(config, detectors)
     asked = asked._replace(changes=_changes(args.changes))
     compile_loops(complain, config)
-    alarms: list[Alarm] = []
-
-    def put(output: Output) -> None:
-        if isinstance(output, Alarm):
-            alarms.append(output)
-
-    past = watched(past_of(args, config, given, put), {name: getattr(args, name) for name in CHOICES})
-    report = backtest(past, alarms, asked, complain)
+    messages: list[Output] = []
+    wanted = {name: getattr(args, name) for name in CHOICES}
+    past = watched(past_of(args, config, given, messages.append), wanted)
+    report = backtest(past, messages, asked, complain)
     if args.plot is not None:
         try:
             Path(args.plot).write_text(plot(report, past), encoding="utf-8")

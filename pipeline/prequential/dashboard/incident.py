@@ -49,6 +49,8 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         "opened": one.opened,
         "change_point": one.change_point,
         "recovered": one.recovered if one.recovered is not msgspec.UNSET else None,
+        "agreed": one.agreed if one.agreed is not msgspec.UNSET else None,
+        "graded": one.graded if one.graded is not msgspec.UNSET else None,
         "before": one.before,
         "after": one.after,
         "causes": [{**cause, "words": cause_in_words(cause)} for cause in one.causes],

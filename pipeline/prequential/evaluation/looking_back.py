@@ -177,14 +177,9 @@ class Looking:
         if given := [parsed for one in detectors for parsed in _detectors(one)]:
             config = with_detectors(config, given, "detectors")
             compile_once(config)
-        alarms: list[Alarm] = []
-
-        def put(output: Output) -> None:
-            if isinstance(output, Alarm):
-                alarms.append(output)
-
-        past = watched(self._past(config, put), wanted, _spelled)
-        report = backtest(past, alarms, asked, complain, _spelled)
+        messages: list[Output] = []
+        past = watched(self._past(config, messages.append), wanted, _spelled)
+        report = backtest(past, messages, asked, complain, _spelled)
         return Backtest(report, plot(report, past))
 
     def calibrate(

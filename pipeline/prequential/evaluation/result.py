@@ -98,7 +98,7 @@ class Result:
 
     @cached_property
     def incidents(self) -> Any:
-        """Alarms of one change of one model: a row an incident, as its newest message has it.
+        """Incidents, a row each, as its newest message has it.
 
         Levels, places and causes have columns of their own (`before_level`, `change_point_outcome`, `cause`,
         `cause_share`, …). All messages, each time one changed, are in `messages`.

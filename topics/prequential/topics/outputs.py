@@ -370,6 +370,11 @@ class Incident(msgspec.Struct, gc=False):
         compared `before` and `after` the change.
     recovered
         `outcome` and `ts` from which on the loss is back at its earlier level.
+    agreed
+        Whether the three clusters after it opened (fewer, if it ended sooner) were nearer to the level
+        `after` than to the one `before`; left out until they are closed.
+    graded
+        Of the model's `incidents` that have been graded so, how many `agreed`.
     same
         Stages that were the same as the one that is watched.
     untimed
@@ -402,6 +407,8 @@ class Incident(msgspec.Struct, gc=False):
     compared: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     cluster: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
     recovered: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+    agreed: bool | msgspec.UnsetType = msgspec.UNSET
+    graded: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     untimed: bool | msgspec.UnsetType = msgspec.UNSET
     same: list[str] | msgspec.UnsetType = msgspec.UNSET
 

@@ -81,7 +81,7 @@ class Stream:
         return position
 
     def add_value(self, key: int, value: str, came: int) -> None:
-        """Register a value of the key at this place, with the next position; `came` is its record time, ms."""
+        """Register a value of the key at this place, with the next position; `came`: its record time, ms."""
         values = self.values[key]
         values[value] = len(values) + 1
         self.values_came[key].append(came)

@@ -3,8 +3,11 @@
 Outcomes of one cluster share what moves the level: the hour, the day, a batch. So a cluster counts as one
 observation (clustered standard errors). A cluster's number is floor(ts/length). A configured length stays.
 Otherwise the length is a day divided by 2^k: short while an *owner* is young, and doubled (two neighbours
-become one) whenever its places are used up, so that memory is bounded and a history has between 64 and 128
+become one) whenever its places are used up, so that memory is bounded and a history has between 128 and 256
 clusters, up to days.
+
+*Parts* are the newest clusters in eighths, with a pool of their own: they tell where in a cluster a level
+changed.
 
 Clusters of an owner lie in consecutive rows, in no order: `order` says which is the k-th, the oldest first.
 """
@@ -34,7 +37,10 @@ from prequential.core.compiled.kernel import (
 DAY, HALVINGS = 86_400_000, 22
 
 #: Places of an owner at first, and at most. With fewer, a change is found later; with more, memory grows.
-FEW_CLUSTERS, MOST_CLUSTERS = 32, 128
+FEW_CLUSTERS, MOST_CLUSTERS = 32, 256
+
+#: A cluster has 2^PART_HALVINGS parts; of them the newest ones are kept, those of 16 clusters.
+PART_HALVINGS, MOST_PARTS = 3, 128
 
 #: Entries of a cluster, in the mean: with fewer, its mean tells little, and neighbours are put together.
 LEAST_ENTRIES = 8
@@ -142,6 +148,19 @@ def length_of(fixed: int, doubled: int) -> float:
     return float(fixed) if fixed > 0 else DAY / 2.0 ** (HALVINGS - doubled)
 
 
+@inlined
+def _count_up_to(pool: Pool, owner: int, key: int) -> int:
+    """How many of the owner's clusters have this number or one before it."""
+    low, high = 0, np.int64(pool.lines.used[owner])
+    while low < high:
+        middle = (low + high) // 2
+        if pool.blocks.key[place_of(pool, owner, middle)] <= key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 @inner
 def place_for(pool: Pool, owner: int, ts: int, number: int, fixed: int, untimed: bool) -> int:
     """The row of the cluster that a time is in; a new one if there is none, with this first entry.
@@ -170,6 +189,36 @@ def place_for(pool: Pool, owner: int, ts: int, number: int, fixed: int, untimed:
         else:
             lines.entries[owner] -= blocks.n[place_of(pool, owner, 0)]
             _take_out(pool, owner, 0)
+
+
+@inner
+def part_for(parts: Pool, owner: int, ts: int, number: int, fixed: int, doubled: int) -> int:
+    """The row of the part that a time is in; a new one if there is none, with this first entry.
+
+    `fixed` and `doubled` are those of the owner's clusters. Returns NO_PLACE if the owner needs more places
+    first, and TOO_OLD if the time is before all that is kept.
+    """
+    lines, blocks = parts.lines, parts.blocks
+    while lines.doubled[owner] < doubled:
+        double_length(parts, owner)
+    key = key_of(ts, part_length(fixed), doubled - PART_HALVINGS)
+    k = _count_up_to(parts, owner, key)
+    if k and blocks.key[place_of(parts, owner, k - 1)] == key:
+        return place_of(parts, owner, k - 1)
+    if lines.used[owner] == lines.places[owner]:
+        if lines.places[owner] < MOST_PARTS:
+            return NO_PLACE
+        if k == 0:
+            return TOO_OLD
+        _take_out(parts, owner, 0)
+        k -= 1
+    return _insert(parts, owner, k, key, number)
+
+
+@inlined
+def part_length(fixed: int) -> int:
+    """The length (ms) of parts of clusters of a configured length (ms); 0: it follows from the data."""
+    return max(1, fixed >> PART_HALVINGS) if fixed > 0 else 0
 
 
 @inner
@@ -257,14 +306,8 @@ def _take_out(pool: Pool, owner: int, k: int) -> None:
 @inlined
 def find_cluster(pool: Pool, owner: int, key: int) -> int:
     """The row of the newest cluster with this number or one before it; -1: there is none."""
-    low, high = 0, np.int64(pool.lines.used[owner])
-    while low < high:
-        middle = (low + high) // 2
-        if pool.blocks.key[place_of(pool, owner, middle)] <= key:
-            low = middle + 1
-        else:
-            high = middle
-    return place_of(pool, owner, low - 1) if low else -1
+    count = _count_up_to(pool, owner, key)
+    return place_of(pool, owner, count - 1) if count else -1
 
 
 def with_owners(pool: Pool, owners: int) -> Pool:

@@ -24,6 +24,9 @@ _NOT_THE_MODEL = ("class_ratio", "persistence", "selection", "coverage", "label_
 #: Standard normal quantile of a two-sided interval of 95%.
 _Z = 1.959963984540054
 
+#: Clusters before the first one with an excess in which the change may lie.
+_EARLIER = 3
+
 #: Standard errors by which another model's level must have risen so that it got worse at the same time.
 _CLEARLY = 2.6
 
@@ -42,6 +45,7 @@ class View:
     clusters: Clusters
     length: float  # of a cluster, ms
     read_predictions: Callable[[], Clusters]
+    read_parts: Callable[[], Clusters]
     binary: bool
     classes: int
     names: Names
@@ -64,20 +68,28 @@ class Change(NamedTuple):
     prediction_ts: int  # when the level changed, ms
 
 
-def locate(view: View, begin: int, end: int, before: float, after: float) -> Change:
+def locate(view: View, begin: int, end: int) -> Change:
     """Where in time the level changed, which has been the new one since about the cluster at `begin`.
 
-    The losses of the cluster at `begin` and of the one before it are as many times the new level as they
-    exceed the level before.
+    The place in the parts of clusters, from `_EARLIER` clusters before it up to the one at `end`, at which
+    the means before and after it differ most, in standard errors: for one change of a level that is the most
+    likely one (Hinkley 1970).
     """
-    clusters = view.clusters
-    at = int(np.searchsorted(clusters.ts, begin))
-    around = [k for k in (at - 1, at) if k >= 0 and clusters.n[k] >= LEAST_OUTCOMES]
-    excess = sum(float(clusters.loss[k]) / int(clusters.n[k]) - before for k in around) / (after - before)
-    first = int(clusters.ts[around[0]])
-    moved = min(max(len(around) - excess, 0.0), len(around) - 0.001) * view.length
-    time = max(first, min(int(first + moved), begin + math.ceil(view.length) - 1))
-    return Change(begin, end, int(clusters.number[at]), int(clusters.t1[at]), time)
+    clusters, parts = view.clusters, view.read_parts()
+    near = (parts.ts >= begin - _EARLIER * view.length) & (parts.ts < end + view.length)
+    near &= parts.n > 0
+    if near.sum() < 2 or parts.ts[near][0] > begin:  # parts of so old clusters are gone
+        at = int(np.searchsorted(clusters.ts, begin))
+        return Change(begin, end, int(clusters.number[at]), int(clusters.t1[at]), begin)
+    parts = parts.part(near)
+    n, loss = parts.n.cumsum()[:-1], parts.loss.cumsum()[:-1]
+    left, left_loss = parts.n.sum() - n, parts.loss.sum() - loss
+    apart = (left_loss / left - loss / n) * np.sqrt(n * left)
+    places = parts.ts[1:] <= end
+    at = int(np.where(places, apart, -np.inf).argmax()) + 1
+    time = int(parts.ts[at])
+    first = min(int(np.searchsorted(clusters.ts, time - view.length / 2)), len(clusters.ts) - 1)
+    return Change(min(int(clusters.ts[first]), end), end, int(parts.number[at]), int(parts.t1[at]), time)
 
 
 class Finding(NamedTuple):

@@ -12,6 +12,7 @@ from prequential.core.incidents.clusters import (
     cells_of,
     find_cluster,
     key_of,
+    part_for,
     place_for,
     place_of,
 )
@@ -33,6 +34,7 @@ from prequential.core.incidents.history import (
     MOST_SEGMENTS,
     NEVER,
     OF_OUTCOMES,
+    OF_PARTS,
     OF_PREDICTIONS,
     PER_CLASS,
     PER_PREDICTED,
@@ -149,6 +151,13 @@ def _outcome(history: History, log: Log, i: int, owner: int, untimed: bool) -> b
     place = place_for(pool, owner, ts, log.number[i], owners.fixed[owner], untimed)
     if place == NO_PLACE:
         return _lacks(history, owner, OF_OUTCOMES, wanted, 0)
+    part = part_for(
+        history.parts, owner, ts, log.number[i], owners.fixed[owner], pool.lines.doubled[owner]
+    )
+    if part == NO_PLACE:
+        return _lacks(history, owner, OF_PARTS, 0, 0)
+    if part >= 0:
+        _add_to_part(history.parts, part, t1, _loss(log, i, kind))
     owners.cluster[owner] = pool.blocks.key[place] if place >= 0 else NEVER
     if place >= 0:
         _measure(history, log, i, owner, place)
@@ -163,6 +172,15 @@ def _outcome(history: History, log: Log, i: int, owner: int, untimed: bool) -> b
         history.notes[DUE_COUNT] += 1
         history.notes[DUE_RECORD] = log.record[i]
     return True
+
+
+@inlined
+def _add_to_part(parts: Pool, part: int, t1: int, loss: float) -> None:
+    """Add an outcome to a part of its cluster."""
+    if parts.blocks.n[part] == 0:
+        parts.sums.t1[part] = t1
+    parts.blocks.n[part] += 1
+    parts.sums.loss[part] += loss
 
 
 @inner

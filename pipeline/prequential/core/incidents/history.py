@@ -28,9 +28,12 @@ from prequential.core.incidents.clusters import (
     FEW_CLUSTERS,
     HALVINGS,
     MOST_CLUSTERS,
+    MOST_PARTS,
+    PART_HALVINGS,
     Pool,
     laid_out,
     new_pool,
+    part_length,
     with_owners,
     without_owners,
 )
@@ -81,7 +84,7 @@ NEVER = 1 << 62
 #: Positions in `History.notes`: owners due; examples; of NEEDS_ROOM the owner, which of its pools lacks it,
 #: and how many classes and segments must have columns; the record that made owners due.
 DUE_COUNT, EXAMPLE_COUNT, WANTING, POOL, WANTED_CLASSES, WANTED_SEGMENTS, DUE_RECORD = range(7)
-OF_OUTCOMES, OF_PREDICTIONS = range(2)
+OF_OUTCOMES, OF_PREDICTIONS, OF_PARTS = range(3)
 
 
 class Owners(NamedTuple):
@@ -117,6 +120,7 @@ class History(NamedTuple):
     versions: Ints32  # (owners, VERSIONS): codes of versions, by column
     outcomes: Pool
     predictions: Pool
+    parts: Pool  # of clusters of outcomes
     due: Ints32  # owners
     examples: Ints32  # rows of the log
     notes: Ints
@@ -127,7 +131,7 @@ def new_history() -> History:
     """Nobody is known."""
     return History(
         records(Owners, 16), np.zeros((16, VERSIONS), np.int32),
-        new_pool(summed=True), new_pool(summed=False),
+        new_pool(summed=True), new_pool(summed=False), new_pool(summed=True),
         np.zeros(16, np.int32), np.zeros(16, np.int32), np.zeros(7, np.int64),
         new_scratch(MOST_CLUSTERS, LATENCIES),
     )  # fmt: skip
@@ -137,7 +141,7 @@ def new_history() -> History:
 OWNER_SETTINGS = ("position", "owner", "kind", "fixed", "budget", "model")
 
 #: The pools of clusters.
-POOLS = ("outcomes", "predictions")
+POOLS = ("outcomes", "predictions", "parts")
 
 
 def tables(history: History, entities: int) -> Iterator[Table]:
@@ -159,11 +163,10 @@ def tables(history: History, entities: int) -> Iterator[Table]:
 
 def with_entities(history: History, entities: int) -> History:
     """The history with rows for so many entities."""
+    pools: Any = {name: with_owners(getattr(history, name), entities) for name in POOLS}
     return history._replace(
-        owners=grown(history.owners, entities), versions=grown(history.versions, entities),
-        outcomes=with_owners(history.outcomes, entities),
-        predictions=with_owners(history.predictions, entities),
-    )  # fmt: skip
+        owners=grown(history.owners, entities), versions=grown(history.versions, entities), **pools
+    )
 
 
 def without(history: History, entities: Sequence[int]) -> History:
@@ -171,10 +174,8 @@ def without(history: History, entities: Sequence[int]) -> History:
     for column in columns_of(history.owners).values():
         column[entities] = 0
     history.versions[entities] = 0
-    return history._replace(
-        outcomes=without_owners(history.outcomes, entities),
-        predictions=without_owners(history.predictions, entities),
-    )
+    pools: Any = {name: without_owners(getattr(history, name), entities) for name in POOLS}
+    return history._replace(**pools)
 
 
 def columns(classes: int, segments: int) -> int:
@@ -209,6 +210,9 @@ def with_room(history: History) -> History:
     owner, wanted = int(notes[WANTING]), int(notes[WANTED_CLASSES])
     if owners.kind[owner] == WRONG:
         wanted = max(_LEAST_CLASSES, wanted)  # one more is soon to come, and costs as much again
+    if notes[POOL] == OF_PARTS:
+        places = min(max(FEW_CLUSTERS, 2 * int(history.parts.lines.places[owner])), MOST_PARTS)
+        return history._replace(parts=laid_out(history.parts, owner, places, [], 0))
     if notes[POOL] == OF_PREDICTIONS:
         pool = history.predictions
         before = int(pool.lines.width[owner])
@@ -266,8 +270,16 @@ class Clusters(NamedTuple):
         return Clusters._make(column[rows] for column in self)
 
 
-def read(pool: Pool, owner: int, fixed: int) -> Clusters:
-    """An owner's clusters, `fixed` being their configured length (ms) or 0; of predictions sums are 0."""
+def read_parts(history: History, owner: int) -> Clusters:
+    """The parts that are kept of an owner's clusters of outcomes; they have no cells."""
+    return read(history.parts, owner, part_length(int(history.owners.fixed[owner])), PART_HALVINGS)
+
+
+def read(pool: Pool, owner: int, fixed: int, halved: int = 0) -> Clusters:
+    """An owner's clusters; of predictions sums are 0.
+
+    `fixed` is their configured length (ms) or 0: it follows from the data, and is `halved` so often.
+    """
     lines = pool.lines
     first, used, places = int(lines.first[owner]), int(lines.used[owner]), int(lines.places[owner])
     width, start = int(lines.width[owner]), int(lines.cells[owner])
@@ -279,7 +291,7 @@ def read(pool: Pool, owner: int, fixed: int) -> Clusters:
     known = columns_of(clusters[rows]) | columns_of(sums)
     fields: Any = (known[name] for name in Clusters._fields[:-2])
     wide = [field.astype(np.int64) if field.dtype == np.int32 else field for field in fields]
-    doubled = int(lines.doubled[owner])
+    doubled = int(lines.doubled[owner]) - halved
     begins = [begin_of(key, fixed, doubled) for key in known["key"].tolist()]
     return Clusters._make((*wide, np.array(begins, dtype=np.int64), cells))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,6 +13,9 @@ from prequential.topics.outputs import Alarm
 WARNING, ALARM = "warning", "alarm"
 
 OPEN, RECOVERED, CLOSED = "open", "recovered", "closed"
+
+#: Closed clusters after an incident opened that grade it.
+GRADING = 3
 
 #: Most ids of alarms and signals in a message.
 _MOST_ALARMS, MOST_SIGNALS = 100, 50
@@ -69,6 +74,8 @@ class OpenIncident:
     details: dict[str, Any] = field(default_factory=dict)
     #: Where the level came back; None: it has not.
     recovered: dict[str, int] | None = None
+    #: Whether the clusters that followed were nearer to the new level; None: they are not closed yet.
+    agreed: bool | None = None
     #: Severity and number of signals of the newest message.
     reported: list[Any] = field(default_factory=list)
 
@@ -76,6 +83,25 @@ class OpenIncident:
     def cause(self) -> str:
         """The first cause."""
         return str(self.details["causes"][0]["cause"])
+
+    def grade(self, n: Sequence[float], loss: Sequence[float], over: bool) -> bool:
+        """Grade the incident by the clusters that closed after it opened; returns whether it is graded now.
+
+        It is graded once, by the first `GRADING` of these clusters, or by fewer if it is over. They agree if
+        their mean loss is nearer to the level after the change than to the one before.
+
+        Parameters
+        ----------
+        n, loss
+            Their outcomes, and sums of losses.
+        over
+            Whether the incident ends.
+        """
+        if self.agreed is not None or not n or (len(n) < GRADING and not over):
+            return False
+        mean = math.fsum(loss[:GRADING]) / math.fsum(n[:GRADING])
+        self.agreed = abs(mean - self.after) < abs(mean - self.before)
+        return True
 
     def join(self, noted: Noted) -> None:
         """Add an alarm or a warning."""

@@ -33,6 +33,7 @@ from prequential.core.incidents.incident import (
 )
 from prequential.core.incidents.lasting import (
     FORMER,
+    LEAST_OUTCOMES,
     MEMORY,
     RECOVERY,
     UNUSUAL,
@@ -73,6 +74,8 @@ class Incidents:
         self.noted: dict[int, list[Noted]] = {}
         #: By owner: incidents so far, by the first cause that they opened with.
         self.opened: dict[int, dict[str, int]] = {}
+        #: By owner: incidents that were graded, and those of them that the following clusters agree with.
+        self.graded: dict[int, tuple[int, int]] = {}
 
     def model_statuses(self, rows: Iterable[int]) -> dict[int, ModelStatus]:
         """Incidents of those of these entities (rows) that are watched, by row."""
@@ -119,7 +122,7 @@ class Incidents:
                 messages.append(self._end(about, state, CLOSED))
         rows = [about.row for about in gone]
         known: list[dict[int, Any]] = [
-            self.open, self.alarms, self.examples, self.noted, self.opened
+            self.open, self.alarms, self.examples, self.noted, self.opened, self.graded
         ]  # fmt: skip
         for row in rows:
             for by_owner in known:
@@ -289,20 +292,21 @@ class Incidents:
         """Open an incident, if the level since the change is worse than the usual one."""
         excess = found.excess
         start = change_place(means, excess.start, stop, excess.mean)
-        after = _mean(means, start, stop)
         before, deviation = float(excess.mean), float(excess.deviation)
-        return self._begin(owner, start, stop, before, after, deviation, float(found.h), UNUSUAL)
+        return self._begin(owner, means, start, stop, before, deviation, float(found.h), UNUSUAL)
 
     def _begin(
-        self, owner: int, start: int, stop: int, before: float, after: float, deviation: float, h: float,
+        self, owner: int, means: Means, start: int, stop: int, before: float, deviation: float, h: float,
         marked: int
     ) -> list[Incident]:
-        """Open an incident whose new level began with the closed cluster at place `start`."""
-        if not after > before:
-            return []
+        """Open an incident whose new level began about with the closed cluster at place `start`."""
         view = self.view(owner)
         ts = view.clusters.ts.tolist()
-        change = locate(view, ts[start], ts[stop - 1], before, after)
+        change = locate(view, ts[start], ts[stop - 1])
+        start = ts.index(change.begin)
+        after = _mean(means, start, stop)
+        if not after > before:
+            return []
         finding = examine(view, change, deviation, marked)
         if not finding.after.level > finding.before.level or not finding.before.n:
             return []
@@ -330,6 +334,8 @@ class Incidents:
         first = sum(begin <= state.known for begin in ts[:stop])
         since = [k for k in range(stop) if ts[k] >= state.begin]
         history.mark_clusters(pool, owner, [k for k in since if k >= first], UNUSUAL)
+        closed = [k for k in range(first, stop) if means.n[k] >= LEAST_OUTCOMES]
+        n, loss = ([float(column[k]) for k in closed] for column in (means.n, means.loss))
         went = course(means, first, stop, state.before, state.after, state.deviation, state.h)
         if went.back >= RECOVERY:
             at = went.back_from
@@ -338,25 +344,25 @@ class Incidents:
             history.mark_clusters(
                 pool, owner, [k for k in range(len(ts)) if marks[k] == UNUSUAL or k in since], USUAL
             )
-            return [self._end(self._entity(owner), state, RECOVERED)]
+            return [self._end(self._entity(owner), state, RECOVERED, n, loss)]
         if went.further >= state.h:
             start = went.further_from
             self._find(owner, state, ts[start] - 1)
-            after = _mean(means, start, stop)
-            messages = [self._end(self._entity(owner), state, CLOSED)]
+            messages = [self._end(self._entity(owner), state, CLOSED, n, loss)]
             # The level before is that of the incident that ends.
             history.mark_clusters(pool, owner, [k for k in range(start) if ts[k] < state.begin], FORMER)
             return messages + self._begin(
-                owner, start, stop, state.after, after, state.deviation, state.h, FORMER
+                owner, means, start, stop, state.after, state.deviation, state.h, FORMER
             )
         if len(since) >= MEMORY:
             history.mark_clusters(pool, owner, [k for k in range(len(ts)) if ts[k] < state.begin], FORMER)
             history.mark_clusters(pool, owner, since, USUAL)
-            return [self._end(self._entity(owner), state, CLOSED)]
+            return [self._end(self._entity(owner), state, CLOSED, n, loss)]
         cause, severity = state.cause, state.reported[0]
         self._find(owner, state, ts[stop - 1])
         moved = abs(state.details["severity"] - severity)
-        if state.cause != cause or moved > _MOVE + _MOVE_PART * abs(severity):
+        graded = self._grade(owner, state, n, loss)
+        if graded or state.cause != cause or moved > _MOVE + _MOVE_PART * abs(severity):
             return [self._report(self._entity(owner), state)]
         return []
 
@@ -370,8 +376,22 @@ class Incidents:
         if finding.before.n and finding.after.level > finding.before.level:
             state.details = finding.details
 
-    def _end(self, about: Entity, state: OpenIncident, status: str) -> Incident:
-        """End an incident; returns its last message."""
+    def _grade(
+        self, owner: int, state: OpenIncident, n: Sequence[float], loss: Sequence[float], over: bool = False
+    ) -> bool:
+        """Grade an incident by the clusters that closed after it opened; returns whether it is graded now."""
+        if not state.grade(n, loss, over):
+            return False
+        graded, agreed = self.graded.get(owner, (0, 0))
+        self.graded[owner] = graded + 1, agreed + bool(state.agreed)
+        return True
+
+    def _end(
+        self, about: Entity, state: OpenIncident, status: str, n: Sequence[float] = (),
+        loss: Sequence[float] = (),
+    ) -> Incident:
+        """End an incident, of whose later clusters these were closed; returns its last message."""
+        self._grade(about.row, state, n, loss, over=True)
         state.status = status
         del self.open[about.row]
         self.history.owners.is_open[about.row] = 0
@@ -399,6 +419,10 @@ class Incidents:
         )  # fmt: skip
         if state.recovered is not None:
             message.recovered = state.recovered
+        if state.agreed is not None:
+            message.agreed = state.agreed
+        if owner in self.graded:
+            message.graded = dict(zip(("incidents", "agreed"), self.graded[owner]))
         if self._catalog.untimed:
             message.untimed = True
         if same := self._catalog.same_as(owner, message.stage, stream):

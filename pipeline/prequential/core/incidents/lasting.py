@@ -13,10 +13,10 @@ one-sided CUSUM adds up what z exceeds `ALLOWANCE` by (Page 1954),
 
     S = max(0, S + min(z, cap) - ALLOWANCE),
 
-and a worsening is found where S reaches the threshold h. One cluster adds at most a part of 1/`LASTING` of
-h, so that a worsening lasts for `LASTING` clusters at least. Clusters since S was 0 are compared with the
-ones before them, not with each other. h follows from the budget of incidents: the average run length of
-Gaussian z (Siegmund 1985, eq. 2.57), b = h + 1.166,
+and a worsening is found where S reaches the threshold h. One cluster adds at most a part of 1/`LASTING` of h,
+so that a worsening lasts for `LASTING` clusters at least. Clusters since S was 0 are compared with the ones
+before them, not with each other; after `LONGEST` of them S is 0 again, and they are usual. h follows from the
+budget of incidents: the average run length of Gaussian z (Siegmund 1985, eq. 2.57), b = h + 1.166,
 
     (exp(2·ALLOWANCE·b) - 2·ALLOWANCE·b - 1)/(2·ALLOWANCE²) = MARGIN · clusters of the budget's period.
 
@@ -38,8 +38,8 @@ from prequential.core.compiled.mathematics import exp, log
 #: What z must exceed so that it counts, in standard deviations.
 ALLOWANCE = 0.4
 
-#: Clusters that a worsening lasts for, at least.
-LASTING = 4
+#: Clusters that a worsening lasts for, at least; and within which it is found, or else has become usual.
+LASTING, LONGEST = 4, 30
 
 #: Usual clusters without which nothing is found, and most that are compared with.
 LEAST_USUAL, MEMORY = 20, 90
@@ -225,7 +225,9 @@ def excess(means: Means, stop: int, binary: bool, h: float, scratch: Scratch) ->
             start = i if not waiting else start
             pending[waiting] = i
             waiting += 1
-            continue
+            if waiting <= LONGEST:
+                continue
+            total, waiting = 0.0, waiting - 1  # this one comes behind them
         for k in range(waiting):
             _take(sums, usual, sizes, count, loss[pending[k]] / n[pending[k]], n[pending[k]], offset)
             count += 1

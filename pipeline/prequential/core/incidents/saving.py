@@ -31,6 +31,7 @@ def head(incidents: Incidents) -> dict[str, Any]:
         "incidents": {
             "open": [[owner, asdict(state)] for owner, state in incidents.open.items()],
             "alarms": list(incidents.alarms.items()),
+            "graded": [[owner, list(counts)] for owner, counts in incidents.graded.items()],
             "opened": [[owner, dict(counts)] for owner, counts in incidents.opened.items()],
             "examples": [[owner, [list(one) for one in kept]] for owner, kept in incidents.examples.items()],
             "noted": [[owner, [list(one) for one in kept]] for owner, kept in incidents.noted.items()],
@@ -95,6 +96,7 @@ def _restore_head(incidents: Incidents, saved: dict[str, Any], present: set[int]
     incidents.open = {owner: OpenIncident(**state) for owner, state in saved["open"] if owner in present}
     for name in ("alarms", "opened"):
         setattr(incidents, name, {owner: value for owner, value in saved[name] if owner in present})
+    incidents.graded = {owner: tuple(counts) for owner, counts in saved["graded"] if owner in present}
     incidents.examples = {
         owner: [(number, name) for number, name in kept]
         for owner, kept in saved["examples"] if owner in present
@@ -112,8 +114,8 @@ def _forget(kept: History, row: int) -> None:
             column[row] = 0
     owners.slot[owners.owner == row] = 0  # its segments have no columns either
     kept.versions[row] = 0
-    for pool in (kept.outcomes, kept.predictions):
-        for column in columns_of(pool.lines).values():
+    for name in POOLS:
+        for column in columns_of(getattr(kept, name).lines).values():
             column[row] = 0
 
 

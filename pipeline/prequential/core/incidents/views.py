@@ -10,7 +10,7 @@ from prequential.core.detectors.signals import WRONG
 from prequential.core.incidents.cause import Names
 from prequential.core.incidents.clusters import length_of
 from prequential.core.incidents.finding import Now, View
-from prequential.core.incidents.history import MOST_CLASSES, History, read
+from prequential.core.incidents.history import MOST_CLASSES, History, read, read_parts
 from prequential.core.tables.streams import MODEL
 
 
@@ -28,6 +28,7 @@ def view_of(catalog: Catalog, history: History, owner: int, *, alone: bool = Fal
     return View(
         read(history.outcomes, owner, fixed), length_of(fixed, int(history.outcomes.lines.doubled[owner])),
         partial(read, history.predictions, int(history.owners.model[owner]), fixed),
+        partial(read_parts, history, owner),
         int(history.owners.kind[owner]) == WRONG, classes,
         Names(names, segments_of(catalog, history, owner), versions), now_of(history, owner),
         None if alone else partial(_others, catalog, history, owner),

@@ -21,6 +21,9 @@ const CAUSES = {
   not_clear: "nothing stands out",
 };
 
+// Incidents of a model without which their record says little.
+const LEAST_GRADED = 5;
+
 export function incidentPage(root, params, context) {
   const head = h("div");
   const charts = h("div", { class: "charts wide" });
@@ -69,6 +72,15 @@ function heading(data) {
   ];
 }
 
+// Whether what came after agrees: with this incident, and with those of the model so far.
+function grade(data) {
+  const graded = data.graded ?? { incidents: 0, agreed: 0 };
+  const own = data.agreed === undefined || data.agreed === null ? null
+    : data.agreed ? "The clusters that followed are nearer to the new level. " : "The clusters that followed are nearer to the earlier level. ";
+  const record = graded.incidents < LEAST_GRADED ? null : `Later clusters were nearer to the new level after ${graded.agreed} of the model's ${graded.incidents} incidents that were graded.`;
+  return own || record ? h("p", { class: "quiet" }, own, record ?? "") : null;
+}
+
 function place(what, one, now, untimed) {
   if (!one) return null;
   if (untimed) return h("li", {}, h("b", {}, what), ` outcome ${count(one.outcome)}`);
@@ -92,7 +104,8 @@ function severity(data) {
   const change = data.before?.level !== null && data.after?.level !== null && data.before && data.after ? data.after.level - data.before.level : null;
   return section("2. How bad",
     h("p", {}, "Loss before ", h("b", {}, level(data.before)), ", since then ", h("b", {}, level(data.after)), change === null ? null : `: ${change >= 0 ? "+" : ""}${number(change)}`),
-    h("p", {}, `Severity ${number(data.severity)}, ${size(Math.abs(data.severity))}: the change in standard deviations of one outcome's loss (Cohen's d)`));
+    h("p", {}, `Severity ${number(data.severity)}, ${size(Math.abs(data.severity))}: the change in standard deviations of one outcome's loss (Cohen's d)`),
+    grade(data));
 }
 
 // Cohen's words (1988).
