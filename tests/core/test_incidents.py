@@ -125,7 +125,7 @@ def test_all_alarms_of_one_change_join_one_incident(seed: int) -> None:
     assert last.causes[0]["cause"] == "concept"
     assert last.cluster["before"] >= 20
     assert last.cluster["after"] >= 4
-    assert last.cluster["length_ms"] == DAY / 2**11
+    assert last.cluster["length_ms"] == DAY / 2**12
 
 
 @pytest.mark.parametrize("detectors", [(), (DetectorConfig("adwin"),)])
@@ -395,3 +395,19 @@ def test_one_time_in_wrong_units_doesnt_spoil_those_behind_it() -> None:
     assert found[0][-1][0] == "recovered"
     assert [status for status, _ in found[1]][-1] == "recovered"
     assert abs(found[1][-1][1] - found[0][-1][1]) <= 60
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_incidents_are_graded_by_the_three_clusters_that_follow(seed: int) -> None:
+    """A level that stays agrees; one that is back as soon as the incident has opened does not."""
+    usual, bad = [0.2] * 30, [0.45] * 10
+    found = incidents(of_days(seed, [*usual, *bad], 200).records())
+    assert [one.agreed for one in found if one.agreed is not msgspec.UNSET][-1] is True
+    assert found[-1].graded == {"incidents": 1, "agreed": 1}
+    opened = (found[0].opened["ts"] - found[0].change_point["prediction_ts"]) // DAY + 1
+    back = incidents(of_days(seed, [*usual, *bad[:opened], *[0.2] * 30, *bad], 200).records())
+    first = [one for one in back if one.id == back[0].id]
+    assert first[0].agreed is msgspec.UNSET
+    assert (first[-1].status, first[-1].agreed) == ("recovered", False)
+    assert first[-1].graded == {"incidents": 1, "agreed": 0}
+    assert back[-1].graded == {"incidents": 2, "agreed": 1}

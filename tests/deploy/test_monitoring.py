@@ -18,8 +18,10 @@ from prequential.core import warmup
 from prequential.core.shard import Shard
 from prequential.notifying.counting import Sending, exposition
 from prequential.settings.model import DEFAULT_MEASURES, Config, HttpConfig, Objective, StreamConfig
+from prequential.topics.decoding import KINDS
 from prequential.topics.messages import Label, Prediction, Record
 from prequential.worker.exporter import Exporter
+from prequential.worker.open_transactions import OpenTransaction
 from prequential.worker.statistics import ShardStatistics
 from prometheus_client.parser import text_string_to_metric_families
 from promtool import promtool
@@ -282,9 +284,9 @@ def test_nothing_goes_by_the_name_of_the_scrape_job() -> None:
 
 
 def champion_is_wrong(stream: str, number: int) -> Iterator[tuple[int, Record]]:
-    """In 80 of 101 cases, from the 40th on; its challenger is right."""
+    """In 80 of 101 cases, from the 250th on; its challenger is right."""
     ts, name = 10 * number, str(number)
-    is_wrong = number >= 40 and number * 7_919 % 101 < 80
+    is_wrong = number >= 250 and number * 7_919 % 101 < 80
     for model, guess in (("champion", "b" if is_wrong else "a"), ("challenger", "a")):
         yield ts, Prediction(stream, model, name, guess, ts, None, {"arm": "x"}, None)
     yield ts + 1, Label(stream, name, "a", ts + 1)
@@ -304,8 +306,8 @@ def test_the_metrics_asked_for_are_a_workers(monkeypatch: pytest.MonkeyPatch) ->
         compare="champion",
         champion="champion",
         segments=("arm",),
-        # What breaks it opens an incident.
         objective=Objective({"accuracy": 0.9}),
+        cluster=100,  # ms: enough of them for an incident
     )
     another = Shard(Config(defaults=compared), 1)
     monkeypatch.setattr(warmup, "_records", champion_is_wrong)
@@ -313,7 +315,8 @@ def test_the_metrics_asked_for_are_a_workers(monkeypatch: pytest.MonkeyPatch) ->
     warmup._feed(another, 0)
     runners: Any = {
         partition: SimpleNamespace(
-            shard=one, recovering=False, halted=None, partition=partition, statistics=ShardStatistics()
+            shard=one, recovering=False, halted=None, partition=partition, statistics=ShardStatistics(),
+            open_transactions=[OpenTransaction(name) for name in KINDS],
         )
         for partition, one in enumerate((shard, another))
     }

@@ -63,7 +63,7 @@ def test_it_is_saved_and_shown(result: Result, tmp_path: Path) -> None:
 
 def test_what_nothing_has_is_refused(result: Result) -> None:
     for words, options in (
-        ("no measure 'f7' has a value", {"measure": "f7"}),
+        ("unknown measure 'f7': expected one of error, accuracy", {"measure": "f7"}),
         ("no estimator 'window:7'", {"estimator": "window:7"}),
         ("no outcomes of stage 'bin:1'", {"stage": "bin:1"}),
         ("no message of segment 'arm=x': expected one of none", {"segment": "arm=x"}),

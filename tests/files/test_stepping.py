@@ -47,7 +47,6 @@ CASES: dict[str, dict[str, Any]] = {
     "versions": {"versions": "separate"},
     "periods": {"period": "40s", "label_horizon": "30s", "settle": "5s"},
     "correction": {"temporal_correction": True},
-    "limits": {"config": {"limits": {"instances_per_shard": 40, "predictions_per_instance": 1}}},
     "budget": {"alarm_budget": "1 per 1m"},
 }  # fmt: skip
 

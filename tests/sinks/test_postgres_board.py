@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +11,12 @@ import yaml
 from grafana import GRAFANA, load, queries
 from test_sinks_page import blocks
 
+PAGE = Path(__file__).parents[2] / "docs" / "do" / "sink-postgresql.md"
 TYPE = "grafana-postgresql-datasource"
 
 
 def test_the_page_has_the_panels_query() -> None:
-    [shown] = [one for one in blocks("sql") if one.startswith("SELECT")]
+    [shown] = [one for one in blocks("sql", PAGE) if one.startswith("SELECT")]
     assert shown.strip() == queries()["$measure over time"]
 
 

@@ -37,9 +37,9 @@ SINKS = ROOT / "deploy" / "sinks"
 PAGE = ROOT / "docs" / "do" / "notify-webhook.md"
 
 
-def blocks(language: str) -> list[str]:
+def blocks(language: str, page: Path = PAGE) -> list[str]:
     """The blocks of the page, without their indentation."""
-    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     return [dedent(text) for _, text in found]
 
 

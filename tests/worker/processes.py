@@ -184,7 +184,7 @@ class WorkerProcess:
         return {int(line.split()[1].rstrip(":")) for line in lines if line.startswith("shard ")}
 
     def metrics(self) -> dict[str, dict[Labels, float]]:
-        """The samples that it exports, by name and labels."""
+        """The samples that it exports, by name and labels other than `group`, which all have."""
         deadline = time.monotonic() + HANGS
         status, text = self.get("/metrics")
         while status == 503 and time.monotonic() < deadline:  # its loop had to wait for the processor
@@ -193,7 +193,8 @@ class WorkerProcess:
         found: dict[str, dict[Labels, float]] = {}
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                found.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
+                labels = sample.labels.items() - {("group", sample.labels["group"])}
+                found.setdefault(sample.name, {})[frozenset(labels)] = sample.value
         return found
 
     # ---- what is done to it

@@ -29,6 +29,7 @@ DEFAULTS: dict[str, Any] = {
     "segments": ["arm"],
     "label_horizon": "1m",
     "settle": "1s",
+    "cluster": "5s",
     "compare_losses": ["error", "log_loss"],
     "objective": {"accuracy": 0.8},
     "emit": {"outcomes": 50, "every": "1s"},

@@ -120,7 +120,7 @@ def _from_files(
 ) -> list[Emission] | None:
     """Replay files; return whether there were metrics messages."""
     sources = read_sources(args, given, progress, config)
-    out.sources = {source.kind: source for source in sources}
+    out.sources.update((source.kind, source) for source in sources)
     out.account.clocks = {KINDS[source.kind]: source.clocks for source in sources}
     task = progress.add_task("replay", total=sum(map(len, sources)))
     metrics = _asks_for_metrics(args)

@@ -57,7 +57,10 @@ class Settings(TypedDict, total=False):
     #: `N per DURATION`, as in `1 per 30d`.
     alarm_budget: str | None
     alarm_change: float
-    incidents: Mapping[str, Any]
+    #: `auto`, or a duration: what varies within it counts as one observation.
+    cluster: Duration
+    #: `N per DURATION` for each model, as in `1 per 30d`.
+    incident_budget: str | None
     objective: Mapping[str, Any] | None
     #: `mark` or `separate`.
     versions: str

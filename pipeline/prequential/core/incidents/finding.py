@@ -72,12 +72,11 @@ def locate(view: View, begin: int, end: int) -> Change:
     """Where in time the level changed, which has been the new one since about the cluster at `begin`.
 
     The place in the parts of clusters, from `_EARLIER` clusters before it up to the one at `end`, at which
-    the means before and after it differ most, in standard errors: for one change of a level that is the most
-    likely one (Hinkley 1970).
+    the means before it and after it, up to now, differ most, in standard errors: for one change of a level
+    that is the most likely one (Hinkley 1970).
     """
     clusters, parts = view.clusters, view.read_parts()
-    near = (parts.ts >= begin - _EARLIER * view.length) & (parts.ts < end + view.length)
-    near &= parts.n > 0
+    near = (parts.ts >= begin - _EARLIER * view.length) & (parts.n > 0)
     if near.sum() < 2 or parts.ts[near][0] > begin:  # parts of so old clusters are gone
         at = int(np.searchsorted(clusters.ts, begin))
         return Change(begin, end, int(clusters.number[at]), int(clusters.t1[at]), begin)
