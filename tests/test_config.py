@@ -304,7 +304,8 @@ WRONG = [
     ("worker:\n  session_timeout: 1ms", 2, ["worker.session_timeout: '1ms': expected 1s to 1h"]),
     # Segments are named key=value
     ("defaults:\n  segments: [a=b, arm, a]", 2,
-     ["defaults.segments: 'a=b' looks like a value of 'a'", "expected keys that do not begin with another key and ="]),
+     ["defaults.segments: 'a=b' looks like a value of 'a'",
+      "expected keys that do not begin with another key and ="]),
     ("defaults:\n  segments: ['']", 2, ["defaults.segments: ''", "expected a string"]),
     # Twice
     ("defaults: {bins: 1}\ndefaults: {bins: 2}", 2, ["'defaults' twice"]),

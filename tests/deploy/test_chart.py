@@ -21,6 +21,7 @@ import yaml
 from crds import SCHEMAS
 from manifests import CASES, CHART, HELM, NEWEST, OLDEST, helm, parts, render, rendered, without_rules
 from prequential.cli.dashboard import PORT as PAGE_PORT
+from prequential.cli.main import main
 from prequential.config.reader import load_config
 from prequential.http.endpoint import INGEST_PORT, NOTIFY_PORT, WORKER_PORT
 from prequential.settings.model import Config
