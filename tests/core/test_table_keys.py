@@ -46,8 +46,10 @@ def _sorts() -> list[str]:
 
 SORTS = _sorts()
 
-#: Tables without rows here: losses that are added up, of a stream of which errors are compared alone.
+#: Tables without rows here: losses that are added up, of a stream of which errors are compared alone; and
+#: cells of parts of clusters, which have none.
 _EMPTY = {f"comparisons|scored|{name}|" for name in ("window:1000", "fading:0.999")}
+_EMPTY.add("incidents|parts|cells")
 
 
 @cache

@@ -226,7 +226,7 @@ def test_alert_tells_what_where_and_what_to_do(name: str) -> None:
     rule = ALERTS[name]
     assert name.startswith("Prequential")
     assert rule["labels"]["severity"] in ("page", "ticket")
-    assert rule["annotations"].keys() == {"summary", "description", "hint"}
+    assert rule["annotations"].keys() == {"summary", "description", "hint", "runbook_url"}
 
 
 def test_an_incidents_alert_leads_to_its_page() -> None:

@@ -275,7 +275,8 @@ class TestCommand:
         assert main([*words, "--fail-if", "accuracy < 0.5", "--fail-if", "accuracy[model=tree] > 0.9"]) == 1
         said = capsys.readouterr()
         assert said.err == (
-            "prequential: elec2 / tree, final, all: accuracy 0.95: --fail-if holds: accuracy[model=tree] > 0.9\n"
+            "prequential: elec2 / tree, final, all: accuracy 0.95: "
+            "--fail-if holds: accuracy[model=tree] > 0.9\n"
         )
 
     @pytest.mark.parametrize(

@@ -371,10 +371,9 @@ class Incident(msgspec.Struct, gc=False):
     recovered
         `outcome` and `ts` from which on the loss is back at its earlier level.
     agreed
-        Whether the three clusters after it opened (fewer, if it ended sooner) were nearer to the level
-        `after` than to the one `before`; left out until they are closed.
+        Whether later clusters are nearer to `after` than to `before`; left out until they are closed.
     graded
-        Of the model's `incidents` that have been graded so, how many `agreed`.
+        Of the model's graded `incidents`, how many `agreed`.
     same
         Stages that were the same as the one that is watched.
     untimed

@@ -3,7 +3,7 @@
 Outcomes of one cluster share what moves the level: the hour, the day, a batch. So a cluster counts as one
 observation (clustered standard errors). A cluster's number is floor(ts/length). A configured length stays.
 Otherwise the length is a day divided by 2^k: short while an *owner* is young, and doubled (two neighbours
-become one) whenever its places are used up, so that memory is bounded and a history has between 128 and 256
+become one) whenever its places are used up, so that memory is bounded and a history has between 64 and 128
 clusters, up to days.
 
 *Parts* are the newest clusters in eighths, with a pool of their own: they tell where in a cluster a level
@@ -37,7 +37,7 @@ from prequential.core.compiled.kernel import (
 DAY, HALVINGS = 86_400_000, 22
 
 #: Places of an owner at first, and at most. With fewer, a change is found later; with more, memory grows.
-FEW_CLUSTERS, MOST_CLUSTERS = 32, 256
+FEW_CLUSTERS, MOST_CLUSTERS = 32, 128
 
 #: A cluster has 2^PART_HALVINGS parts; of them the newest ones are kept, those of 16 clusters.
 PART_HALVINGS, MOST_PARTS = 3, 128

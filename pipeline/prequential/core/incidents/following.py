@@ -139,13 +139,23 @@ def _lacks(history: History, owner: int, pool: int, classes: int, segments: int)
 
 
 @inlined
+def _times(log: Log, i: int, untimed: bool) -> tuple[int, int]:
+    """Prediction and label time (ms) of an outcome; where records have no times, its number.
+
+    One wrong time, in µs for instance, would have all others behind it: none is ahead of the clock.
+    """
+    if untimed:
+        return log.number[i], log.number[i]
+    return min(log.ts[i], log.clock[i]), min(log.t1[i], log.clock[i])
+
+
+@inlined
 def _outcome(history: History, log: Log, i: int, owner: int, untimed: bool) -> bool:
     """An outcome of an owner; False if there is no room for it."""
     owners, pool = history.owners, history.outcomes
     kind, classes = owners.kind[owner], owners.classes[owner]
     wanted = min(MOST_CLASSES, 1 + max(log.label[i], log.prediction[i])) if kind == WRONG else 0
-    # One wrong time, in µs for instance, would have all others behind it.
-    t1, ts = min(log.t1[i], log.clock[i]), min(log.ts[i], log.clock[i])
+    ts, t1 = _times(log, i, untimed)
     if wanted > classes or pool.lines.width[owner] == 0:
         return _lacks(history, owner, OF_OUTCOMES, wanted, 0)
     place = place_for(pool, owner, ts, log.number[i], owners.fixed[owner], untimed)
@@ -160,7 +170,7 @@ def _outcome(history: History, log: Log, i: int, owner: int, untimed: bool) -> b
         _add_to_part(history.parts, part, t1, _loss(log, i, kind))
     owners.cluster[owner] = pool.blocks.key[place] if place >= 0 else NEVER
     if place >= 0:
-        _measure(history, log, i, owner, place)
+        _measure(history, log, i, owner, place, untimed)
     owners.label[owner] = log.label[i] + 1
     owners.loss[owner] = _loss(log, i, kind)
     owners.outcomes[owner] = log.number[i]
@@ -184,11 +194,11 @@ def _add_to_part(parts: Pool, part: int, t1: int, loss: float) -> None:
 
 
 @inner
-def _measure(history: History, log: Log, i: int, owner: int, place: int) -> None:
+def _measure(history: History, log: Log, i: int, owner: int, place: int, untimed: bool) -> None:
     """Add an outcome to its cluster."""
     owners, pool = history.owners, history.outcomes
     blocks, sums, kind, classes = pool.blocks, pool.sums, owners.kind[owner], owners.classes[owner]
-    t1, ts = min(log.t1[i], log.clock[i]), min(log.ts[i], log.clock[i])
+    ts, t1 = _times(log, i, untimed)
     if blocks.n[place] == 0:
         sums.t1[place] = t1
     loss, before = _loss(log, i, kind), owners.loss[owner]
@@ -296,7 +306,12 @@ def _in_segment(history: History, log: Log, i: int, owner: int, entity: int) -> 
 
 @inlined
 def _event(history: History, events: Events, e: int, untimed: bool) -> bool:
-    """A prediction was made or got its label; False if there is no room for it."""
+    """A prediction was made or got its label; False if there is no room for it.
+
+    Where records have no times, nothing is known of when predictions were made.
+    """
+    if untimed:
+        return True
     owners, pool = history.owners, history.predictions
     model, kind = events.model[e], events.kind[e]
     if (kind != WAITS and kind != MET) or not owners.position[model]:

@@ -22,6 +22,7 @@ from prequential.core.incidents.following import FOLLOWED, LOOK_DUE, NEEDS_ROOM,
 from prequential.core.incidents.incident import (
     ALARM,
     CLOSED,
+    GRADING,
     MOST_SIGNALS,
     RECOVERED,
     ModelStatus,
@@ -336,7 +337,11 @@ class Incidents:
         history.mark_clusters(pool, owner, [k for k in since if k >= first], UNUSUAL)
         closed = [k for k in range(first, stop) if means.n[k] >= LEAST_OUTCOMES]
         n, loss = ([float(column[k]) for k in closed] for column in (means.n, means.loss))
-        went = course(means, first, stop, state.before, state.after, state.deviation, state.h)
+        # The level by which it opened is probably too large: it was chosen for being large.
+        after = state.after
+        if since:
+            after = min(after, _mean(means, min(since), min(stop, first + GRADING)))
+        went = course(means, first, stop, state.before, after, state.deviation, state.h)
         if went.back >= RECOVERY:
             at = went.back_from
             state.recovered = {"outcome": int(clusters.number[at]), "ts": int(clusters.t1[at])}
@@ -352,9 +357,9 @@ class Incidents:
             # The level before is that of the incident that ends.
             history.mark_clusters(pool, owner, [k for k in range(start) if ts[k] < state.begin], FORMER)
             return messages + self._begin(
-                owner, means, start, stop, state.after, state.deviation, state.h, FORMER
+                owner, means, start, stop, after, state.deviation, state.h, FORMER
             )
-        if len(since) >= MEMORY:
+        if len(since) >= max(MEMORY, len(ts) - len(since)):
             history.mark_clusters(pool, owner, [k for k in range(len(ts)) if ts[k] < state.begin], FORMER)
             history.mark_clusters(pool, owner, since, USUAL)
             return [self._end(self._entity(owner), state, CLOSED, n, loss)]
