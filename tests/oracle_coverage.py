@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta, timezone
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from oracle_stages import Prediction
@@ -19,6 +21,20 @@ AGES = {
 
 #: Relative accuracy of the quantiles in a message, which then are rounded to the millisecond.
 ACCURACIES = {"label_latency_ms": 0.01, "recent_label_latency_ms": 0.04}
+
+
+def start_of_period(ts: int, width: int, zone: str) -> int:
+    """Where the period of `width` ms that a time lies in begins, by the clock of a zone."""
+    epoch = datetime(1970, 1, 1)
+    local = datetime.fromtimestamp(ts / 1000, timezone.utc).astimezone(ZoneInfo(zone))
+    begins = epoch + (local.replace(tzinfo=None) - epoch) // timedelta(milliseconds=width) * timedelta(
+        milliseconds=width
+    )
+    # What the clock shows twice is one period, unless all of a period comes twice.
+    again = local.fold and local.replace(fold=0).utcoffset() - local.utcoffset() >= timedelta(
+        milliseconds=width
+    )
+    return round(begins.replace(tzinfo=ZoneInfo(zone), fold=int(again)).timestamp() * 1000)
 
 
 class Account:

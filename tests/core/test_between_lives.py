@@ -216,9 +216,11 @@ def test_segments_change_where_another_stream_has_lost_a_version() -> None:
     assert {(one.stream, one.model, one.measures["accuracy"]) for one in found} == {("t", "m:2", 1.0)}
 
 
-@pytest.mark.parametrize("before", [None, 500])
-def test_periods_that_begin_know_what_waits(before: int | None) -> None:
-    lives = Lives(period=before, emit_every=1_000)
+@pytest.mark.parametrize(
+    ("before", "zone"), [(None, "UTC"), (500, "UTC"), (10_000, "Asia/Tokyo"), (None, "Asia/Tokyo")]
+)
+def test_periods_that_begin_know_what_waits(before: int | None, zone: str) -> None:
+    lives = Lives(period=before, emit_every=1_000, period_zone=zone)
     lives.go(*(pred(i, 1_000 + i, "a") for i in range(5)))
     lives.next(period=10_000, emit_every=1_000)
     assert lives.missing == ["s/m: period 10s"]

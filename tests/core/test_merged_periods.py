@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from helpers import World, examples
+from helpers import HOUR, World, examples
 from hypothesis import event, given
 from hypothesis import strategies as st
 from partitioned import (
@@ -36,6 +36,7 @@ from prequential.topics.specs import PARTS
 from prequential.worker import expecting
 from prequential.worker import merged as merged_series
 from prequential.worker.latest import Latest
+from worlds import zoned_world
 
 
 def newest(messages: Sequence[Metrics]) -> dict[tuple[str, str], Metrics]:
@@ -76,6 +77,19 @@ def test_periods_of_all_partitions_are_those_of_one(seed: int, partitions: int) 
         before = by_id.setdefault(one.id, one)
         assert (one.measures, one.n, one.ts) == (before.measures, before.n, before.ts)
         assert one.period["status"] == before.period["status"]
+
+
+def test_periods_of_a_zone_are_those_of_one_partition() -> None:
+    rng, given = random.Random(1), zoned_world(24 * HOUR, "America/New_York")
+    given = World({**given.settings, "streams": {"s": {"key": "instance"}}}, given.topics)
+    found = of_periods(merged(given.config, shuffled(rng, parts_of(given.config, given.topics, 2, rng))))
+    ours, theirs = newest(found), newest(of_periods(whole(given.config, given.topics, rng)))
+    assert ours.keys() == theirs.keys()
+    hours = {(one.period["end"] - one.period["start"]) // HOUR for one in ours.values()}
+    assert hours == {23, 24, 25}
+    assert [(one.period["end"], one.n) for one in ours.values()] == [
+        (theirs[name].period["end"], theirs[name].n) for name in ours
+    ]
 
 
 def said_of(one: Metrics) -> tuple[Any, ...]:
@@ -146,7 +160,7 @@ class Story:
 
 def period(start: int, predictions: int, labelled: int, **others: Any) -> parts.Period:
     memory = parts.Memory("period", "all", cells=[(0, 0, float(labelled))])
-    return parts.Period(start, predictions, memory, labelled, ts=start + 500, **others)
+    return parts.Period(start, start + 1_000, predictions, memory, labelled, ts=start + 500, **others)
 
 
 def test_a_period_is_final_when_it_is_in_each_partition_that_has_predictions_of_it() -> None:

@@ -60,7 +60,8 @@ NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     "stages": (("initial",), ("final",), ("after:20ms", "final"), ("initial", "final", "bins"), ("bins",)),
     "temporal_correction": (False,), "baselines": ((), ("majority",), ("persistent", "random")),
     "segments": ((), ("site",), ("site", "arm"), ("arm", "site", "more")), "segments_per_key": (1, 2, 9),
-    "period": (None, 200), "period_final_at": (0.5,), "details": ((), ("dependence",)), "coverage": (False,),
+    "period": (None, 200), "period_zone": ("Asia/Tokyo",), "period_final_at": (0.5,),
+    "details": ((), ("dependence",)), "coverage": (False,),
     "dependence_order": (2, 4), "bins": (2,), "alpha": (3.0,), "label_horizon": (100, 100_000),
     "label_at_horizon": ("b", "unseen", "c"),
     "settle": (1, 100_000),
@@ -73,8 +74,8 @@ NEIGHBOURS: dict[str, tuple[Any, ...]] = {
 
     "alarm_budget": ("1 per 30d",), "alarm_change": (0.1,), "versions": ("separate",),
     "key": ("instance",),
-    "emit_outcomes": (5,), "emit_idle": (None, 1_000),
-    "emit_every": (100,), "emit_comparisons": (200,), "expected": (False,),
+    "emit_outcomes": (5,), "emit_idle": (None, 1_000), "emit_every": (100,), "emit_comparisons": (200,),
+    "expected": (False,),
     "period_alarms": (PeriodAlarmConfig(1.0, None, 2.0, 0.5),),
 }  # fmt: skip
 

@@ -11,18 +11,20 @@ import msgspec
 import oracle
 import pytest
 from helpers import HOUR, World, assert_cuts_change_no_bit, catch_up, metrics_of
-from oracle_coverage import Account
+from oracle_coverage import Account, start_of_period
 from oracle_estimators import ALL_MEASURES, Estimator
 from oracle_measures import FURTHER, OF_COSTS
 from oracle_ranks import RANKED
 from oracle_records import settings_of
 from oracle_scores import FURTHER_NUMERIC, OF_TOP, WEIGHTED
+from prequential.core.delay import calendars
 from prequential.core.delay import periods as tables
 from prequential.core.delay.due_periods import PeriodState
 from prequential.core.tables.events import LATE, MET, REVISED, WAITS, new_events
 from prequential.settings.durations import duration
 from prequential.topics.outputs import Metrics, Output
-from worlds import random_world
+from prequential.topics.zones import changes_of
+from worlds import random_world, zoned_world
 
 from tests.nightly import scaled
 from tests.one_model import due
@@ -137,6 +139,66 @@ def test_the_newest_message_of_a_period_is_what_all_predictions_say() -> None:
     assert compared > 300
     assert finals > 100
     assert corrected > 10
+
+
+# ---- time zones
+
+DAY = 24 * HOUR
+
+
+@pytest.mark.parametrize("width", [DAY, 7 * DAY, 6 * HOUR, 2 * HOUR, HOUR, HOUR // 2])
+@pytest.mark.parametrize(
+    "zone",
+    ["America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "America/Havana", "Africa/Cairo",
+     "Asia/Tokyo"],
+)  # fmt: skip
+def test_periods_are_those_of_the_clock(zone: str, width: int) -> None:
+    rng = random.Random(f"{zone} {width}")
+    known, row = calendars.with_calendar(calendars.new_calendars(), zone, width)
+    assert calendars.with_calendar(known, zone, width) == (known, row)
+    changes = changes_of(zone).at
+    for change in changes[changes > 1_600_000_000_000].tolist()[:20] or [1_700_000_000_000]:
+        for ts in [change, change - 1, *(change + rng.randrange(-2 * DAY, 2 * DAY) for _ in range(20))]:
+            start = int(calendars.start_of(known, row, width, ts))
+            end = int(calendars.end_of(known, row, width, start))
+            assert start == start_of_period(ts, width, zone)
+            assert start <= ts < end
+            assert [start_of_period(at, width, zone) for at in (end - 1, end)] == [start, end]
+
+
+def test_utc_is_the_default() -> None:
+    known, row = calendars.with_calendar(calendars.new_calendars(), "UTC", DAY)
+    assert row == 0
+    assert [int(calendars.start_of(known, 0, DAY, ts)) for ts in (-1, 0, DAY + 5)] == [-DAY, 0, DAY]
+    assert int(calendars.end_of(known, 0, DAY, -DAY)) == 0
+
+
+@pytest.mark.parametrize("width", [DAY, 6 * HOUR, HOUR])
+def test_messages_about_periods_of_a_zone(width: int) -> None:
+    """Of days with 23, 24 and 25 hours, what a plain loop over all predictions says."""
+    world = zoned_world(width, "America/New_York")
+    found = {m.period["start"]: m for m in of_periods(catch_up(world).outputs)}
+    right: dict[int, list[bool]] = defaultdict(list)
+    labels = {row["instance_id"]: row["y_true"] for _, row in world.topics[2]}  # type: ignore[index]
+    ends = {}
+    for ts, row in world.topics[1]:
+        assert isinstance(row, dict)
+        start = start_of_period(ts, width, "America/New_York")
+        right[start].append(row["y_pred"] == labels[row["instance_id"]])
+        ends[start] = start + width
+        while start_of_period(ends[start], width, "America/New_York") == start:
+            ends[start] += HOUR
+        while start_of_period(ends[start] - 1, width, "America/New_York") != start:
+            ends[start] -= HOUR
+    assert found.keys() == right.keys()
+    for start, m in found.items():
+        period: Any = m.period
+        assert (period["end"], period["status"]) == (ends[start], "final")
+        assert (period["predictions"], period["labelled"]) == (len(right[start]), len(right[start]))
+        assert m.measures["accuracy"] == pytest.approx(sum(right[start]) / len(right[start]))
+    if width == DAY:
+        assert {(end - start) // HOUR for start, end in ends.items()} == {23, 24, 25}
+    assert_cuts_change_no_bit(world, width)
 
 
 class Periods:

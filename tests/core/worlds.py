@@ -539,6 +539,28 @@ _OF_NUMBERS = (*NUMERIC, *FURTHER_NUMERIC)
 _SEGMENT_KEYS = ("arm", "x=arm", "=", "ü" * 128, "x" * 256, " ")
 
 
+def zoned_world(width: int, zone: str) -> World:
+    """Predictions of one model around both changes of New York's clock in 2026, all with labels."""
+    rng = random.Random(f"{zone} {width}")
+    defaults = {
+        "period": f"{width}ms", "period_zone": zone, "label_horizon": "8h", "settle": "1h",
+        "emit": {"outcomes": None, "every": "1h"}, "estimators": ["all"], "measures": ["accuracy"],
+        "detectors": [],
+    }  # fmt: skip
+    topics: Topics = ([], [], [])
+    for number, change in enumerate((1_772_953_200_000, 1_793_512_800_000)):
+        times = sorted(change + rng.randrange(-180_000_000, 180_000_000) for _ in range(150))
+        for place, ts in enumerate(times):
+            about = {"stream": "s", "instance_id": f"{number} {place}"}
+            label_ts = ts + rng.randrange(6 * 3_600_000)
+            topics[1].append((ts, {**about, "model": "m", "y_pred": rng.choice("ab"), "ts": ts}))
+            topics[2].append((label_ts, {**about, "y_true": "a", "ts": label_ts}))
+        end = change + 80 * 3_600_000
+        topics[0].append((end, {"stream": "s", "instance_id": f"end {number}", "ts": end}))
+    topics[2].sort(key=lambda row: row[0])
+    return World({"defaults": defaults}, topics)
+
+
 def _extreme_signals(rng: random.Random, regression: bool) -> list[str]:
     """Of every sort."""
     measures = [name for name in ALL_MEASURES if (name in _OF_NUMBERS) == regression]
@@ -624,6 +646,7 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
         "segments": _some(rng, _SEGMENT_KEYS, 2) if rng.random() < 0.5 else [],
         "segments_per_key": rng.choice([1, 2, 20]),
         "period": None if every is None or period is None else f"{period}ms",
+        "period_zone": _beside(rng).choice(["UTC", "America/New_York", "Asia/Kolkata"]),
         "period_final_at": rng.choice([1.5e-9, 0.5, 1]),
         "coverage": rng.random() < 0.9,
         "label_horizon": f"{horizon}ms",

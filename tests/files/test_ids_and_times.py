@@ -66,8 +66,8 @@ def quiet(predictions: Any, labels: Any, **more: Any) -> Result:
     return evaluate(predictions, labels, progress=False, **{"estimators": ["all"], **more})
 
 
-def by_evaluator(predictions: Rows, labels: Rows) -> Result:
-    evaluator = Evaluator(estimators=["all"])
+def by_evaluator(predictions: Rows, labels: Rows, **more: Any) -> Result:
+    evaluator = Evaluator(estimators=["all"], **more)
     for row in predictions:
         evaluator.predict(row["instance_id"], row["y_pred"], ts=row.get("ts"))
     for row in labels:
@@ -233,6 +233,31 @@ def local_rows(field: str, value: str, count: int = 60) -> Rows:
     """Rows whose times are those of a clock in New York."""
     begin = datetime(2026, 1, 5, 10)
     return [{"instance_id": i, field: value, "ts": begin + timedelta(minutes=i)} for i in range(count)]
+
+
+@pytest.mark.parametrize("way", [*WAYS, "evaluator"])
+def test_periods_follow_a_time_zone(way: str, tmp_path: Path) -> None:
+    """A prediction each half hour, on a day with 25 hours and around it."""
+    begin = round(datetime(2026, 11, 1, 3, 30, tzinfo=timezone.utc).timestamp() * 1000)
+    predictions: Rows = [
+        {"instance_id": i, "y_pred": "a", "ts": begin + i * HOUR // 2} for i in range(60)
+    ]
+    labels = [{"instance_id": row["instance_id"], "y_true": "a", "ts": row["ts"]} for row in predictions]
+    more: Any = {"period": "1d", "period_zone": "America/New_York"}
+    if way == "evaluator":
+        result = by_evaluator(predictions, labels, **more)
+    else:
+        result = quiet(WAYS[way](predictions, tmp_path / "p"), WAYS[way](labels, tmp_path / "l"), **more)
+    rows = [row for row in result.metrics.to_pylist() if row["stage"] == "period"]
+    newest = {row["estimator"]: (json.loads(row["period"])["predictions"], row["n"]) for row in rows}
+    expected = {
+        "period:2026-10-31T04:00:00.000Z": (1, 1), "period:2026-11-01T04:00:00.000Z": (50, 50),
+        "period:2026-11-02T05:00:00.000Z": (9, 9),
+    }  # fmt: skip
+    if way == "evaluator":  # its labels come after all predictions, when no message about periods is due
+        assert newest.keys() == expected.keys()
+    else:
+        assert newest == expected
 
 
 def later(rows: Rows, zone: str | None) -> Rows:

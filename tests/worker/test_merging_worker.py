@@ -47,6 +47,7 @@ def test_merged_once_and_as_replayed_though_workers_die(cluster: KafkaConfig, tm
         defaults={
             "estimators": ["all", "window:100"], "label_horizon": HORIZON, "settle": SETTLE,
             "emit": {"every": "200ms", "comparisons": "500ms"}, "period": "5s",
+            "period_zone": "America/New_York",
         },
         streams={"s-0": {"key": "instance"}},
     )  # fmt: skip

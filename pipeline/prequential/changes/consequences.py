@@ -25,6 +25,7 @@ OF_STREAM: Mapping[str, str] = {
     "segments": "kept; a new key applies to records from now on",
     "segments_per_key": "kept, but for values beyond it; new ones within it have segments of their own",
     "period": "kept",
+    "period_zone": "kept",
     "period_final_at": _ON,
     "expected": "kept; estimates of periods appear from now on, or no more",
     **{f"period_alarms.{name}": _ON for name in ("concept", "delays", "inputs", "miss")},

@@ -14,6 +14,7 @@ from prequential.config.names import parse_estimator
 from prequential.core.detectors import DETECTORS
 from prequential.core.estimators.naming import canonical
 from prequential.core.measures.registry import MEASURES, NAMES
+from prequential.mapping.units import time_zone
 from prequential.settings.budget import parse_budget
 from prequential.settings.durations import duration, exact_duration
 from prequential.settings.model import (
@@ -389,7 +390,7 @@ STREAM: dict[str, Parser] = {
     "top_k": _integer(1, MAX_CLASSES), "quantile": _optional(_quantile),
     "cost_per_value": _flag, "value_limit": _optional(_value_limit),
     "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
-    "period_final_at": _positive_share, "expected": _flag,
+    "period_zone": time_zone, "period_final_at": _positive_share, "expected": _flag,
     "alarm_budget": _optional(_budget), "alarm_change": _change,
     "cluster": _cluster, "incident_budget": _optional(_budget),
     "segments": _segment_keys, "segments_per_key": _integer(1, 10_000),

@@ -39,6 +39,7 @@ class Settings(TypedDict, total=False):
     coverage: bool
     temporal_correction: bool
     period: Duration | None
+    period_zone: str
     period_final_at: float
     expected: bool
     period_alarms: Mapping[str, float | None]

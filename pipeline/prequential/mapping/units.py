@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from prequential.topics import values
 
@@ -28,13 +28,21 @@ def unit(value: Any) -> str:
 
 
 def time_zone(value: Any) -> str:
-    """The name of a time zone; raises ValueError for anything else."""
+    """The name of a time zone; raises ValueError for anything else, and where no zones are installed."""
+    if value == "UTC":
+        return "UTC"
     try:
         return ZoneInfo(value).key
     except (ValueError, TypeError, AttributeError, OSError, ZoneInfoNotFoundError):
+        pass
+    if not available_timezones():
         raise ValueError(
-            f"{values.quoted(value)}: expected the name of a time zone, such as UTC or Europe/Berlin"
-        ) from None
+            f"{values.quoted(value)}: this machine has no database of time zones: install the package tzdata "
+            "(`pip install tzdata`), or use UTC"
+        )
+    raise ValueError(
+        f"{values.quoted(value)}: expected the name of a time zone, such as UTC or Europe/Berlin"
+    )
 
 
 def why_no_zone(unit: str | None, timezone: str | None) -> str | None:

@@ -34,6 +34,15 @@ def exact_duration(milliseconds: int) -> str:
     return f"{milliseconds // _MILLISECONDS[unit]}{unit}"
 
 
+def shown_period(period: int, zone: str) -> str:
+    """A length of periods (ms), and the time zone that they follow, unless that is UTC.
+
+    >>> shown_period(86_400_000, "UTC"), shown_period(86_400_000, "Asia/Tokyo")
+    ('1d', '1d in Asia/Tokyo')
+    """
+    return shown_duration(period) + ("" if zone == "UTC" else f" in {zone}")
+
+
 def shown_duration(milliseconds: int) -> str:
     """A duration in ms, its two largest units: to the minute from an hour on, to the second from a minute on.
 

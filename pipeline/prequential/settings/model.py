@@ -162,6 +162,8 @@ class StreamConfig:
     segments_per_key: int = 20
     #: Length of the periods of prediction time that are evaluated separately; null: none.
     period: int | None = None
+    #: Time zone whose days and hours periods are, such as `America/New_York`.
+    period_zone: str = "UTC"
     #: Share of the expected labels with which a period becomes final.
     period_final_at: float = 0.95
     #: Whether messages about periods report estimated performance.
@@ -315,7 +317,7 @@ class StreamConfig:
             del settings["alarm_budget"]
             for detector in settings["detectors"]:
                 del detector["fixed"]
-        for name in ("cluster", "incident_budget", "period_alarms"):
+        for name in ("cluster", "incident_budget", "period_alarms", "period_zone"):
             if getattr(self, name) == getattr(_DEFAULTS, name):
                 del settings[name]
         if self.costs is None:  # so that configurations without them keep their digests

@@ -84,7 +84,7 @@ class Period(msgspec.Struct, gc=False, omit_defaults=True):
 
     Attributes
     ----------
-    start
+    start, end
         Epoch ms.
     memory
         Of its outcomes, as of an estimator that forgets nothing.
@@ -99,6 +99,7 @@ class Period(msgspec.Struct, gc=False, omit_defaults=True):
     """
 
     start: int
+    end: int
     predictions: int
     memory: Memory
     labelled: int = 0

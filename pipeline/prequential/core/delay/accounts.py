@@ -68,14 +68,14 @@ class Accounts:
             self.periods, _ = periods.with_model(
                 self.periods, row, config.period, final_at,
                 horizon=config.label_horizon, settle=config.settle, numbers=config.task == "regression",
-                valued=config.cost_per_value,
+                valued=config.cost_per_value, zone=config.period_zone,
             )  # fmt: skip
             if config.expected:
                 self.expected, _ = expected.with_model(
                     self.expected, row, config.period, horizon=config.label_horizon, settle=config.settle,
                     numbers=config.task == "regression", binned=True,
                     scored=not {"log_loss", "brier"}.isdisjoint(config.measures),
-                    sampled=sampled, at_horizon=at_horizon,
+                    sampled=sampled, at_horizon=at_horizon, zone=config.period_zone,
                 )  # fmt: skip
 
     def forget(self, entities: Sequence[int], segments: Ints) -> None:

@@ -42,7 +42,6 @@ class Model(NamedTuple):
     predicted: int  # J
     labels: int  # K
     bins: int  # B
-    width: int  # of a period
     horizon: int  # of labels
     clock: int
     closing: bool  # whether periods are final, and the levels learn from them
@@ -56,7 +55,8 @@ class OpenPeriods(NamedTuple):
     counts: Ints32  # of all periods, of which those of one begin …
     weights: Any  # … the same as floats of four bytes
     block: Ints  # … here, by period
-    number: Ints  # ts // width, by period
+    start: Ints  # ms, by period
+    end: Ints
 
 
 class Scratch(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.core.compiled.kernel import Floats, Ints, Ints32, inner, kernel
 from prequential.core.compiled.pool import find, remove, remove_all, sort_by_key
+from prequential.core.delay.calendars import end_of, ends_of, start_of
 from prequential.core.delay.periods import (
     COLUMNS,
     FINAL,
@@ -93,20 +94,20 @@ def due_of(
     rows = np.empty(int(tables.models.periods[whose].sum()), dtype=np.int32)
     ends = np.empty(len(whose), dtype=np.int64)
     _due(tables, whose, clocks, shares, all_news, rows, ends)
-    widths = np.repeat(tables.models.width[whose], np.diff(ends, prepend=0))
-    expected = np.repeat(shares, np.diff(ends, prepend=0))
-    states = _states_of(tables, rows[: ends[-1] if len(ends) else 0], widths, expected)
+    counts = np.diff(ends, prepend=0)
+    models, expected = np.repeat(whose, counts), np.repeat(shares, counts)
+    states = _states_of(tables, rows[: ends[-1] if len(ends) else 0], models, expected)
     return [states[begin:end] for begin, end in zip([0, *ends[:-1].tolist()], ends.tolist())]
 
 
-def report(tables: PeriodTables, model: int, number: int, share: float) -> PeriodState | None:
-    """A period that isn't final, by its number, which then counts as reported; None: there is none."""
-    row = find(tables.pool, model, number)
+def report(tables: PeriodTables, model: int, start: int, share: float) -> PeriodState | None:
+    """A period that isn't final, by its start (ms), which then counts as reported; None: there is none."""
+    row = find(tables.pool, model, start)
     state = tables.periods.state
     if not row or tables.periods.dropped[row] or state[row, FINAL] or not state[row, PREDICTIONS]:
         return None
     tables.periods.reported[row], tables.periods.is_reported[row] = state[row], 1
-    return _states_of(tables, np.array([row]), tables.models.width[[model]], np.array([share]))[0]
+    return _states_of(tables, np.array([row]), np.array([model]), np.array([share]))[0]
 
 
 def known(tables: PeriodTables, model: int, beside: Iterable[int] = ()) -> list[PeriodState]:
@@ -122,22 +123,23 @@ def known(tables: PeriodTables, model: int, beside: Iterable[int] = ()) -> list[
         row = int(tables.pool.next[row])
     rows = np.array(sorted(found), dtype=np.int64)
     rows = rows[np.argsort(tables.pool.key[rows])]
-    widths = np.full(len(rows), tables.models.width[model])
-    return _states_of(tables, rows, widths, np.full(len(rows), np.nan))
+    return _states_of(tables, rows, np.full(len(rows), model), np.full(len(rows), np.nan))
 
 
-def _states_of(tables: PeriodTables, rows: Any, widths: Ints, shares: Floats) -> list[PeriodState]:
-    periods = tables.periods
+def _states_of(tables: PeriodTables, rows: Any, models: Ints, shares: Floats) -> list[PeriodState]:
+    periods, starts = tables.periods, tables.pool.key[rows]
+    calendars, widths = tables.models.calendar[models], tables.models.width[models]
+    ends = ends_of(tables.calendars, calendars, widths, starts)
     return [
         PeriodState(
-            row, start, start + width, predictions, labelled, labelled / predictions if predictions else 0.0,
+            row, start, end, predictions, labelled, labelled / predictions if predictions else 0.0,
             share if share == share else None, "final" if final else "provisional", corrections,
-            newest if labelled else start + width, revisions, at_horizon,
+            newest if labelled else end, revisions, at_horizon,
         )
-        for row, start, width, share, newest, (
+        for row, start, end, share, newest, (
             predictions, labelled, revisions, corrections, final, at_horizon,
         ) in zip(
-            rows.tolist(), (tables.pool.key[rows] * widths).tolist(), widths.tolist(), shares.tolist(),
+            rows.tolist(), starts.tolist(), ends.tolist(), shares.tolist(),
             periods.newest_ts[rows].tolist(), periods.state[rows].tolist(),
         )
     ]  # fmt: skip
@@ -148,8 +150,8 @@ class _Question(NamedTuple):
 
     model: int
     clock: int  # of its stream
-    forgotten: int  # periods before this number can have no label, nor a revision, any more …
-    begin: int  # … and those before this one are forgotten
+    forgotten: int  # periods that begin before can have no label, nor a revision, any more …
+    begin: int  # … and those that begin before this are forgotten
     expected: float  # share of predictions that get a label at all; NaN: it isn't known
     everything: bool  # whether all periods are looked at, not only those that changed
     all_news: bool  # whether the least change is enough
@@ -167,7 +169,8 @@ def _due(
         width, horizon = models.width[model], models.horizon[model]
         if width:
             # No label of a prediction before it can be in time, or be revised.
-            forgotten = (clock - 2 * horizon - models.settle[model]) // width
+            oldest = clock - 2 * horizon - models.settle[model]
+            forgotten = start_of(tables.calendars, np.int64(models.calendar[model]), width, oldest)
             begin = max(models.begin[model], forgotten)
             models.begin[model] = begin
             many = models.periods[model] > _MANY * (2 + horizon // width)
@@ -190,19 +193,20 @@ def _due(
 @inner
 def _due_of_model(tables: PeriodTables, question: _Question, rows: Ints32, count: int) -> int:
     """Put the rows of a model's periods to report behind `count` others; returns how many there are then."""
-    models, pool, periods, cell_pool, _, sums, sums_used = tables
+    calendars, models, pool, periods, cell_pool, _, sums, sums_used = tables
     model, clock, forgotten, begin, expected, everything, all_news, many = question
     width, horizon, settle = models.width[model], models.horizon[model], models.settle[model]
+    calendar = np.int64(models.calendar[model])
     state, reported = periods.state, periods.reported
     row, previous = np.int64(models.first[model]), np.int64(0)
     while row:
-        number = pool.key[row]
+        start = pool.key[row]
         leaves = False
         if periods.dropped[row]:
-            leaves = everything and number < begin
+            leaves = everything and start < begin
         elif everything or periods.changed[row]:
             periods.changed[row] = 0
-            end = (number + 1) * width
+            end = end_of(calendars, calendar, width, start)
             if state[row, FINAL] == 0 and clock >= end:
                 share = state[row, LABELLED] / state[row, PREDICTIONS] if state[row, PREDICTIONS] else 0.0
                 # With NaN, no expectation, it is false.
@@ -214,14 +218,14 @@ def _due_of_model(tables: PeriodTables, question: _Question, rows: Ints32, count
                 periods.is_reported[row] = 1
                 rows[count] = row
                 count += 1
-            if number < forgotten or (many and number * width > clock):
+            if start < forgotten or (many and start > clock):
                 models.periods[model] -= 1
                 remove_all(cell_pool, np.int64(periods.first_cell[row]))
                 freed = periods.sums[row]
                 if freed:
                     sums.next[freed] = sums_used[1]
                     sums_used[1] = freed
-                leaves = number < begin
+                leaves = start < begin
                 periods.dropped[row] = 1
             elif clock < end:
                 models.next[model] = min(models.next[model], end)

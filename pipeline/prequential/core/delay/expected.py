@@ -30,6 +30,7 @@ from prequential.core.compiled.pool import (
     sort_by_key,
     with_free_row,
 )
+from prequential.core.delay.calendars import UTC, Calendars, ends_of, new_calendars, with_calendar
 from prequential.core.delay.records import NEVER, Records, Said, new_records, new_said, record_tables
 from prequential.core.delay.usual import Usual, new_usual, usual_tables
 from prequential.core.tables.keys import Key, Table, of_pool
@@ -64,7 +65,7 @@ _VARIANCE, _NOISE = 1e-4, 1e-5
 _SIZES = 30
 
 #: Columns of a model by which its counters lie, beside the width of its periods.
-FIXED = ("horizon", "bins", "losses", "sampled", "at_horizon")
+FIXED = ("calendar", "horizon", "bins", "losses", "sampled", "at_horizon")
 
 
 def _edges() -> Floats:
@@ -83,6 +84,7 @@ class Models(NamedTuple):
     """By model (row)."""
 
     width: Ints  # of a period, ms; 0: nothing is estimated
+    calendar: Ints32  # by which periods begin and end
     horizon: Ints  # of labels, ms
     settle: Ints  # how long revisions are recognised, ms
     bins: Ints32  # of confidence
@@ -98,14 +100,14 @@ class Models(NamedTuple):
     first: Ints32  # row of its newest period, 0: none
     periods: Ints32  # that are open
     since: Ints  # time of its first prediction, ms
-    begin: Ints  # number of the first period that is followed
+    begin: Ints  # start of the first period that is followed
     next: Ints  # the clock from which on time makes a look at its periods necessary
     first_record: Ints32  # see `prequential.core.delay.records`
     first_usual: Ints32  # see `prequential.core.delay.usual`
 
 
 class Periods(NamedTuple):
-    """By period: rows of a pool, whose owners are models and whose keys are ts // width."""
+    """By period: rows of a pool, whose owners are models and whose keys are starts, ms."""
 
     block: Ints  # first place of its counters; 0: it is closed
     asked: Bytes  # what was said of it: 0 nothing, 1 before its end, 2 + maturity (see `expecting`)
@@ -128,6 +130,7 @@ class Whole(NamedTuple):
 class Expected(NamedTuple):
     """The tables of a shard. `used`: by kind of block the first place never used; `free`: see `_take`."""
 
+    calendars: Calendars
     models: Models
     pool: Pool
     periods: Periods
@@ -171,8 +174,8 @@ def new_expected() -> Expected:
     """Empty tables."""
     pool = new_pool()
     types: dict[str, Any] = dict.fromkeys(
-        ("bins", "losses", "sampled", "at_horizon", "layout", "size", "codes", "classes", "first", "periods",
-         "first_record", "first_usual"), np.int32,
+        ("calendar", "bins", "losses", "sampled", "at_horizon", "layout", "size", "codes", "classes", "first",
+         "periods", "first_record", "first_usual"), np.int32,
     )  # fmt: skip
     models = {name: np.zeros(0, dtype=types.get(name, np.int64)) for name in Models._fields}
     models["codes"] = np.zeros((0, MOST_CLASSES), dtype=np.int32)
@@ -180,7 +183,8 @@ def new_expected() -> Expected:
     whole = np.zeros(rows, dtype=np.int64)
     periods = Periods(whole, np.zeros(rows, np.uint8), np.zeros(rows, np.int32), whole.copy())
     return Expected(
-        Models(**models), pool, periods, Floating(np.zeros(16)), Whole(np.zeros(16, dtype=np.int32)),
+        new_calendars(), Models(**models), pool, periods, Floating(np.zeros(16)),
+        Whole(np.zeros(16, dtype=np.int32)),
         np.ones(2, dtype=np.int64), np.zeros((2, _SIZES), dtype=np.int64), np.zeros(1, dtype=np.int64),
         new_pool(), new_said(0), new_pool(), new_records(0), new_pool(), new_usual(0),
     )  # fmt: skip
@@ -192,6 +196,7 @@ def tables(expected: Expected) -> Iterator[Table]:
         "first": Key.EXPECTED_PERIOD, "first_record": Key.EXPECTED_RECORD,
         "first_usual": Key.EXPECTED_USUAL, "block": Key.EXPECTED_OF_MODEL,
     }  # fmt: skip
+    yield Table("expected|calendars.", Key.NONE, expected.calendars)
     yield Table("expected|models.", Key.ENTITY, expected.models, links=links)
     yield from of_pool("expected|pool", Key.EXPECTED_PERIOD, Key.ENTITY, expected.pool)
     links = {"block": Key.EXPECTED_OF_PERIOD, "first_said": Key.EXPECTED_SAID}
@@ -214,20 +219,22 @@ def with_models(expected: Expected, models: int) -> Expected:
 
 def with_model(
     expected: Expected, model: int, width: int, *, horizon: int, settle: int, numbers: bool, binned: bool,
-    scored: bool, sampled: bool = False, at_horizon: int = 0,
+    scored: bool, sampled: bool = False, at_horizon: int = 0, zone: str = UTC,
 ) -> tuple[Expected, bool]:  # fmt: skip
     """The tables with a model (row) that has periods of `width` ms; and whether what it had was kept.
 
-    They are unless they had another width, horizon, bins or losses. `sampled`: whether labels are, with
-    propensities; losses aren't added up then. `at_horizon`: 1 + the class that is known at the horizon alone.
+    They are unless they had another width, calendar, horizon, bins or losses. `sampled`: whether labels are,
+    with propensities; losses aren't added up then. `at_horizon`: 1 + the class that is known at the horizon
+    alone. `zone`: the time zone whose clock periods follow.
     """
-    expected = with_models(expected, model + 1)
+    calendars, calendar = with_calendar(expected.calendars, zone, width)
+    expected = with_models(expected, model + 1)._replace(calendars=calendars)
     models = expected.models
     bins = 1 + CONFIDENCE_BINS if binned and not numbers else 1
     losses = _LOSSES_OF_NUMBERS if numbers else _LOSSES_OF_CLASSES if scored and not sampled else 0
-    same = (width, horizon, bins, losses, int(sampled), at_horizon) == (
-        models.width[model], models.horizon[model], models.bins[model], models.losses[model],
-        models.sampled[model], models.at_horizon[model],
+    same = (width, calendar, horizon, bins, losses, int(sampled), at_horizon) == (
+        models.width[model], models.calendar[model], models.horizon[model], models.bins[model],
+        models.losses[model], models.sampled[model], models.at_horizon[model],
     )  # fmt: skip
     if not same:
         _forget_all(expected, model)
@@ -235,7 +242,8 @@ def with_model(
             column[model] = 0
         models.layout[model] = NUMBERS if numbers else _TWO
         models.begin[model], same = -NEVER, False
-    models.width[model], models.horizon[model], models.settle[model] = width, horizon, settle
+    models.width[model], models.calendar[model] = width, calendar
+    models.horizon[model], models.settle[model] = horizon, settle
     models.bins[model], models.losses[model], models.sampled[model] = bins, losses, sampled
     models.at_horizon[model], models.next[model] = at_horizon, -NEVER
     return expected, same
@@ -423,6 +431,12 @@ def _open_rows(pool: Pool, first: Ints32, block: Ints, whose: Ints, rows: Ints32
         ends[m] = count
 
 
+def ends_of_periods(expected: Expected, rows: Ints32) -> Ints:
+    """Ends (ms) of periods, (n,)."""
+    models, of = expected.models, expected.pool.owner[rows]
+    return ends_of(expected.calendars, models.calendar[of], models.width[of], expected.pool.key[rows])
+
+
 def close(expected: Expected, model: int, row: int) -> None:
     """A period is final, or given up: its counters are of no use any more, but it is known that it was."""
     if expected.periods.block[row]:
@@ -432,42 +446,42 @@ def close(expected: Expected, model: int, row: int) -> None:
         expected.models.periods[model] -= 1
 
 
-def forget_before(expected: Expected, whose: Ints, numbers: Ints) -> None:
-    """Models' periods before these numbers are forgotten, those that aren't closed are closed."""
+def forget_before(expected: Expected, whose: Ints, starts: Ints) -> None:
+    """Models' periods that begin before these times are forgotten, those that aren't closed are closed."""
     found = np.zeros(len(whose), dtype=np.uint8)
-    _has_before(expected.pool, expected.models.first, whose, numbers, found)
-    for model, number in zip(whose[found > 0].tolist(), numbers[found > 0].tolist()):
-        _forget_before(expected, model, number)
-    expected.models.begin[whose] = np.maximum(expected.models.begin[whose], numbers)
+    _has_before(expected.pool, expected.models.first, whose, starts, found)
+    for model, start in zip(whose[found > 0].tolist(), starts[found > 0].tolist()):
+        _forget_before(expected, model, start)
+    expected.models.begin[whose] = np.maximum(expected.models.begin[whose], starts)
 
 
 @kernel
-def _has_before(pool: Pool, first: Ints32, whose: Ints, numbers: Ints, found: Bytes) -> None:
+def _has_before(pool: Pool, first: Ints32, whose: Ints, starts: Ints, found: Bytes) -> None:
     for m in range(len(whose)):
         row = np.int64(first[whose[m]])
-        while row and pool.key[row] >= numbers[m]:
+        while row and pool.key[row] >= starts[m]:
             row = np.int64(pool.next[row])
         found[m] = row > 0
 
 
-def _forget_before(expected: Expected, model: int, number: int) -> None:
+def _forget_before(expected: Expected, model: int, start: int) -> None:
     models, pool = expected.models, expected.pool
     row, previous = int(models.first[model]), 0
     while row:
-        if pool.key[row] < number:
+        if pool.key[row] < start:
             close(expected, model, row)
             row = remove(pool, models.first, model, previous, row)
         else:
             previous, row = row, int(pool.next[row])
 
 
-def open_period(expected: Expected, model: int, number: int) -> Expected:
-    """A period gets a row and its counters."""
+def open_period(expected: Expected, model: int, start: int) -> Expected:
+    """A period, by its start (ms), gets a row and its counters."""
     models, shape = expected.models, shape_of(expected.models, model)
     pool = with_free_row(expected.pool)
     expected = expected._replace(pool=pool, periods=grown(expected.periods, len(pool.owner)))
     expected, at = take_block(expected, 1, int(models.size[model]), shape.of_period)
-    row = insert(pool, models.first, model, number)
+    row = insert(pool, models.first, model, start)
     periods = expected.periods
     periods.block[row], periods.asked[row], periods.first_said[row], periods.alarmed[row] = at, 0, 0, 0
     models.periods[model] += 1

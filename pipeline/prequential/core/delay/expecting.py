@@ -46,7 +46,16 @@ from prequential.core.delay.correcting import (
     spread_over,
 )
 from prequential.core.delay.deviating import deviate
-from prequential.core.delay.expected import BUCKETS, EDGES, LEVEL, SLOTS, Expected, Models, shape_of
+from prequential.core.delay.expected import (
+    BUCKETS,
+    EDGES,
+    LEVEL,
+    SLOTS,
+    Expected,
+    Models,
+    ends_of_periods,
+    shape_of,
+)
 from prequential.core.delay.sampled import expect_sampled
 
 
@@ -56,7 +65,6 @@ class _Together(NamedTuple):
     at: Ints
     levels: Ints
     squares: Ints
-    width: Ints
     horizon: Ints
     clock: Ints
     closes: Bytes
@@ -125,14 +133,15 @@ def _look_at(
     at = models.block[whose]
     levels = at + j * b * (k + 1) + j * k * BUCKETS
     together = _Together(
-        at, levels, levels + j * k * LEVEL if sampled else np.zeros_like(at), models.width[whose],
+        at, levels, levels + j * k * LEVEL if sampled else np.zeros_like(at),
         models.horizon[whose], clocks, (models.at_horizon[whose] > 0).astype(np.uint8),
         _last(models, whose), ends,
     )  # fmt: skip
     counts = expected.of_periods.counts
     periods = OpenPeriods(
-        counts, counts.view(np.float32), expected.periods.block[rows], expected.pool.key[rows]
-    )
+        counts, counts.view(np.float32), expected.periods.block[rows], expected.pool.key[rows],
+        ends_of_periods(expected, rows),
+    )  # fmt: skip
     _look(expected.of_models.counts, together, closing, periods, EDGES, scratch, result)
     return result
 
@@ -156,7 +165,7 @@ def _look(
             continue
         model = Model(
             faded, together.at[m], together.levels[m], together.squares[m], predicted, labels, bins,
-            together.width[m], together.horizon[m], together.clock[m], closing, together.closes[m] != 0,
+            together.horizon[m], together.clock[m], closing, together.closes[m] != 0,
             together.last[m],
         )  # fmt: skip
         calibrate(faded, model.at, model.squares, predicted, labels, bins, scratch)
@@ -166,10 +175,10 @@ def _look(
                 level = model.levels + (j * labels + k) * LEVEL
                 scratch.mean[j, k], scratch.variance[j, k] = faded[level + MEAN], faded[level + VARIANCE]
         while i < together.ends[m]:
-            start = periods.number[i] * model.width
+            age, length = model.clock - periods.start[i], periods.end[i] - periods.start[i]
             for slot in range(SLOTS):
-                newest = max(0.0, float(model.clock - start - model.width * (slot + 1) // SLOTS))
-                oldest = max(0.0, float(model.clock - start - model.width * slot // SLOTS))
+                newest = max(0.0, float(age - length * (slot + 1) // SLOTS))
+                oldest = max(0.0, float(age - length * slot // SLOTS))
                 share_arrived(model, newest, oldest, edges, scratch, slot)
             if model.squares:
                 expect_sampled(model, periods, periods.block[i], scratch, result, i)

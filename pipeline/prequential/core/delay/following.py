@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from prequential.core.compiled.kernel import Floats, inner, kernel
 from prequential.core.compiled.pool import find
+from prequential.core.delay.calendars import end_of, start_of
 from prequential.core.delay.expected import (
     BUCKETS,
     EDGES,
@@ -77,8 +78,10 @@ def update(expected: Expected, events: Events, start: int, stop: int) -> Expecte
         elif wants == _CLASSES:
             expected = _widen(expected, model)
         else:
-            number = int(events.ts[start]) // int(expected.models.width[model])
-            expected = open_period(expected, model, number)
+            models = expected.models
+            calendar, width = int(models.calendar[model]), int(models.width[model])
+            begins = start_of(expected.calendars, calendar, width, int(events.ts[start]))
+            expected = open_period(expected, model, int(begins))
     return expected
 
 
@@ -113,6 +116,7 @@ def bucket_of(edges: Floats, share: float) -> int:
 def _update(expected: Expected, edges: Floats, events: Events, start: int, stop: int) -> int:
     """Follow the log; returns the row before which something is wanted, or `stop`."""
     models, pool, periods, wants = expected.models, expected.pool, expected.periods, expected.wants
+    calendars = expected.calendars
     faded, whole = expected.of_models.counts, expected.of_periods.counts
     weights = whole.view(np.float32)
     for i in range(start, stop):
@@ -175,10 +179,11 @@ def _update(expected: Expected, edges: Floats, events: Events, start: int, stop:
             moved = min(weight, faded[at + stratum * labels + k])
             faded[at + stratum * labels + k] -= moved
             faded[at + stratum * labels + revised] += moved
-        number = events.ts[i] // width
-        if number < models.begin[model]:
+        calendar = np.int64(models.calendar[model])
+        begins = start_of(calendars, calendar, width, events.ts[i])
+        if begins < models.begin[model]:
             continue
-        row = find(pool, model, number)
+        row = find(pool, model, begins)
         if row == 0:
             if kind == WAITS:
                 # What this event has added is all 0: it comes once more.
@@ -188,7 +193,7 @@ def _update(expected: Expected, edges: Floats, events: Events, start: int, stop:
         first = periods.block[row]
         if first == 0:
             continue
-        slot = (events.ts[i] - number * width) * SLOTS // width
+        slot = (events.ts[i] - begins) * SLOTS // (end_of(calendars, calendar, width, begins) - begins)
         for part in range(2):
             by = bins if part == 0 else SLOTS
             place = j * (bins if part == 0 else SLOTS) + (b if part == 0 else slot)

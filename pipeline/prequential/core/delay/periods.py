@@ -1,10 +1,10 @@
 """Performance by the time of prediction: how good what a model said in a certain hour was.
 
-Estimators go by the time of labels. Here each prediction belongs to the period of its own `ts`, `width` ms
-from the epoch on, and is judged when its label comes. A period's message is provisional until as large a
-share of its predictions has a label as ever will; what comes later corrects it.
+Estimators go by the time of labels. Here each prediction belongs to the period of its own `ts` (see
+`prequential.core.delay.calendars`), and is judged when its label comes. A period's message is provisional
+until as large a share of its predictions has a label as ever will; what comes later corrects it.
 
-A period is a row of a pool and is found by hashing (model, number); its joint cells are rows of another,
+A period is a row of a pool and is found by hashing (model, start); its joint cells are rows of another,
 found by hashing (period, cell). Sums of scores are rows of a third table, for periods that have scores.
 """
 
@@ -25,6 +25,7 @@ from prequential.core.compiled.pool import (
     with_free_row,
 )
 from prequential.core.delay import period_cells
+from prequential.core.delay.calendars import UTC, Calendars, new_calendars, start_of, with_calendar
 from prequential.core.delay.period_cells import Cells, add_stake, counts_of, take_stake
 from prequential.core.tables import outcomes
 from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events
@@ -68,6 +69,7 @@ class Models(NamedTuple):
     """By model (row)."""
 
     width: Ints  # of a period, ms; 0: it has no periods
+    calendar: Ints32  # by which they begin and end
     final_at: Floats  # a period is final when its labelled share is this much of the expected one
     horizon: Ints  # of labels, ms
     settle: Ints  # how long revisions are recognised, ms
@@ -75,14 +77,14 @@ class Models(NamedTuple):
     valued: Bytes  # whether costs are by what is at stake
     first: Ints32  # row of its newest period, 0: none
     periods: Ints  # how many there are, without those that are dropped
-    begin: Ints  # number of the first one that isn't forgotten
+    begin: Ints  # start of the first one that isn't forgotten
     changed: Bytes  # whether one of them changed since `due` was asked
     next: Ints  # the clock from which on time alone makes a look at all periods necessary
     expected: Floats  # the expected share when they were all looked at, NaN: none
 
 
 class Periods(NamedTuple):
-    """By period: rows of a pool, whose owners are models and whose keys are ts // width."""
+    """By period: rows of a pool, whose owners are models and whose keys are starts, ms."""
 
     state: Ints  # (periods, 6): predictions, labelled, revisions, corrections, 1 if final, at the horizon
     reported: Ints  # (periods, 6): the state that was reported last
@@ -110,6 +112,7 @@ class PeriodTables(NamedTuple):
     `sums_used`: the first row of `sums` that was never used, and the first free one of the others (0: none).
     """
 
+    calendars: Calendars
     models: Models
     pool: Pool
     periods: Periods
@@ -125,7 +128,7 @@ def new_periods() -> PeriodTables:
     rows = len(pool.owner)
     types: dict[str, Any] = dict.fromkeys(("final_at", "expected"), np.float64)
     types |= dict.fromkeys(("numbers", "valued", "changed", "dropped", "is_reported", "known"), np.uint8)
-    types |= dict.fromkeys(("first", "first_cell", "cells", "sums"), np.int32)
+    types |= dict.fromkeys(("calendar", "first", "first_cell", "cells", "sums"), np.int32)
     models = Models(**{name: np.zeros(0, dtype=types.get(name, np.int64)) for name in Models._fields})
     shapes: dict[str, Any] = dict.fromkeys(("state", "reported"), (rows, COLUMNS))
     periods = Periods(
@@ -136,11 +139,13 @@ def new_periods() -> PeriodTables:
     )
     sums = Sums(np.zeros((2, SIZE)), np.zeros((2, 4)), np.zeros(2, dtype=np.int32))
     cells = Cells(np.zeros(rows, dtype=np.int64), np.zeros((rows, 0)))
-    return PeriodTables(models, pool, periods, cell_pool, cells, sums, np.array([1, 0], dtype=np.int64))
+    used = np.array([1, 0], dtype=np.int64)
+    return PeriodTables(new_calendars(), models, pool, periods, cell_pool, cells, sums, used)
 
 
 def tables(periods: PeriodTables) -> Iterator[Table]:
     """What their rows stand for."""
+    yield Table("periods|calendars.", Key.NONE, periods.calendars)
     yield Table("periods|models.", Key.ENTITY, periods.models, links={"first": Key.PERIOD})
     yield from of_pool("periods|pool", Key.PERIOD, Key.ENTITY, periods.pool)
     links = {"first_cell": Key.PERIOD_CELL, "sums": Key.PERIOD_SCORES}
@@ -153,14 +158,15 @@ def tables(periods: PeriodTables) -> Iterator[Table]:
 
 def with_model(
     tables: PeriodTables, model: int, width: int, final_at: float, *, horizon: int, settle: int,
-    numbers: bool, valued: bool = False,
+    numbers: bool, valued: bool = False, zone: str = UTC,
 ) -> tuple[PeriodTables, bool]:  # fmt: skip
     """The tables with a model (row) that has periods of `width` ms; and whether its former ones were kept.
 
-    They are unless they had another width. What was at stake in them counts if it did before: what comes
-    from now on, else.
+    They are unless they had another width, or the clock of another zone. What was at stake in them counts if
+    it did before: what comes from now on, else.
     """
-    tables = tables._replace(models=grown(tables.models, model + 1))
+    calendars, calendar = with_calendar(tables.calendars, zone, width)
+    tables = tables._replace(calendars=calendars, models=grown(tables.models, model + 1))
     models, stakes = tables.models, tables.cells.stakes
     valued = valued and not numbers
     if valued and not stakes.shape[1]:
@@ -169,11 +175,11 @@ def with_model(
         models.valued[model] = valued
         own = tables.pool.owner[tables.cell_pool.owner] == model
         tables.cells.stakes[own] = 0.0
-    kept = int(models.width[model]) == width
+    kept = (int(models.width[model]), int(models.calendar[model])) == (width, calendar)
     if not kept:
         _forget_all(tables, model)
         models.begin[model] = -NEVER
-    models.width[model], models.final_at[model] = width, final_at
+    models.width[model], models.calendar[model], models.final_at[model] = width, calendar, final_at
     models.horizon[model], models.settle[model], models.numbers[model] = horizon, settle, numbers
     models.next[model], models.expected[model] = -NEVER, np.nan
     return tables, kept
@@ -270,22 +276,22 @@ def without(tables: PeriodTables, models: Ints) -> PeriodTables:
 @kernel
 def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
     """Follow the log; returns the row before which a table must grow, or `stop`."""
-    models, pool, periods, cell_pool, cells, sums, used = tables
+    calendars, models, pool, periods, cell_pool, cells, sums, used = tables
     for i in range(start, stop):
         model, kind = np.int64(events.model[i]), events.kind[i]
         width = models.width[model]
         if width == 0 or kind == EXPIRED:
             continue
-        number = events.ts[i] // width
-        if number < models.begin[model]:
+        begin = start_of(calendars, np.int64(models.calendar[model]), width, events.ts[i])
+        if begin < models.begin[model]:
             continue
         if is_full(cell_pool):
             return i
         if used[1] == 0 and used[0] == len(sums.next):
             return i
-        row = find(pool, model, number)
+        row = find(pool, model, begin)
         if row == 0:
-            row = insert(pool, models.first, model, number)
+            row = insert(pool, models.first, model, begin)
             if row == 0:
                 return i
             models.periods[model] += 1

@@ -46,9 +46,9 @@ def add_periods(part: Part, state: State, spoken_of: Mapping[int, Sequence[int]]
             foreseen = foreseen_of(state, stream, model, known)
             one.periods = [
                 Period(
-                    of.start, of.predictions, _memory(state, stream, plan, of.row), of.labelled, of.revisions,
-                    of.corrections, of.at_horizon, of.newest_ts if of.labelled else 0, of.is_final,
-                    of.row in said, foreseen.get(of.row),
+                    of.start, of.end, of.predictions, _memory(state, stream, plan, of.row), of.labelled,
+                    of.revisions, of.corrections, of.at_horizon, of.newest_ts if of.labelled else 0,
+                    of.is_final, of.row in said, foreseen.get(of.row),
                 ) for of in known
             ]  # fmt: skip
 

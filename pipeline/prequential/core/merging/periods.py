@@ -14,7 +14,6 @@ from prequential.core.delay import records
 from prequential.core.delay.due_periods import PeriodState
 from prequential.core.tables.streams import MODEL
 from prequential.settings.model import StreamConfig
-from prequential.topics.errors import existing
 from prequential.topics.parts import Part, Period
 
 #: By model, then start, what each partition (number) knows of a period.
@@ -73,23 +72,22 @@ def news(
     dict
         By model that has any.
     """
-    period = existing(config.period, "the period")
     known, former = _known(parts), _known(before or ())
     clocks, remembered = [part.clock for part in parts], 2 * config.label_horizon + config.settle
     clock, clock_before = max(clocks), max((part.clock for part in before or ()), default=None)
     found: dict[str, list[Whole]] = {}
     for model in sorted(known):
         for start, here in sorted(known[model].items()):
-            end = start + period
+            end = max(one.end for one in here.values())
             if clock_before is not None and clock_before >= end + remembered:
                 continue
             then = former.get(model, {}).get(start, {})
             # Who has forgotten it since then would have said of it whatever had changed.
             gone = {number: one for number, one in then.items() if clocks[number] >= end + remembered}
-            now = _whole(config, start, gone | here, clock)
+            now = _whole(config, start, end, gone | here, clock)
             said = before is None or any(one.said and changed[number] for number, one in here.items())
             if not said and (now.is_final or now.is_expected):
-                was = None if clock_before is None else _whole(config, start, then, clock_before)
+                was = None if clock_before is None else _whole(config, start, end, then, clock_before)
                 said = was is None or _is_new(now, was)
             if said:
                 found.setdefault(model, []).append(now)
@@ -114,9 +112,8 @@ def _known(parts: Sequence[Part]) -> _Known:
     return known
 
 
-def _whole(config: StreamConfig, start: int, of: Mapping[int, Period], clock: int) -> Whole:
+def _whole(config: StreamConfig, start: int, end: int, of: Mapping[int, Period], clock: int) -> Whole:
     """What partitions (numbers) know of a period, added up in their order."""
-    end = start + existing(config.period, "the period")
     one_each = [of[number] for number in sorted(of)]
     predictions, labelled, revisions, corrections, at_horizon = (
         sum(getattr(one, name) for one in one_each)

@@ -14,6 +14,7 @@ from prequential.core.compiled.pool import find, insert, with_free_row
 from prequential.core.delay import expected as counters
 from prequential.core.delay import records, usual
 from prequential.core.delay.accounts import Accounts
+from prequential.core.delay.calendars import starts_of
 from prequential.core.delay.calibrating import CONCEPT, EXPECTED, LABELLED, SCALE, WEIGHT
 from prequential.core.delay.correcting import FEW
 from prequential.core.delay.due_periods import PeriodState, report
@@ -111,7 +112,7 @@ class Expectations:
         newest, expected = self.newest.get(model), self._tables
         if newest is None or not expected.models.width[model]:
             return None
-        row = find(expected.pool, model, newest.state.start // int(expected.models.width[model]))
+        row = find(expected.pool, model, newest.state.start)
         return newest if row and expected.periods.block[row] else None
 
     def of_waiting(self, models: Ints, clocks: Ints) -> list[Waiting | None]:
@@ -146,10 +147,8 @@ class Expectations:
         self._close(some, labelled, said)
         rows, ends = counters.all_open_rows(self._tables, whose)
         counts = np.diff(ends, prepend=0)
-        clock_of, widths, horizons = (
-            np.repeat(column, counts) for column in (clocks, models.width[whose], models.horizon[whose])
-        )
-        ends_at = (self._tables.pool.key[rows] + 1) * widths
+        clock_of, horizons = (np.repeat(column, counts) for column in (clocks, models.horizon[whose]))
+        ends_at = counters.ends_of_periods(self._tables, rows)
         maturities = records.maturity_of(clock_of, ends_at, horizons)
         following = np.append(records.next_maturity(clock_of, ends_at, horizons), records.NEVER)
         after = np.minimum.reduceat(following, ends - counts) if len(whose) else ends
@@ -166,10 +165,9 @@ class Expectations:
         wanted = expected.periods.asked[rows] < 2 + maturities
         provisional: dict[int, PeriodState] = {}  # by row
         for one in due:
-            width = int(expected.models.width[one.model])
             for state in one.periods:
                 if state.status == "provisional":
-                    provisional[find(expected.pool, one.model, state.start // width)] = state
+                    provisional[find(expected.pool, one.model, state.start)] = state
         wanted |= np.isin(rows, list(provisional))
         of = np.repeat(np.arange(len(whose)), np.diff(ends, prepend=0))
         speaks = np.zeros(len(whose), dtype=np.bool_)
@@ -191,8 +189,8 @@ class Expectations:
 
     def _state_of(self, asked: _Asked) -> PeriodState | None:
         """That of a period of which nothing is due but a new maturity."""
-        number = int(self._tables.pool.key[asked.row])
-        state = report(self._accounts.periods, asked.due.model, number, asked.due.share)
+        start = int(self._tables.pool.key[asked.row])
+        state = report(self._accounts.periods, asked.due.model, start, asked.due.share)
         if state is not None:
             asked.due.periods.append(state)
         return state
@@ -201,11 +199,13 @@ class Expectations:
         """Periods that no label in time can reach any more; of times to come, where there are too many."""
         expected, models = self._tables, self._tables.models
         width, horizon = models.width[whose], models.horizon[whose]
-        counters.forget_before(expected, whose, (clocks - 2 * horizon - models.settle[whose]) // width)
+        oldest = clocks - 2 * horizon - models.settle[whose]
+        starts = starts_of(expected.calendars, models.calendar[whose], width, oldest)
+        counters.forget_before(expected, whose, starts)
         many = models.periods[whose] > _MANY * (2 + horizon // width)
         for model, clock in zip(whose[many].tolist(), clocks[many].tolist()):
             for row in counters.open_rows(expected, model).tolist():
-                if expected.pool.key[row] * models.width[model] > clock:
+                if expected.pool.key[row] > clock:
                     counters.close(expected, model, row)
 
     # ---- finals
@@ -247,8 +247,8 @@ class Expectations:
         final = [state for state in due.periods if state.is_final]
         if not final:
             return {}
-        tables, width = self._tables, int(self._tables.models.width[due.model])
-        by_row = {find(tables.pool, due.model, state.start // width): state for state in final}
+        tables = self._tables
+        by_row = {find(tables.pool, due.model, state.start): state for state in final}
         rows = counters.open_rows(tables, due.model).tolist()
         return {row: by_row[row] for row in rows if row in by_row}
 
@@ -269,11 +269,10 @@ class Expectations:
         rows = counters.open_rows(tables, model)
         whose, ends, clocks = np.array([[model], [len(rows)], [due.clock]])
         [group] = look_together(tables, whose, rows, ends, clocks)
-        width, horizon = int(tables.models.width[model]), int(tables.models.horizon[model])
-        some = []
-        for place, row in enumerate(rows.tolist()):
+        horizon, some = int(tables.models.horizon[model]), []
+        stops = counters.ends_of_periods(tables, rows).tolist()
+        for place, (row, end) in enumerate(zip(rows.tolist(), stops)):
             if row in final and group.look.about[place, EXPECTED] > 0:
-                end = (int(tables.pool.key[row]) + 1) * width
                 maturity = max(0, records.maturity_of(due.clock, end, horizon))
                 some.append((_Asked(due, row, maturity, place), final[row]))
         self._say_each(group, some, labelled, said)
@@ -371,7 +370,7 @@ class Expectations:
         for signal, name in enumerate(usual.SIGNALS):
             value, found[name] = about[CONCEPT + signal], None
             row = self._usual(model, signal)
-            if isfinite(value) and self._tables.pool.key[period] * models.width[model] >= learned:
+            if isfinite(value) and self._tables.pool.key[period] >= learned:
                 found[name] = usual.see(self._tables.usual, row, maturity, value)
         return found
 
@@ -391,7 +390,7 @@ class Expectations:
         half, grade = records.graded(self._tables.records, record, maturity, scale)
         learned = self._tables.models.since[model] + self._tables.models.horizon[model]
         said = self._said(row, measure)
-        if first and self._tables.pool.key[row] * self._tables.models.width[model] >= learned:
+        if first and self._tables.pool.key[row] >= learned:
             last = float(self._tables.records.last[record])
             records.say(self._tables.said, said, maturity, value, scale, half, so_far, last, weight)
         if grade is None or not isfinite(abs(value) + half):  # too few finals, or too large numbers

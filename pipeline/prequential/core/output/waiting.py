@@ -11,7 +11,14 @@ from prequential.core.compiled.kernel import Floats, Ints, Ints32, kernel
 from prequential.core.compiled.pool import Pool, find
 from prequential.core.delay import records
 from prequential.core.delay.calibrating import EXPECTED, SCALE, WAITING, Look
-from prequential.core.delay.expected import NUMBERS, RIGHT_WRONG, Expected, all_open_rows, known_of
+from prequential.core.delay.expected import (
+    NUMBERS,
+    RIGHT_WRONG,
+    Expected,
+    all_open_rows,
+    ends_of_periods,
+    known_of,
+)
 from prequential.core.delay.expecting import look_together
 from prequential.core.delay.records import FINALS, Records, ratio_of
 from prequential.core.measures.registry import INDEX
@@ -65,13 +72,11 @@ def all_waiting(expected: Expected, whose: Ints, clocks: Ints) -> list[Waiting |
     if not len(places):
         return found
     rows, ends = all_open_rows(expected, some)
-    widths, horizons, clock_of = (
-        np.repeat(column, np.diff(ends, prepend=0))
-        for column in (models.width[some], models.horizon[some], clock)
+    horizons, clock_of = (
+        np.repeat(column, np.diff(ends, prepend=0)) for column in (models.horizon[some], clock)
     )
     # While its time isn't over a period is as at its end.
-    ends_at = (expected.pool.key[rows] + 1) * widths
-    maturities = np.maximum(0, records.maturity_of(clock_of, ends_at, horizons))
+    maturities = records.maturity_of(clock_of, ends_of_periods(expected, rows), horizons).clip(min=0)
     ratios = np.empty(len(rows))
     _put_ratios(expected.record_pool, expected.records, some, ends, maturities, np.empty(FINALS), ratios)
     for group in look_together(expected, some, rows, ends, clock):

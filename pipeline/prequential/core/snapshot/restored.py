@@ -12,7 +12,7 @@ from prequential.core.comparisons.pairing import Pairing
 from prequential.core.detectors.objectives import every_detector
 from prequential.core.estimators.naming import BASELINE_PREFIX
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
-from prequential.settings.durations import shown_duration
+from prequential.settings.durations import shown_period
 
 
 class Restored(NamedTuple):
@@ -65,12 +65,13 @@ def compared(
             before = _items(
                 kind, then["stages"], then["estimators"],
                 [(one["detector"], one["signal"]) for one in then["detectors"] if then["watched"]],
-                saved["details"], saved["period"], then["reference"],
+                saved["details"], (saved["period"], saved["period_zone"]), then["reference"],
             )  # fmt: skip
             now = _items(
                 kind, plan.stages, config.estimators,
                 [(one.detector, one.signal) for one in every_detector(config) if plan.watched],
-                config.details, config.period, None if plan.reference is None else plan.reference.extent,
+                config.details, (config.period, config.period_zone),
+                None if plan.reference is None else plan.reference.extent,
             )  # fmt: skip
             both[key] = before & now, before - now
         common, gone = both[key]
@@ -111,7 +112,7 @@ def _items_of(kind: int, model: str, segment: str | None, age: str | None) -> li
 
 def _items(
     kind: int, stages: Iterable[str], estimators: Iterable[str], detectors: Iterable[tuple[str, str]],
-    details: Iterable[str], period: int | None, reference: int | str | None,
+    details: Iterable[str], periods: tuple[int | None, str], reference: int | str | None,
 ) -> frozenset[Item]:  # fmt: skip
     """What is evaluated of something."""
     if kind in (AGE, BASELINE_AGE):
@@ -123,7 +124,7 @@ def _items(
         items.append(("reference", str(reference)))
     if kind == MODEL:
         items += [("detail", name) for name in details]
-        items += [] if period is None else [("period", shown_duration(period))]
+        items += [] if periods[0] is None else [("period", shown_period(periods[0], periods[1]))]
     return frozenset(items)
 
 

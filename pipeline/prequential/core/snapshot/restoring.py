@@ -14,6 +14,7 @@ from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.comparisons import saving
 from prequential.core.compiled.kernel import grown, taken
 from prequential.core.delay import coverage, expected, periods
+from prequential.core.delay.calendars import ends_of, starts_of
 from prequential.core.details.label_dependence import LabelDependence
 from prequential.core.incidents import saving as saved_incidents
 from prequential.core.snapshot import waiting
@@ -33,7 +34,7 @@ from prequential.core.tables.streams import (
     SEGMENT,
     STREAM_STATE,
 )
-from prequential.settings.durations import shown_duration
+from prequential.settings.durations import shown_period
 from prequential.settings.model import DetectorConfig, StreamConfig
 from prequential.settings.stages import INITIAL, standing_for
 from prequential.settings.stages import parse as parse_stage
@@ -412,7 +413,7 @@ class _Restoring:
     # ---- periods
 
     def _periods(self) -> None:
-        """Periods that are new know what waits; those of another width begin anew."""
+        """Periods that are new know what waits; those of another width or calendar begin anew."""
         accounts, catalog = self._state.accounts, self._catalog
         begun: list[int] = []
         self._expected()
@@ -420,14 +421,20 @@ class _Restoring:
             for name, row in stream.models.items():
                 if stream.config.period is None:
                     accounts.periods.models.width[row] = 0
-                elif saved["period"] != stream.config.period:
+                elif not self._has_same_periods(stream, saved, row):
                     begun.append(row)
-                    width = shown_duration(stream.config.period)
-                    self._missing.append(Begun(f"{stream.name}/{name}", "period", width))
+                    what = shown_period(stream.config.period, stream.config.period_zone)
+                    self._missing.append(Begun(f"{stream.name}/{name}", "period", what))
                     self._note_empty(row, "periods")
         if begun:
             events, count = waiting.predictions_of(self._state.store, begun)
             accounts.periods = periods.update(accounts.periods, events, 0, count)
+
+    def _has_same_periods(self, stream: Stream, saved: dict[str, Any], row: int) -> bool:
+        """Whether a model's periods are as they were: as long, and by the same clock."""
+        former = self._arrays["periods|models.calendar"]
+        fits = row < len(former) and former[row] == self._state.accounts.periods.models.calendar[row]
+        return bool(saved["period"] == stream.config.period and fits)
 
     def _expected(self) -> None:
         """What is expected of periods begins anew, with the first whole one, if its counters don't fit."""
@@ -448,8 +455,10 @@ class _Restoring:
                 if all(fitting):
                     continue
                 clock = int(catalog.registry.streams.clock[stream.code])
-                models.begin[row] = clock // stream.config.period + 1
-                if saved["period"] == stream.config.period:  # else periods themselves say so
+                calendars = self._state.accounts.expected.calendars
+                own = models.calendar[[row]], models.width[[row]]
+                [models.begin[row]] = ends_of(calendars, *own, starts_of(calendars, *own, np.array([clock])))
+                if self._has_same_periods(stream, saved, row):  # else periods themselves say so
                     what = "from the next period on"
                     self._missing.append(Begun(f"{stream.name}/{name}", "expected", what))
                     self._note_empty(row, "expected")

@@ -103,7 +103,8 @@ def _head(state: State) -> dict[str, Any]:
                 "families": {family: list(names) for family, names in stream.families.items()},
                 "retired": list(stream.retired),
                 "slots": stream.config.segments_per_key + 1, "ages": list(stream.ages), "bins": stream.bins,
-                "period": stream.config.period, "order": stream.config.dependence_order,
+                "period": stream.config.period, "period_zone": stream.config.period_zone,
+                "order": stream.config.dependence_order,
                 "correction": stream.config.temporal_correction, "details": list(stream.config.details),
             }
             for stream in catalog.streams
