@@ -200,6 +200,7 @@ def test_characters_that_an_encoding_lacks(encoding: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding=encoding))
     with pytest.raises(SystemExit):
         main(["explain", "--help"])
+    print("its stream …")  # to the stream that the program has set up
     sys.stdout.flush()
     shown = raw.getvalue().decode(encoding)
     assert ("its stream …" in shown) == (encoding in ("cp1252", "utf-8"))

@@ -343,14 +343,14 @@ class TestSnapshotOfShard:
         assert all(np.shares_memory(copied, space._memory) for copied in copies)
 
     def test_it_comes_in_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(snapshot, "_PIECE", 10_000)
-        rows: list[Any] = [(0, {"stream": "s", "instance_id": i, "ts": 0}) for i in range(10_001)]
+        monkeypatch.setattr(snapshot, "_PIECE", 20_000)
+        rows: list[Any] = [(0, {"stream": "s", "instance_id": i, "ts": 0}) for i in range(20_001)]
         shard = Shard(Config())
         shard.add(batch_of(0, rows, 0, len(rows)))
         shard.advance([ENDED] * 3, len(rows))
         written = snapshot_of(shard)
         assert len(written) > 10
-        assert max(map(len, written)) < 10_010
+        assert max(map(len, written)) < 20_010
         again = restored(Config(), written)
         assert state_of(again) == state_of(shard)
 

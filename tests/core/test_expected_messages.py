@@ -211,7 +211,7 @@ def test_a_summary_says_it_of_periods_that_are_not_final() -> None:
     [line, assumed] = expected_lines(summary)
     assert line.startswith(f"before labels are there, s/m: {period_in_words(one.period)}; ")
     assert "pending predictions in provisional periods" in line
-    assert "can't be known" in assumed
+    assert "cannot be detected until" in assumed
     written = msgspec.json.decode(msgspec.json.encode(summary))
     assert written["expected"][0]["period"]["start"] == one.period.start
 
