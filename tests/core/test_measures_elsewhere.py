@@ -299,7 +299,8 @@ def test_areas_of_histograms_are_near_those_of_scores(estimator: str, rate: floa
     values, undefined = evaluated(stream, estimator, 2, scores, ("auc", "pr_auc"))
     stay, weights = remembered(estimator, 4000)
     given = y[stay], p[stay]
-    heard = np.ones(len(given[0])) if weights is None else weights
+    given = tuple(map(np.asarray, given))
+    heard = np.ones(len(given[0])) if weights is None else np.asarray(weights)
     if estimator.startswith("fading") and min(heard[given[0] == one].sum() for one in (0, 1)) < 30:
         assert undefined == {"auc": "too_few", "pr_auc": "too_few"}
         return

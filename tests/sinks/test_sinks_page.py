@@ -164,4 +164,4 @@ def test_the_configuration(tmp_path: Path) -> None:
     [text] = blocks("yaml")
     (tmp_path / "notify.yaml").write_text(text)
     config = load_config(str(tmp_path / "notify.yaml")).notify
-    assert (config.url, config.updates, config.severity) == ("env:WEBHOOK_URL", False, 0.2)
+    assert (config.url, config.updates, config.severity) == ("env:WEBHOOK_URL", True, 0.2)
