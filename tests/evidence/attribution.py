@@ -30,6 +30,8 @@ class Scenario(NamedTuple):
     settings: dict[str, Any]
     #: What the cause says beside its share.
     detail: dict[str, Any]
+    #: Where the change lies that the last incident is about.
+    change: int = BEFORE
 
 
 def class_ratio(rng: np.random.Generator) -> Stream:
@@ -281,7 +283,9 @@ SCENARIOS = {
     "innocent_latency": Scenario(innocent_latency, "concept", {}, {}),
     "innocent_coverage": Scenario(innocent_coverage, "concept", {}, {}),
     "innocent_ratio": Scenario(innocent_ratio, "concept", {}, {}),
-    "worse_version": Scenario(worse_version, "model_version", {}, {"version": "v2"}),
+    "worse_version": Scenario(
+        worse_version, "model_version", {}, {"version": "v2"}, BEFORE + LATER
+    ),
     "version_of_one": Scenario(version_of_one, "model_version", {}, {"version": "v2"}),
     "worse_at_once": Scenario(worse_at_once, "concept", {}, {}),
     "sure_concept": Scenario(sure_concept, "concept", {}, {}),
@@ -314,7 +318,7 @@ def main(arguments: list[str]) -> None:
         runs = [found for seed in range(seeds) if (found := said(scenario, seed))]
         opened = sum(is_right(scenario, found[0]) for found in runs)
         last = sum(is_right(scenario, found[-1]) for found in runs)
-        off = [abs(found[-1].change_point["prediction_ts"] / 1000 - BEFORE) for found in runs]
+        off = [abs(found[-1].change_point["prediction_ts"] / 1000 - scenario.change) for found in runs]
         middle = f"{np.median(off):.0f}" if off else "-"
         other = Counter(
             found[-1].causes[0]["cause"] for found in runs if not is_right(scenario, found[-1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numba
 import pytest
 
-from tests.evidence.attribution import BEFORE, SCENARIOS, is_right, said
+from tests.evidence.attribution import SCENARIOS, is_right, said
 from tests.nightly import scaled
 
 pytestmark = [
@@ -27,5 +27,7 @@ def test_exactly_what_moves_is_named_first(name: str) -> None:
     assert len(right) >= len(runs) - WRONG
     assert all(len(found) <= 6 for found in runs)
     if name != "nothing":
-        off = sorted(abs(found[-1].change_point["prediction_ts"] / 1000 - BEFORE) for found in right)
+        off = sorted(
+            abs(found[-1].change_point["prediction_ts"] / 1000 - scenario.change) for found in right
+        )
         assert off[len(off) // 2] <= 150  # of instances, not all of which have labels

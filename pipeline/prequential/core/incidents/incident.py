@@ -56,12 +56,12 @@ class OpenIncident:
     id: str  # it stays, whichever partition the stream may be in later
     opened: dict[str, int]
     former_alarms: int
-    #: Mean losses of one cluster before and after the change, and the deviation of one cluster, by which it
-    #: opened.
+    #: Mean losses of one cluster before and after the change, by which it opened.
     before: float
     after: float
+    #: Standard deviation of one cluster's mean loss, and the length of a cluster (ms).
     deviation: float
-    h: float
+    length: float
     #: Begin (ms) of the first cluster of the new level, and of the newest one that was known when it opened.
     begin: int
     known: int
@@ -83,6 +83,11 @@ class OpenIncident:
     def cause(self) -> str:
         """The first cause."""
         return str(self.details["causes"][0]["cause"])
+
+    def set_length(self, length: float) -> None:
+        """Clusters have become longer (ms), so that their means vary less."""
+        self.deviation *= math.sqrt(self.length / length)
+        self.length = length
 
     def grade(self, n: Sequence[float], loss: Sequence[float], over: bool) -> bool:
         """Grade the incident by the clusters that closed after it opened; returns whether it is graded now.

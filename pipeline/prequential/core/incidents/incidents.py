@@ -284,7 +284,7 @@ class Incidents:
         means = self.history.scratch.means
         state = self.open.get(owner)
         if state is not None:
-            return self._go_on(owner, state, means, stop)
+            return self._go_on(owner, state, means, stop, float(found.h))
         if not found.found:
             return []
         return self._open(owner, means, stop, found)
@@ -293,12 +293,12 @@ class Incidents:
         """Open an incident, if the level since the change is worse than the usual one."""
         excess = found.excess
         start = change_place(means, excess.start, stop, excess.mean)
-        before, deviation = float(excess.mean), float(excess.deviation)
-        return self._begin(owner, means, start, stop, before, deviation, float(found.h), UNUSUAL)
+        return self._begin(
+            owner, means, start, stop, float(excess.mean), float(excess.deviation), UNUSUAL
+        )
 
     def _begin(
-        self, owner: int, means: Means, start: int, stop: int, before: float, deviation: float, h: float,
-        marked: int
+        self, owner: int, means: Means, start: int, stop: int, before: float, deviation: float, marked: int
     ) -> list[Incident]:
         """Open an incident whose new level began about with the closed cluster at place `start`."""
         view = self.view(owner)
@@ -314,7 +314,7 @@ class Incidents:
         now = now_of(self.history, owner)
         state = OpenIncident(
             self.id_of(owner, now.outcome), now._asdict(), self.alarms.get(owner, 0), before, after,
-            deviation, h, ts[start], ts[stop - 1], details=finding.details,
+            deviation, view.length, ts[start], ts[stop - 1], details=finding.details,
         )  # fmt: skip
         for noted in self.noted.pop(owner, []):
             if noted.outcome >= change.outcome:
@@ -327,10 +327,13 @@ class Incidents:
         counts[state.cause] = counts.get(state.cause, 0) + 1
         return [self._report(self._entity(owner), state)]
 
-    def _go_on(self, owner: int, state: OpenIncident, means: Means, stop: int) -> list[Incident]:
+    def _go_on(
+        self, owner: int, state: OpenIncident, means: Means, stop: int, h: float
+    ) -> list[Incident]:
         """Follow an open incident: the level comes back, worsens further, has become usual, or goes on."""
-        pool = self.history.outcomes
-        clusters = self.view(owner).clusters
+        pool, view = self.history.outcomes, self.view(owner)
+        clusters = view.clusters
+        state.set_length(view.length)
         ts, marks = clusters.ts.tolist(), clusters.mark.tolist()
         first = sum(begin <= state.known for begin in ts[:stop])
         since = [k for k in range(stop) if ts[k] >= state.begin]
@@ -341,7 +344,7 @@ class Incidents:
         after = state.after
         if since:
             after = min(after, _mean(means, min(since), min(stop, first + GRADING)))
-        went = course(means, first, stop, state.before, after, state.deviation, state.h)
+        went = course(means, first, stop, state.before, after, state.deviation, h)
         if went.back >= RECOVERY:
             at = went.back_from
             state.recovered = {"outcome": int(clusters.number[at]), "ts": int(clusters.t1[at])}
@@ -350,15 +353,13 @@ class Incidents:
                 pool, owner, [k for k in range(len(ts)) if marks[k] == UNUSUAL or k in since], USUAL
             )
             return [self._end(self._entity(owner), state, RECOVERED, n, loss)]
-        if went.further >= state.h:
+        if went.further >= h:
             start = went.further_from
             self._find(owner, state, ts[start] - 1)
             messages = [self._end(self._entity(owner), state, CLOSED, n, loss)]
             # The level before is that of the incident that ends.
             history.mark_clusters(pool, owner, [k for k in range(start) if ts[k] < state.begin], FORMER)
-            return messages + self._begin(
-                owner, means, start, stop, after, state.deviation, state.h, FORMER
-            )
+            return messages + self._begin(owner, means, start, stop, after, state.deviation, FORMER)
         if len(since) >= max(MEMORY, len(ts) - len(since)):
             history.mark_clusters(pool, owner, [k for k in range(len(ts)) if ts[k] < state.begin], FORMER)
             history.mark_clusters(pool, owner, since, USUAL)
