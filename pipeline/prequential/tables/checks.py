@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
+from itertools import islice
 from typing import Any
 
 from prequential.mapping.conversion import is_absent, lacks_offset, time
@@ -20,6 +21,9 @@ _POSSIBLE = 100_000_000_000, 7_258_118_400_000
 
 #: Smaller numbers than that (March 1973 in seconds) are no times since 1970 in any unit: small tests count.
 _LEAST = 100_000_000
+
+#: So many times say in which unit a file's times are.
+_FIRST = 1_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _YEAR = 31_556_952_000  # ms
@@ -63,8 +67,11 @@ def check_first(mapping: RecordMapping, file: RowFile, rows: Rows) -> None:
         ]
     one = mapping.fields.get("ts")
     if not sentences and one is not None and one.path is not None and file.type_of_time(one.path) is None:
-        value = next((value for value in rows.column(one.path) if not is_absent(value)), None)
-        unit = better_unit(value, one.unit)
+        values = list(islice((value for value in rows.column(one.path) if not is_absent(value)), _FIRST))
+        value = values[0] if values else None
+        units = {better_unit(value, one.unit) for value in values}
+        # Where some times have another unit than others, a finding reports how many.
+        unit = units.pop() if len(units) == 1 else None
         if one.unit in (None, RFC3339) and one.timezone is None and lacks_offset(value):
             sentences.append(
                 f"{mapping.origin.place('ts')}: {one.path} is {quoted(value)} in the first record of "
