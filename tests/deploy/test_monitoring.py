@@ -18,8 +18,10 @@ from prequential.core import warmup
 from prequential.core.shard import Shard
 from prequential.notifying.counting import Sending, exposition
 from prequential.settings.model import DEFAULT_MEASURES, Config, HttpConfig, Objective, StreamConfig
+from prequential.topics.decoding import KINDS
 from prequential.topics.messages import Label, Prediction, Record
 from prequential.worker.exporter import Exporter
+from prequential.worker.open_transactions import OpenTransaction
 from prequential.worker.statistics import ShardStatistics
 from prometheus_client.parser import text_string_to_metric_families
 from promtool import promtool
@@ -224,7 +226,9 @@ def test_alert_tells_what_where_and_what_to_do(name: str) -> None:
     rule = ALERTS[name]
     assert name.startswith("Prequential")
     assert rule["labels"]["severity"] in ("page", "ticket")
-    assert rule["annotations"].keys() == {"summary", "description", "hint"}
+    assert rule["annotations"].keys() == {"summary", "description", "hint", "runbook_url"}
+    # A hint is a list of steps, not of questions.
+    assert not re.search(r"\?( |$)", rule["annotations"]["hint"])
 
 
 def test_an_incidents_alert_leads_to_its_page() -> None:
@@ -313,7 +317,8 @@ def test_the_metrics_asked_for_are_a_workers(monkeypatch: pytest.MonkeyPatch) ->
     warmup._feed(another, 0)
     runners: Any = {
         partition: SimpleNamespace(
-            shard=one, recovering=False, halted=None, partition=partition, statistics=ShardStatistics()
+            shard=one, recovering=False, halted=None, partition=partition, statistics=ShardStatistics(),
+            open_transactions=[OpenTransaction(name) for name in KINDS],
         )
         for partition, one in enumerate((shard, another))
     }
