@@ -227,6 +227,8 @@ def test_alert_tells_what_where_and_what_to_do(name: str) -> None:
     assert name.startswith("Prequential")
     assert rule["labels"]["severity"] in ("page", "ticket")
     assert rule["annotations"].keys() == {"summary", "description", "hint", "runbook_url"}
+    # A hint is a list of steps, not of questions.
+    assert not re.search(r"\?( |$)", rule["annotations"]["hint"])
 
 
 def test_an_incidents_alert_leads_to_its_page() -> None:
