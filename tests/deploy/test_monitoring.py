@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -285,10 +286,10 @@ def test_nothing_goes_by_the_name_of_the_scrape_job() -> None:
     assert [name for name, query in QUERIES.items() if re.search(r"\bjob\s*[=!]", query)] == []
 
 
-def champion_is_wrong(stream: str, number: int) -> Iterator[tuple[int, Record]]:
-    """In 80 of 101 cases, from the 250th on; its challenger is right."""
+def champion_is_wrong(stream: str, number: int, first: int = 0) -> Iterator[tuple[int, Record]]:
+    """In 80 of 101 cases, from the `first` on; its challenger is right."""
     ts, name = 10 * number, str(number)
-    is_wrong = number >= 250 and number * 7_919 % 101 < 80
+    is_wrong = number >= first and number * 7_919 % 101 < 80
     for model, guess in (("champion", "b" if is_wrong else "a"), ("challenger", "a")):
         yield ts, Prediction(stream, model, name, guess, ts, None, {"arm": "x"}, None)
     yield ts + 1, Label(stream, name, "a", ts + 1)
@@ -309,18 +310,19 @@ def test_the_metrics_asked_for_are_a_workers(monkeypatch: pytest.MonkeyPatch) ->
         champion="champion",
         segments=("arm",),
         objective=Objective({"accuracy": 0.9}),
-        cluster=100,  # ms: enough of them for an incident
     )
-    another = Shard(Config(defaults=compared), 1)
-    monkeypatch.setattr(warmup, "_records", champion_is_wrong)
-    monkeypatch.setattr(warmup, "_INSTANCES", 500)
-    warmup._feed(another, 0)
+    shards = [shard]
+    for partition, first in ((1, 0), (2, 250)):  # a verdict, and an incident
+        monkeypatch.setattr(warmup, "_records", partial(champion_is_wrong, first=first))
+        monkeypatch.setattr(warmup, "_INSTANCES", 500)
+        shards.append(Shard(Config(defaults=replace(compared, cluster=100 if first else None)), partition))
+        warmup._feed(shards[-1], 0)
     runners: Any = {
         partition: SimpleNamespace(
             shard=one, recovering=False, halted=None, partition=partition, statistics=ShardStatistics(),
             open_transactions=[OpenTransaction(name) for name in KINDS],
         )
-        for partition, one in enumerate((shard, another))
+        for partition, one in enumerate(shards)
     }
     ends = {(kind, 0): 100 for kind in range(3)}
     exporter = Exporter(config, cast(Any, SimpleNamespace(ends=ends)), runners)

@@ -7,7 +7,17 @@ import re
 from urllib.parse import unquote
 
 #: What shows that the value of a configuration key may be a secret.
-_WORDS = ("pass", "secret", "token", "user.info", "ssl.key", "ssl_key", "pem", "oauthbearer.config", "webhook")
+_WORDS = (
+    "pass",
+    "secret",
+    "token",
+    "user.info",
+    "ssl.key",
+    "ssl_key",
+    "pem",
+    "oauthbearer.config",
+    "webhook",
+)
 
 #: Sections and keys of which nothing is shown: webhooks accept messages from everyone who has their address.
 _HIDDEN = ("kafka.security", "kafka.schema_registry", "notify.url")
