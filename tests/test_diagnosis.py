@@ -289,10 +289,16 @@ class TestUnusable:
         )
         assert case.status == 1
 
-    def test_one_in_ten_isnt_most(self, case: Case) -> None:
+    @pytest.mark.parametrize("count", [4, 5])
+    def test_from_one_in_twenty_on(self, case: Case, count: int) -> None:
+        predictions, labels = records()
+        summary = case.run(predictions, [b"junk"] * count + labels[count:])
+        assert [one["code"] for one in summary["findings"]] == ["unusable"] * (count == 5)
+
+    def test_labels_miss_predictions_that_are_invalid(self, case: Case) -> None:
         predictions, labels = records()
         summary = case.run([b"junk"] * 10 + predictions[:-10], labels)
-        assert [one["sentence"] for one in summary["findings"]] == [
+        assert [one["sentence"] for one in summary["findings"][1:]] == [
             "10 of 100 labels (10%) have met no prediction: 10 predictions are invalid, most often: JSON "
             "is malformed: invalid character (byte 0)"
         ]

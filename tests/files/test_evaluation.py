@@ -447,6 +447,16 @@ class TestEvaluator:
         assert evaluator.get("accuracy") == 0.8
         assert evaluator.result().measures("accuracy") == {"model": 0.8}
 
+    @pytest.mark.parametrize(
+        ("task", "y", "other"), [("classification", "a", "mae"), ("regression", 1.0, "kappa")]
+    )
+    def test_measures_of_the_other_task_are_refused(self, task: Any, y: Any, other: str) -> None:
+        evaluator = Evaluator(task=task)
+        evaluator.predict(0, y)
+        evaluator.learn(0, y)
+        with pytest.raises(ValueError, match=f"'{other}' isn't .*: expected one of "):
+            evaluator.get(other)
+
     def test_every_stage_is_known_to_values_tables_and_print(self) -> None:
         stages = ["final", "after:1h", "after:1ms", "bins", "intermediate"]
         settings = {"estimators": ["all", "window:9"], "stages": stages, "bins": 2, "baselines": ["majority"]}

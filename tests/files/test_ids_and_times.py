@@ -194,6 +194,24 @@ def test_another_unit_in_a_share(way: str, unit: str, by: float, whose: str, tmp
     assert not any("label_horizon" in one or "instance_id" in one for one in said.values())
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("whose", ["predictions", "labels"])
+def test_nanoseconds_in_a_share_are_invalid(way: str, whose: str, tmp_path: Path) -> None:
+    predictions, labels = (
+        [
+            {"instance_id": i, field: "a", "ts": (START + 1000 * i) * (1_000_000 if i % 20 == 3 else 1)}
+            if kind == whose
+            else {"instance_id": i, field: "a", "ts": START + 1000 * i}
+            for i in range(200)
+        ]
+        for kind, field in (("predictions", "y_pred"), ("labels", "y_true"))
+    )
+    result = quiet(WAYS[way](predictions, tmp_path / "p"), WAYS[way](labels, tmp_path / "l"))
+    sentence = found(result)["unusable"]
+    assert sentence.startswith(f"10 of 200 {whose} are invalid; most often: ts is ")
+    assert sentence.endswith("(ts is milliseconds since 1970: are these nanoseconds?)")
+
+
 def test_times_of_tests_that_begin_at_zero_are_no_seconds() -> None:
     table = [{"instance_id": i, "y_pred": "a", "y_true": "a", "ts": i * HOUR} for i in range(100)]
     assert found(quiet(table, table)) == {}
@@ -292,6 +310,16 @@ def test_naive_times_beside_aware_ones(way: str, tmp_path: Path) -> None:
     assert first.coverage["label_latency_ms"]["p50"] == pytest.approx(600_000, rel=0.02)  # type: ignore[union-attr]
     both = {"ts": {"path": "ts", "timezone": "America/New_York"}}  # aware ones keep their zone
     assert found(quiet(*made, columns=both)) == {}
+
+
+def test_naive_times_among_aware_ones_in_a_column_of_pandas() -> None:
+    predictions = local_rows("y_pred", "a")
+    for row in predictions[::3]:
+        row["ts"] = row["ts"].replace(tzinfo=timezone.utc)
+    labels = later(predictions, "UTC")
+    frame = pd.DataFrame(predictions).assign(ts=pd.Series([row["ts"] for row in predictions], dtype=object))
+    sentence = found(quiet(frame, pd.DataFrame(labels)))["naive_times"]
+    assert sentence.startswith("40 ts of predictions have no time zone and were read as UTC")
 
 
 @pytest.mark.parametrize("way", TABLES)

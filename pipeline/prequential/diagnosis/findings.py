@@ -28,7 +28,7 @@ from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 
 #: Share of a stream's labels that may be late without a finding, as in the alert PrequentialLateLabels;
 #: share of predictions that may be made after their labels; share of records that may be invalid.
-_LATE_LABELS, _LATE_PREDICTIONS, _UNUSABLE = 0.05, 0.5, 0.1
+_LATE_LABELS, _LATE_PREDICTIONS, _UNUSABLE = 0.05, 0.5, 0.05
 
 #: A longer label latency (ms) means that labels and predictions have different units: ten years.
 _ABSURD = 10 * 31_556_952_000
@@ -216,7 +216,7 @@ _REMEDIES = (
     ),
 )  # fmt: skip
 
-_NANOSECONDS = re.compile(r"`int` <= \d+ - at `\$\.ts`")
+_NANOSECONDS = re.compile(r"`int` <= \d+ - at `\$\.ts`|\bts is \W?[1-9]\d{17,18}\W?: ")
 
 
 def remedy(reason: str) -> str | None:
@@ -234,7 +234,7 @@ def _unusable(facts: Facts, least: int) -> Iterator[Finding]:
     for kind, records in enumerate(facts.records):
         reasons = [reason for reason in facts.reasons if reason.kind == kind]
         letters = sum(reason.records for reason in reasons)
-        if records < least or letters <= _UNUSABLE * records:
+        if not letters or records < least or letters < _UNUSABLE * records:
             continue
         first = max(reasons, key=lambda reason: reason.records)
         what = f"{letters:,} of {records:,} {KINDS[kind]} are invalid; most often: {first.sentence}"

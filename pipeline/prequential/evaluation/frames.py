@@ -33,11 +33,17 @@ def has_objects(frame: Any) -> bool:
     """Whether a column of a frame of pandas has objects that Arrow doesn't know as they are, such as dicts.
 
     Values of several types are that, too, but in a column that is a field: Arrow says what is wrong there.
+    Of times with and without a zone Arrow would forget which ones have one.
     """
     infer_dtype = importlib.import_module("pandas.api.types").infer_dtype
     for place, name in enumerate(frame.columns):
         column = frame.iloc[:, place]
-        if str(column.dtype) != "object" or not infer_dtype(column, skipna=True).startswith("mixed"):
+        if str(column.dtype) != "object":
+            continue
+        kind = infer_dtype(column, skipna=True)
+        if kind == "datetime" and len({one.tzinfo is None for one in column.dropna()}) == 2:
+            return True
+        if not kind.startswith("mixed"):
             continue
         kinds = {*map(type, column)} - {type(None)}
         if len(kinds) == 1 or name not in KNOWN_FIELDS or any(issubclass(one, Mapping) for one in kinds):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.estimators.measuring import Reading
-from prequential.core.measures.registry import INDEX
+from prequential.core.measures.registry import INDEX, OF_NUMBERS
 from prequential.core.output.estimates import Line, state_of
 from prequential.core.shard import Shard
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL
@@ -34,7 +34,8 @@ class Present:
     def __init__(self, shard: Shard, config: StreamConfig) -> None:
         self._shard = shard
         self._config = config
-        self._measures = frozenset(config.measures)
+        numbers = config.task == "regression"
+        self._measures = [name for name in config.measures if (name in OF_NUMBERS) == numbers]
         self._known: dict[Asked, Values] = {}
         self._state = 0, 0
 
@@ -44,7 +45,12 @@ class Present:
         Estimators must have all outcomes (`Evaluation.read`). Raises ValueError as `Evaluator.get` does.
         """
         if measure is not None and measure not in self._measures:
-            check("measure", measure, self._config.measures)
+            if measure in self._config.measures:
+                raise ValueError(
+                    f"measure {measure!r} isn't one of task {self._config.task}: expected one of "
+                    f"{listed(self._measures)}"
+                )
+            check("measure", measure, self._measures)
         shard = self._shard
         with_outcomes = np.count_nonzero(shard.catalog.columns.entities.outcomes)
         state = shard.evaluation.version, int(with_outcomes)

@@ -67,7 +67,8 @@ function verdictMark(courses, data) {
 function heading(data) {
   const model = (name) => link("model", { stream: data.stream, model: name, partition: data.partition }, name);
   const better = { a_better: data.model, b_better: data.against }[data.verdict];
-  const of = better ? `${better} is better over the whole run` : "undecided over the whole run";
+  const open = data.verdict === "by_partition" ? "each partition has its own verdict" : "undecided over the whole run";
+  const of = better ? `${better} is better over the whole run` : open;
   const whole = h("p", { class: "verdict" }, h("b", {}, `${better ? "■" : "?"} ${of}`), data.since ? `, since outcome ${count(data.since)} of ${count(data.outcomes)}` : `, after ${count(data.outcomes)} outcomes of both`);
   return [
     h("h1", { tabindex: "-1" }, `${data.model} and ${data.against} on ${data.stream}`),
