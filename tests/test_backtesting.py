@@ -118,7 +118,7 @@ class TestJudging:
     def test_who_always_and_who_never_raises_an_alarm(self) -> None:
         changes = [Change(5_000)]
         one, none = (
-            scores([judge(alarms, changes, 10_000, 1_000)]) for alarms in (always(10_000), never())
+            scores([judge(alarms, changes, 10_000, 1_000)], 1_000) for alarms in (always(10_000), never())
         )
         assert (one.probability, one.false_alarms_per_10000, one.delay_mean) == (1.0, 10_000.0, 1.0)
         assert one.f1 == pytest.approx(2 / (2 + 9_000))
@@ -126,7 +126,7 @@ class TestJudging:
         assert none.delay_mean is None
 
     def test_what_has_nothing_to_be_divided_by_has_no_value(self) -> None:
-        of = scores([judge(never(), [], 100, 10)])
+        of = scores([judge(never(), [], 100, 10)], 10)
         assert (of.probability, of.delay_mean, of.delay_median, of.precision, of.f1) == (None,) * 5
         assert of.false_alarms_per_10000 == 0.0
 
@@ -192,7 +192,7 @@ class TestDetectors:
         found = []
         for rise in (0.02, 0.1, 0.4):
             [judged] = inject(past, [Injection(rise, Change(1_000))], 30, 500, None)
-            found.append(scores(judged))
+            found.append(scores(judged, 500))
         shares = [of.probability for of in found]
         assert shares == sorted(shares)
         assert shares[0] < 0.3
@@ -205,7 +205,7 @@ class TestDetectors:
         )  # fmt: skip
         past = next(one for one in everything(config) if one.model == "same")
         [judged] = inject(past, [parse_injection("abrupt:0.3@1000")], 10, 500, None)
-        of = scores(judged)
+        of = scores(judged, 500)
         assert of.probability == 1.0
         assert of.delay_mean < 300
 

@@ -188,7 +188,7 @@ class TestPeriods:
             f"{held}: labels of right predictions come sooner"
         )
         assert told[2]["lines"] == []
-        assert "can't be known before the first of these labels" in told[0]["assumption"]
+        assert "cannot be detected until their first label" in told[0]["assumption"]
 
 
 class TestIncidents:

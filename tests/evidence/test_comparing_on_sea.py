@@ -111,7 +111,7 @@ def test_replay_says_what_the_formulas_say(tmp_path: Path) -> None:
         np.testing.assert_allclose(told[estimator].q, series.q[places], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(told[estimator].mcnemar, series.mcnemar[places], rtol=1e-9, atol=1e-9)
     (*_, last) = map(json.loads, out.read_text().splitlines())
-    (found, _) = verdicts(wrong_a, wrong_b)
+    (found, _) = verdicts(wrong_a, wrong_b, 0.05 / 2)  # of the first pair
     assert (last["since"], last["verdict"]) == found[-1] == (last["since"], "b_better")
 
 

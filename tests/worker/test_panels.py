@@ -138,7 +138,7 @@ def test_no_panel_is_empty(kafka: Broker, tmp_path: Path) -> None:
             try:
                 eventually("every panel has values", filled)
             except AssertionError:
-                assert empty.keys() == EMPTY.keys(), worker.log
+                assert empty.keys() == EMPTY.keys(), f"{empty.keys() - EMPTY.keys()}\n{worker.log}"
             assert empty.keys() == EMPTY.keys()
             # What PrequentialHarm goes by: the objectives' own tests, one of which says that it is broken.
             # (That of `nb`, whose errors have jumped once, is worth too few independent outcomes yet.)

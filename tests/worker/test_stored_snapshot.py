@@ -49,6 +49,7 @@ CONFIG: dict[str, Any] = {
         "bins": 3,
         "label_horizon": "20s",
         "settle": "2s",
+        "cluster": "500ms",
         "segments": ["region"],
         "baselines": ["persistent", "majority"],
         "measures": [
@@ -79,8 +80,8 @@ CONFIG: dict[str, Any] = {
     },
 }
 
-#: Records, and how many of them the snapshot is behind.
-_INSTANCES, _BEFORE = 300, 1_100
+#: Instances, and how many records the snapshot is behind: an incident is open there.
+_INSTANCES, _BEFORE = 450, 4_300
 
 #: Watermarks above all times.
 _ENDED = (1 << 60,) * 3
@@ -107,7 +108,7 @@ def written() -> Iterator[tuple[int, int, bytes]]:
             about = {"stream": stream, "instance_id": f"{stream}-{number}"}
             yield at, 0, msgspec.json.encode({**about, "ts": at, "segments": {"region": rng.choice("ab")}})
             truth = rng.random()
-            for model, error in (("old", 0.1 + 0.4 * (number > 150)), ("new", 0.2)):
+            for model, error in (("old", 0.1 + 0.7 * (number >= 210)), ("new", 0.2)):
                 for again in range(2):
                     said = {**about, "model": model, "ts": at + 5 + 300 * again}
                     said["model_version"] = str(number // 100)

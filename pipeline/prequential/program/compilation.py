@@ -78,7 +78,8 @@ def compile_loops(
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return
     work = _Work()
-    with progress_bar(wanted=report is None, unit=None) as bar, _reported(work, tell, report, bar.disable):
+    bar = progress_bar(wanted=report is None, unit=None)
+    with _reported(work, tell, report, bar.disable):
         from prequential.core.warmup import needed_by, warm_up  # slow to import: only where loops are used
 
         needed = needed_by(config or Config())
@@ -131,6 +132,7 @@ def _compiled_elsewhere(tell: Callable[[str], None], work: _Work, bar: Progress)
                 tell(_NOT_KEPT)
                 return
             tell(_NOTICE)
+            bar.start()
             task = bar.add_task("compiling loops", total=work.total)
             for count in _fill_cache():
                 work.done += count
@@ -146,6 +148,8 @@ def _compiled_elsewhere(tell: Callable[[str], None], work: _Work, bar: Progress)
         yield
     finally:
         event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
+        if work.total:
+            bar.stop()
 
 
 def _without_collector() -> ExitStack:
