@@ -31,7 +31,7 @@ _PLAIN = {"None", "bool", "Iterator[Table]"}
 _SHAPE = re.compile(r"\((?:[^()\s,][^()]*)?,[^()]*\)")
 
 #: A program's error, or one that says that a method isn't there: no part of what callers have to know.
-_NOT_SAID = {"AssertionError", "NotImplementedError"}
+_NOT_SAID = {"AssertionError", "Fault", "NotImplementedError"}
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 

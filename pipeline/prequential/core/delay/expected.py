@@ -432,7 +432,7 @@ def _open_rows(pool: Pool, first: Ints32, block: Ints, whose: Ints, rows: Ints32
 
 
 def ends_of_periods(expected: Expected, rows: Ints32) -> Ints:
-    """Ends (ms) of periods, (n,)."""
+    """Ends (ms) of the periods in these rows of the pool, (n,) int64, by the calendars of their models."""
     models, of = expected.models, expected.pool.owner[rows]
     return ends_of(expected.calendars, models.calendar[of], models.width[of], expected.pool.key[rows])
 
