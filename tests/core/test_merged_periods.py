@@ -90,6 +90,9 @@ def test_periods_of_a_zone_are_those_of_one_partition() -> None:
     assert [(one.period["end"], one.n) for one in ours.values()] == [
         (theirs[name].period["end"], theirs[name].n) for name in ours
     ]
+    # What partitions expect of a period is found by its start, which isn't a multiple of its length in UTC.
+    assert all(one.expected is not msgspec.UNSET for one in found if one.period["status"] == "provisional")
+    assert any(is_whole(one) for one in found)
 
 
 def said_of(one: Metrics) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from prequential.core.compiled.pool import find
 from prequential.core.delay import records
 from prequential.core.delay.calibrating import EXPECTED, LABELLED, SCALE, WEIGHT
 from prequential.core.delay.due_periods import PeriodState
-from prequential.core.delay.expected import NUMBERS, RIGHT_WRONG, known_of, open_rows
+from prequential.core.delay.expected import NUMBERS, RIGHT_WRONG, ends_of_periods, known_of, open_rows
 from prequential.core.delay.expecting import look_together
 from prequential.core.measures.registry import INDEX
 from prequential.core.output.expectations import scale_of
@@ -36,9 +36,8 @@ def foreseen_of(
     rows = open_rows(tables, model)
     whose, clocks = np.array([model]), np.array([clock])
     [group] = look_together(tables, whose, rows, np.array([len(rows)]), clocks)
-    width, horizon = int(models.width[model]), int(models.horizon[model])
     by_start = {one.start: one.row for one in of if not one.is_final}
-    starts = (tables.pool.key[rows] * width).tolist()
+    starts, ends = tables.pool.key[rows].tolist(), ends_of_periods(tables, rows).tolist()
     some = [
         (place, by_start[start]) for place, start in enumerate(starts)
         if start in by_start and group.look.about[place, EXPECTED] > 0
@@ -65,7 +64,7 @@ def foreseen_of(
             ]  # fmt: skip
         if has_losses:
             one.sums = sums[number, :MEANS].tolist()
-        maturity = records.maturity_of(clock, starts[place] + width, horizon)
+        maturity = records.maturity_of(clock, ends[place], int(models.horizon[model]))
         if maturity >= 0:
             one.halves = _halves(state, model, int(maturity), about, values[number][0])
         found[row] = one
