@@ -7,6 +7,7 @@ import random
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from math import inf
@@ -21,6 +22,7 @@ from prequential.kafka.consumer_records import ConsumerRecords
 from prequential.kafka.fetching import Fetched
 from prequential.settings.model import Config, StreamConfig, WorkerConfig
 from prequential.topics.decoding import decode
+from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Encoded, encode
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
 from prequential.worker import runner as runner_module
@@ -99,6 +101,12 @@ class Log:
         self.repeats = 0
         self.silences = 0
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether the journal ends with a silence."""
+        journal = self.topics.get(JOURNAL)
+        return bool(journal) and isinstance(decode_entry(journal[-1].value).note, Idle)
+
     def show(self, messages: Iterable[Outgoing]) -> None:
         """What plain readers see of a transaction, whether it is committed or not."""
         for message in messages:
@@ -134,18 +142,27 @@ class Log:
 
 @dataclass
 class Life:
-    """One process: how many effects it has outside, and whether the last one still takes place."""
+    """One process: how many effects it has outside, and whether the last one still takes place.
+
+    `refused`: what is to be published after a silence fails, once, and the process lets its shards go.
+    """
 
     log: Log
     awaits: int | None
     after: bool
+    refused: bool = False
     used: int = 0
 
     def publisher(self, *_: Any) -> Any:
         return FakePublisher(self)
 
     def counted(self, call: Callable[..., Any], *args: Any) -> Any:
-        """What a call gives; raises Killed where the process ends."""
+        """What a call gives; raises Killed where the process ends, and for all that it would do then."""
+        if self.awaits is not None and self.used >= self.awaits:
+            raise Killed
+        if self.refused and call == self.log.publish and self.log.is_silent:
+            self.refused = False
+            raise WorkError("refused")
         self.used += 1
         last = self.used == self.awaits
         if last and not self.after:
@@ -251,6 +268,10 @@ async def live(
     except Killed:
         task.cancel()
         return False
+    except WorkError:
+        with suppress(WorkError):
+            await runner.close()
+        return False
     return True
 
 
@@ -288,9 +309,9 @@ def lives(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[bool, int]]:
     seeds = count()
 
     def run(
-        log: Log, awaits: int | None, after: bool, stops: bool = False
+        log: Log, awaits: int | None, after: bool, stops: bool = False, refused: bool = False
     ) -> tuple[bool, int]:
-        life = Life(log, awaits, after)
+        life = Life(log, awaits, after, refused)
         monkeypatch.setattr(runner_module, "Publisher", life.publisher)
         monkeypatch.setattr(runner_module, "read_known", log.known)
         # Small rounds, each published.
@@ -338,6 +359,20 @@ def test_cut_at_every_effect(
     assert outcomes[False] > 10
     assert silences > 5
     assert after or repeats > 10
+
+
+def test_a_snapshot_has_nothing_that_could_not_be_published(lives: Callable[..., tuple[bool, int]]) -> None:
+    """What a silence made due is refused, and the shard is closed, as that of a worker that stops then."""
+    topics = said()
+    refused = 0
+    for _ in range(scaled(10, 40)):
+        log = Log()
+        survived, _ = lives(log, None, False, refused=True)
+        refused += not survived
+        survived, _ = lives(log, None, False)
+        assert survived
+        assert_whole_and_once(log, topics)
+    assert refused > 5
 
 
 def test_stopped_in_the_middle_of_it(lives: Callable[..., tuple[bool, int]]) -> None:

@@ -104,8 +104,31 @@ class TestJournal:
         record = Quarantine(0, 2, "r")
         parts = [([whole], Attempt(1, 27)), ([one], Attempt(2, 1, (0, 2))), ([], Death("E")), ([], record)]
         assert standing(entries(*parts)) == ([], [one, whole], [record], Suspicion(records=1))
-        after = standing(entries(*parts, ([whole], None)))
-        assert after == ([one], [whole], [record], None)
+        after = standing(entries(*parts, ([one], Attempt(0, 1, (0, 2))), ([whole], None)))
+        assert after == ([one], [whole], [record], Suspicion(records=1))
+
+    def test_what_is_left_behind_tried_parts_is_still_to_be_tried(self) -> None:
+        """However the worker ended there: followed as a whole, every successor would die of it, unnoticed."""
+        whole, one, two = (9, 9, 9), (3, 0, 0), (3, 1, 0)
+        tried = [([whole], Attempt(1, 8)), ([one], Attempt(2, 1, (0, 2)))]
+        found = standing(entries(*tried, ([whole], None)))
+        assert found == ([one], [whole], [], Suspicion(2, 1))
+        isolation = Isolation(found)
+        assert (list(isolation.planned), isolation.deaths, isolation.most) == ([whole], 2, 1)
+        died = standing(entries(*tried, ([whole], None), ([two], Attempt(2, 1, (1, 0))), ([], Death("E"))))
+        assert died == ([one], [two, whole], [], Suspicion(3, 1, (1, 0), "E", 1))
+
+    def test_of_many_records_the_rest_is_tried_in_parts(self) -> None:
+        whole, more, part = (900, 0, 0), (999, 0, 0), (250, 0, 0)
+        tried = [([whole, more], None), ([], Death("E")), ([part], Attempt(1, 250))]
+        found = standing(entries(*tried, ([whole, more], None)))
+        assert found == ([part], [whole, more], [], Suspicion(1))
+        assert Isolation(found).most == 250
+
+    def test_where_nothing_is_left_the_shard_has_got_on(self) -> None:
+        one = (3, 0, 0)
+        found = standing(entries(([one], Attempt(1, 3)), ([], None)))
+        assert found == ([one], [], [], None)
 
 
 # ---- the order in small parts

@@ -128,6 +128,7 @@ class Checkpoint:
         #: Called when a commit is over, so that the next one need not wait for a look at the clock.
         self.on_committed: Callable[[], None] = lambda: None
         self._entering = asyncio.Lock()  # an entry's number is taken once it is committed
+        self._failed = False  # entries weren't published, and with them outputs that the shard has no more
         self._forgotten = False  # a commit that was under way or had failed when the shard was given up
 
     @property
@@ -138,7 +139,9 @@ class Checkpoint:
 
     @property
     def _is_committed(self) -> bool:
-        """Whether no commit is under way, and none has failed."""
+        """Whether nothing is being published, and none of it has failed."""
+        if self._failed or self._entering.locked():
+            return False
         under_way = self._committing
         if under_way is None:
             return not self._forgotten
@@ -250,14 +253,15 @@ class Checkpoint:
     async def end(self, *, last: bool) -> None:
         """Finish what is under way; with `last`, publish what is left, and take a last snapshot.
 
-        The shard must take nothing more.
+        The shard must take nothing more. Where entries couldn't be published there is no snapshot: it would
+        be of a state whose outputs never came out, and whoever goes on from it wouldn't make them anew.
         """
         self._ending = True
         if self._committing is not None:
             await self._committing
             self._committing = None
         await self._finish_snapshot()
-        if last and self._changed:
+        if last and self._changed and not self._failed:
             self._turn.take(self._who, monotonic())  # if it is another shard's: the end waits for nobody
             await self.commit(with_snapshot=True)
             await self._finish_snapshot()
@@ -387,7 +391,11 @@ class Checkpoint:
     async def _publish_entries(self, entries: Sequence[_Entry]) -> None:
         """Such transactions, one after the other."""
         async with self._entering:
-            await self._in_thread(self._publish, entries)
+            try:
+                await self._in_thread(self._publish, entries)
+            except BaseException:
+                self._failed = True
+                raise
 
     def _publish(self, entries: Sequence[_Entry]) -> None:
         """The same; blocks."""

@@ -238,6 +238,9 @@ def standing(entries: Iterable[JournalEntry]) -> PairStatus:
     - An attempt has all offset vectors below its own published. Offset vectors beyond it stay open, and in
       their place: what one worker tried as a whole and died of, the next one tries in parts, in the same
       order.
+    - An entry without a note that repeats open offset vectors has the parts tried before published. Nobody
+      has processed what is left, and the record that is looked for may be there: it is still to be tried,
+      however the worker ended.
     - A silence has everything before it published; it is open itself.
     - A death, a quarantine or a loss changes nothing about offset vectors.
     - When the inputs have got more partitions, everything before is published.
@@ -276,10 +279,23 @@ def standing(entries: Iterable[JournalEntry]) -> PairStatus:
                 note.deaths + 1, note.records, note.record, alone=alone + (note.record is not None)
             )
         else:
+            is_rest = note is None and bool(entry.vectors) and all(one in open_ for one in entry.vectors)
             settled += (one for one in open_ if one not in entry.vectors)
             open_ = list(entry.vectors)
-            suspicion = None if note is None else Suspicion(note.deaths + 1)
+            if is_rest:
+                suspicion = _of_rest(suspicion or Suspicion())
+            else:
+                suspicion = None if note is None else Suspicion(note.deaths + 1)
     return PairStatus(settled, open_, quarantined, suspicion)
+
+
+def _of_rest(last: Suspicion) -> Suspicion:
+    """Of the records that are left when the last part that was tried came to its end.
+
+    Nobody died at that part, so there are as many deaths as before it. The rest is tried as it was: record by
+    record, or in larger parts.
+    """
+    return Suspicion(max(0, last.deaths - 1), records=int(last.records == 1))
 
 
 def _is_below(step: Step, vector: OffsetVector) -> bool:
