@@ -73,7 +73,7 @@ def plain_excess(
         total = max(0.0, total + min(z, 0.4 + h / 4) - 0.4)
         if total > 0:
             pending.append(i)
-            if len(pending) <= lasting.LONGEST or total >= h:
+            if len(pending) <= lasting.LONGEST:
                 continue
             total = 0.0
             pending.pop()
@@ -374,7 +374,7 @@ def test_numbers_have_levels_and_no_class_ratio() -> None:
 
 
 def test_one_time_in_wrong_units_doesnt_spoil_those_behind_it() -> None:
-    """A prediction and its label say their times in µs; incidents recover and end as if they hadn't.
+    """A prediction and its label, while an incident is open, say their times in µs; it recovers nevertheless.
 
     The stream's clock is ahead then, and incidents' time with it, until the others are as late.
     """
@@ -385,7 +385,7 @@ def test_one_time_in_wrong_units_doesnt_spoil_those_behind_it() -> None:
         for kind in (1, 2):
             own: list[Any] = sorted((one for one in records if kind == one.KIND), key=lambda one: one.ts or 0)
             times = [one.ts for one in own]
-            own[1_000] = msgspec.structs.replace(own[1_000], ts=factor * own[1_000].ts)
+            own[2_000] = msgspec.structs.replace(own[2_000], ts=factor * own[2_000].ts)
             shard.add(Batch(kind, range(len(own)), times, Decoded(own, {})))
         while shard.advance([ENDED] * 3, 1_000):
             pass
