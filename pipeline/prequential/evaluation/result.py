@@ -264,7 +264,7 @@ class Result:
         >>> table = {"y_pred": ["UP"] * 3000, "y_true": ["DOWN" if one else "UP" for one in wrong]}
         >>> lines = evaluate(table, table).explain(0)
         >>> lines[1]
-        'since         outcome 1,497'
+        'since         outcome 1,504'
         >>> lines[3]
         'how bad       mean loss 0.0917 (0.0771 to 0.109, n = 1,472) → 0.515 (0.449 to 0.581, n = 270): \
 severity 1.04 (large)'

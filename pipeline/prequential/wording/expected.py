@@ -126,7 +126,7 @@ def waiting_in_words(said: Mapping[str, Any]) -> str:
     """Return how many pending predictions are expected to be correct (`waiting_expected` of `coverage`).
 
     >>> waiting_in_words({"predictions": 50, "labels": 40.2, "right": 30.4, "interval": [25.0, 35.8]})
-    "50 pending predictions in provisional periods: 40 are expected to get a label, 30 ± 5 to be correct"
+    '50 pending predictions in provisional periods: 40 are expected to get a label, 30 ± 5 to be correct'
     """
     within = ""
     if said.get("interval"):
