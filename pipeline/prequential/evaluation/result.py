@@ -261,13 +261,15 @@ class Result:
         >>> from prequential.evaluation import evaluate
         >>> r = random.Random(1)
         >>> wrong = [r.random() < (0.1 if i < 1500 else 0.5) for i in range(3000)]
-        >>> table = {"y_pred": ["UP"] * 3000, "y_true": ["DOWN" if one else "UP" for one in wrong]}
+        >>> y_true = [r.choice("ab") for _ in range(3000)]
+        >>> y_pred = ["b" if (y == "a") == bad else "a" for y, bad in zip(y_true, wrong)]
+        >>> table = {"y_pred": y_pred, "y_true": y_true}
         >>> lines = evaluate(table, table).explain(0)
         >>> lines[1]
         'since         outcome 1,504'
         >>> lines[3]
-        'how bad       mean loss 0.0917 (0.0771 to 0.109, n = 1,472) → 0.515 (0.449 to 0.581, n = 270): \
-severity 1.04 (large)'
+        'how bad       mean loss 0.0925 (0.0762 to 0.109, n = 1,503) → 0.533 (0.491 to 0.575, n = 227): \
+severity 1.08 (large)'
         """
         known = Known()
         for message in self.messages:
