@@ -62,11 +62,11 @@ def test_it_answers_in_the_order_in_which_one_asks(
     assert lines[0] == f"incident {incident.id}: s/m, final, open"
     assert f"since         outcome {incident.change_point['outcome']:,}, labels of 1970-01-01T00:" in text
     [cause] = [line for line in lines if line.startswith("what changed")]
-    assert "class ratio" in cause
-    assert ": of class " in cause
+    assert " of class " in cause
+    assert "errors within classes unchanged" in cause
     assert "persistent right in 8" in text
     assert "newest accuracy of window:1000" in text
-    assert "at the earlier class ratio the loss would be 0.0" in text
+    assert "at the earlier class distribution the loss would be 0.0" in text
     assert "no alarm in " in text
     assert all(name in text for name in incident.examples)
     assert sum("page-hinkley on" in line for line in lines) == incident.alarm_count

@@ -227,7 +227,7 @@ Drift alarms: 1
 
 Incidents: 1
 
-- `elec2/nb final: open, since outcome 4,800 loss 0.12 → 0.33; segment country=fr (70%); 1 alarm`
+- `elec2/nb final: open, since outcome 4,800 loss 0.12 → 0.33; segment country=fr (70%); 1 alarm; incident incident`
 """
 
     def test_models_that_stopped_before_their_stream_did(self) -> None:

@@ -269,7 +269,7 @@ class Result:
         'since         outcome 1,504'
         >>> lines[3]
         'how bad       mean loss 0.0925 (0.0762 to 0.109, n = 1,503) → 0.533 (0.491 to 0.575, n = 227): \
-severity 1.08 (large)'
+severity 1.08'
         """
         known = Known()
         for message in self.messages:

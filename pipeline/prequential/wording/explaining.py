@@ -20,9 +20,6 @@ from prequential.wording.period_alarms import of_period
 #: Incidents that are named if the requested one does not exist.
 _NAMED = 5
 
-#: Severities from which on a name applies (Cohen 1988).
-_SIZES = ((0.8, "large"), (0.5, "medium"), (0.2, "small"), (0.0, "tiny"))
-
 #: Columns of a line's title.
 _TITLE = 14
 
@@ -145,11 +142,8 @@ def _labels_of(incident: Incident, place: dict[str, int]) -> str:
 
 
 def _how_bad(known: Known, incident: Incident) -> Iterator[str]:
-    size = next(name for least, name in _SIZES if abs(incident.severity) >= least)
-    better = ", for the better" if incident.severity < 0 else ""
     yield (
-        f"mean loss {_level(incident.before)} → {_level(incident.after)}: "
-        f"severity {incident.severity:.2f} ({size}{better})"
+        f"mean loss {_level(incident.before)} → {_level(incident.after)}: severity {incident.severity:.2f}"
     )
     if incident.recovered is not msgspec.UNSET:
         back = incident.recovered
@@ -180,7 +174,7 @@ def _cause(cause: dict[str, Any], *, untimed: bool = False) -> str:
     """Return a cause, and the change behind it.
 
     >>> _cause({"cause": "class_ratio", "share": 0.9, "class": "b", "before": 0.1, "after": 0.5})
-    'class ratio (90%): of class b from 10% to 50%'
+    'more of class b: 10% → 50% (90%), errors within classes unchanged'
     >>> _cause({"cause": "selection", "share": 0.8, "segment": "region=eu", "before": 0.7, "after": 0.2})
     'which predictions get labels (80%): of segment region=eu from 70% to 20%'
     >>> _cause({"cause": "segment", "share": 0.9, "segment": "region=us", "before": 0.2, "after": 0.7})
@@ -191,7 +185,7 @@ def _cause(cause: dict[str, Any], *, untimed: bool = False) -> str:
     'concept (60%), since outcome 2,501, labels of 1970-01-01T00:00:00Z'
     """
     said = cause_in_words(cause)
-    if "before" in cause and "after" in cause:
+    if cause["cause"] != "class_ratio" and "before" in cause and "after" in cause:
         whose = "".join(
             f"of {what} {printable(str(cause[what]))} "
             for what in ("class", "segment")
@@ -231,7 +225,7 @@ def _baselines(incident: Incident) -> Iterator[str]:
         yield f"{name} right in {100 * levels['before']:.0f}% before, {100 * levels['after']:.0f}% after"
     ratio = incident.after.get("at_former_class_ratio")
     if ratio is not None:
-        yield f"at the earlier class ratio the loss would be {ratio:.3g}"
+        yield f"at the earlier class distribution the loss would be {ratio:.3g}"
     if not incident.baselines and ratio is None:
         yield "none are known"
 

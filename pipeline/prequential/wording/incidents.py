@@ -10,11 +10,17 @@ from prequential.topics.reasons import printable
 
 #: Causes in words.
 WORDS = {
-    "class_ratio": "class ratio", "concept": "concept", "persistence": "persistence of labels",
+    "class_ratio": "class distribution", "concept": "concept", "persistence": "persistence of labels",
     "coverage": "coverage", "label_latency": "label latency", "selection": "which predictions get labels",
     "segment": "segment", "class": "class", "model_version": "version", "inputs": "other inputs",
     "not_clear": "not clear",
 }  # fmt: skip
+
+#: Share of a change that is due to the class distribution from which on the classes themselves are unchanged.
+_ALL = 0.9
+
+#: Characters of an incident's ID by which `explain` finds it.
+_ID = 8
 
 #: Fields with the subject of a cause.
 _NAMED = {"segment": "segment", "class": "class", "model_version": "version"}
@@ -25,11 +31,20 @@ def cause_in_words(cause: dict[str, Any]) -> str:
 
     >>> cause_in_words({"cause": "segment", "share": 0.93, "segment": "region=eu"})
     'segment region=eu (93%)'
+    >>> cause_in_words({"cause": "class_ratio", "share": 0.96, "class": "late", "before": 0.25, "after": 0.55})
+    'more of class late: 25% → 55% (96%), errors within classes unchanged'
     >>> cause_in_words({"cause": "not_clear", "share": 0.0})
     'not clear'
     """
-    share = "" if cause["cause"] == "not_clear" else f" ({100 * cause['share']:.0f}%)"
-    return f"{cause_name(cause)}{share}"
+    if cause["cause"] == "not_clear":
+        return cause_name(cause)
+    share = f"({100 * cause['share']:.0f}%)"
+    if cause["cause"] != "class_ratio" or not cause.keys() >= {"class", "before", "after"}:
+        return f"{cause_name(cause)} {share}"
+    before, after = cause["before"], cause["after"]
+    subject = f"{'more' if after > before else 'less'} of class {printable(str(cause['class']))}"
+    unchanged = ", errors within classes unchanged" if cause["share"] >= _ALL else ""
+    return f"{subject}: {100 * before:.0f}% → {100 * after:.0f}% {share}{unchanged}"
 
 
 def cause_name(cause: dict[str, Any]) -> str:
@@ -70,7 +85,8 @@ def sentence(message: Incident) -> str:
     alarms = f"{message.alarm_count:,} alarm{'' if message.alarm_count == 1 else 's'}"
     return (
         f"{subject_of(message)} {message.stage}: {message.status}, since outcome "
-        f"{message.change_point['outcome']:,} loss {levels_in_words(message)}; {causes}; {alarms}"
+        f"{message.change_point['outcome']:,} loss {levels_in_words(message)}; {causes}; {alarms}; "
+        f"incident {printable(message.id[:_ID])}"
     )
 
 
