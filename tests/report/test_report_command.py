@@ -200,7 +200,7 @@ class TestMarkdown:
         history = history_of(
             metrics(6000, 0.75, estimator="all"), metrics(6000, 0.95, model="tree", estimator="all"),
             comparison(),
-            alarm(), incident(causes=causes), config=config,
+            alarm(), incident(causes=causes, id="i1"), config=config,
         )  # fmt: skip
         conditions = [parse_condition("accuracy < 0.9"), parse_condition("kappa < -1")]
         assert markdown(history, "build 7", conditions) == """\
@@ -227,7 +227,7 @@ Drift alarms: 1
 
 Incidents: 1
 
-- `elec2/nb final: open, since outcome 4,800 loss 0.12 → 0.33; segment country=fr (70%); 1 alarm; incident incident`
+- `elec2/nb final: open, since outcome 4,800 loss 0.12 → 0.33; segment country=fr (70%); 1 alarm; incident i1`
 """
 
     def test_models_that_stopped_before_their_stream_did(self) -> None:

@@ -31,8 +31,8 @@ def cause_in_words(cause: dict[str, Any]) -> str:
 
     >>> cause_in_words({"cause": "segment", "share": 0.93, "segment": "region=eu"})
     'segment region=eu (93%)'
-    >>> cause_in_words({"cause": "class_ratio", "share": 0.96, "class": "late", "before": 0.25, "after": 0.55})
-    'more of class late: 25% → 55% (96%), errors within classes unchanged'
+    >>> cause_in_words({"cause": "class_ratio", "share": 0.96, "class": "a", "before": 0.25, "after": 0.55})
+    'more of class a: 25% → 55% (96%), errors within classes unchanged'
     >>> cause_in_words({"cause": "not_clear", "share": 0.0})
     'not clear'
     """
