@@ -129,7 +129,8 @@ class TestInABrowser:
     def test_what_is_at_work_and_what_differs(self, page: Page) -> None:
         with served(roll_out(), config=CONFIG) as (address, _):
             ready(page, f"{address}#/configurations")
-            assert "2 of 4 streams are evaluated by other settings than this page" in page.inner_text("main")
+            said = "2 of 4 streams are evaluated with settings other than those of this page"
+            assert said in page.inner_text("main")
             rows = page.locator("table[aria-label='settings at work'] tbody tr").all_inner_texts()
             new = PRESENT.digest[:12]
             assert rows[0].split("\t") == [
@@ -150,9 +151,9 @@ class TestInABrowser:
     def test_what_comes_is_on_the_open_page(self, page: Page) -> None:
         with served(made("a", 0, FORMER, 1), config=CONFIG) as (address, board):
             ready(page, f"{address}#/configurations")
-            assert "All of 1 stream are evaluated as this page is configured" in page.inner_text("main")
+            assert "All of 1 stream are evaluated with the settings of this page" in page.inner_text("main")
             board.take([made("a", 0, PRESENT, 2)])
-            page.wait_for_selector("text=What differs isn't known")
+            page.wait_for_selector("text=The differences are unknown")
             board.take([made("a", 0, PRESENT, 3, says=True)])
             page.wait_for_selector("table[aria-label='what differs']")
 

@@ -158,7 +158,7 @@ class TestModel:
             assert "repeating the latest label 0.700" in legend
             assert {"▲ alarm", "◆ incident", "● version"} <= set(re.split(r"\s{2,}|\n", legend))
             assert "version v2 since outcome 3,001" in text
-            assert "17 predictions wait for a label, the oldest for 1.5 min" in text
+            assert "17 predictions pending, the oldest for 1.5 min" in text
             assert "country=fr" in text
             assert "tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of" in text  # noqa: E501
             assert "◆ open for" in text
@@ -209,7 +209,7 @@ class TestModel:
         ]
         with served(some) as (address, _):
             ready(page, address + MODEL)
-            assert "Beside the first 1,000 outcomes" in page.inner_text("main")
+            assert "Compared with the first 1,000 outcomes" in page.inner_text("main")
             found = page.locator("table[aria-label='compared with the reference'] tbody tr").all_inner_texts()
             assert [re.split(r"\s*\t\s*", row.strip()) for row in found] == [
                 ["all", "accuracy", "0.900", "0.700", "-0.200", "-0.300 to 0.100"],

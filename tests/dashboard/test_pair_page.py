@@ -93,7 +93,7 @@ class TestInABrowser:
             assert "■ Now: tree is better, since about outcome 1,200" in text
             cells = page.locator("table[aria-label='By segment'] tbody tr").inner_text().split("\t")
             assert cells == ["region=eu", "nb", "nb", "-0.020", "-0.040 to -0.005", "2,000"]
-            table = page.inner_text("table[aria-label='Are their probabilities right']")
+            table = page.inner_text("table[aria-label='Calibration']")
             assert "brier\t0.200\t0.200\t0.100" in table
             labels = page.locator("table[aria-label='labels of both'] tbody tr").all_inner_texts()
             assert labels == ["nb\t120\t2.5 h\t97.0%\t1.02 min", "tree\t7\t2.5 h\t97.0%\t1.02 min"]

@@ -41,19 +41,19 @@ function said(data) {
     data.changes.map((one) => change(one, untimed)),
     data.beside_own.map((one) => section(["This page: ", digest(one.own), ", at work: ", digest(one.config)],
       h("p", {}, `${counted(one.streams, "stream")} (${names(one)}) in ${partitions(one, true)}.`), differences(one))),
-    h("p", { class: "quiet" }, "Settings are a stream's own, as messages name them by a digest (config); when messages are due is no part of it. What a change does to the state is said by ",
-      h("code", {}, "prequential config diff"), ", and by the workers' log and /ready."),
+    h("p", { class: "quiet" }, "Each stream has its own settings; messages name them by a digest (config), which leaves out when messages are due. To see what a change does to the state, run ",
+      h("code", {}, "prequential config diff"), ", or read the worker's log or /ready."),
   ];
 }
 
 function summary({ streams, changed, others }) {
-  const now = others ? `${count(others)} of ${counted(streams, "stream")} ${others === 1 ? "is" : "are"} evaluated by other settings than this page is configured with` : `All of ${counted(streams, "stream")} are evaluated as this page is configured`;
-  return `${now}; ${changed ? `settings of ${count(changed)} have changed in what was read.` : "none has changed in what was read."}`;
+  const now = others ? `${count(others)} of ${counted(streams, "stream")} ${others === 1 ? "is" : "are"} evaluated with settings other than those of this page` : `All of ${counted(streams, "stream")} are evaluated with the settings of this page`;
+  return `${now}; ${changed ? `in the messages read, the settings of ${count(changed)} have changed.` : "in the messages read, none has changed."}`;
 }
 
 function change(one, untimed) {
   const when = untimed ? "" : `, since ${clock(one.since)}${one.until > one.since ? `, the last of them since ${clock(one.until)}` : ""}`;
-  const still = one.still.streams ? `By the former settings are still the newest messages of ${counted(one.still.streams, "stream")} (${names(one.still)}) in ${partitions(one.still, true)}${untimed ? "" : `, the newest of ${clock(one.still.newest)}`}.` : null;
+  const still = one.still.streams ? `The previous settings still apply to the newest messages of ${counted(one.still.streams, "stream")} (${names(one.still)}) in ${partitions(one.still, true)}${untimed ? "" : `, the newest of ${clock(one.still.newest)}`}.` : null;
   return section(["Changed: ", digest(one.before), " → ", digest(one.after)],
     h("p", {}, `${counted(one.streams, "stream")} (${names(one)}) in ${partitions(one, true)}${when}.`),
     still ? h("p", {}, still) : null, differences(one));
@@ -61,9 +61,9 @@ function change(one, untimed) {
 
 function differences(one) {
   if (one.untold.length) {
-    return h("p", {}, "What differs isn't known: no message that was read says what ", one.untold.map((config, i) => [i ? " and " : "", digest(config)]), " stands for. A worker says so every ten minutes; those of former versions don't.");
+    return h("p", {}, "The differences are unknown: no message that was read explains ", one.untold.map((config, i) => [i ? " and " : "", digest(config)]), ". A worker sends this explanation every ten minutes; earlier versions do not send it.");
   }
-  if (!one.keys.length) return h("p", {}, "No key differs in the digits that are shown.");
+  if (!one.keys.length) return h("p", {}, "No key differs in the digits shown.");
   return table(["key", "what differs"], one.keys.map((each) => [each.key, each.values.join("; ")]), { class: "cards", "aria-label": "what differs" });
 }
 

@@ -50,7 +50,7 @@ function matrix(confusion) {
   const cell = (labels, predictions) => sum(labels.flatMap((label) => predictions.map((one) => confusion[label]?.[one] ?? 0)));
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "confusion matrix" },
     h("table", { class: "matrix", "aria-label": "confusion matrix" },
-      h("caption", {}, "Rows: what it was. Columns: what was predicted. Outcomes, and their share of the row."),
+      h("caption", {}, "Rows: true class. Columns: predicted class. Cells: outcomes, and their share of the row."),
       h("thead", {}, h("tr", {}, h("td"), groups.map((group) => h("th", { scope: "col", class: "number" }, title(group))), h("th", { scope: "col", class: "number" }, "all"))),
       h("tbody", {}, groups.map((labels, i) => {
         const all = cell(labels, names);

@@ -283,13 +283,13 @@ function now(data) {
     undefined_.length ? h("p", { class: "quiet" }, `Without a value: ${undefined_.map(([name, reason]) => `${name} (${reason})`).join(", ")}`) : null);
 }
 
-// The first outcomes beside later ones; a difference that chance doesn't explain is marked.
+// The first outcomes next to later ones; a difference larger than chance explains is marked.
 function besideReference(data) {
   if (!data.reference_rows.length) return null;
   const first = data.reference_rows[0].outcomes;
-  return section(`Beside the first ${count(first)} outcomes`,
+  return section(`Compared with the first ${count(first)} outcomes`,
     table(["estimator", "measure", "#then", "#now", "#difference", "#95% interval", ""], data.reference_rows.map((one) => [one.estimator, one.measure, number(one.reference), number(one.now), number(one.difference), interval(one.interval), one.differs ? "◆ differs" : ""]), { "aria-label": "compared with the reference", class: "cards" }),
-    h("p", { class: "quiet" }, "Without an interval: a memory that still has some of the first outcomes. Intervals are for one look."));
+    h("p", { class: "quiet" }, "An estimator that still contains some of the first outcomes has no interval. Intervals hold for one look."));
 }
 
 function segments(data) {
@@ -304,15 +304,15 @@ function segments(data) {
 function coverage(data) {
   const said = data.coverage;
   const lines = [];
-  if (said.waiting !== undefined) lines.push(`${counted(said.waiting, "prediction")} wait for a label, the oldest for ${lengthOf(data)(said.oldest_waiting_ms ?? 0)}`);
-  if (said.labelled?.horizon !== undefined) lines.push(`${percent(said.labelled.horizon)} of predictions get a label at all`);
-  if (said.at_horizon) lines.push(`${counted(said.at_horizon, "prediction")} got no label by the horizon, and the class of label_at_horizon`);
+  if (said.waiting !== undefined) lines.push(`${counted(said.waiting, "prediction")} pending, the oldest for ${lengthOf(data)(said.oldest_waiting_ms ?? 0)}`);
+  if (said.labelled?.horizon !== undefined) lines.push(`${percent(said.labelled.horizon)} of predictions get a label`);
+  if (said.at_horizon) lines.push(`${counted(said.at_horizon, "prediction")} got no label within the horizon and were assigned the class of label_at_horizon`);
   if (said.unpredicted_labels) lines.push(`${counted(said.unpredicted_labels, "label")} without a prediction`);
-  if (said.prediction_psi !== undefined && said.prediction_psi !== null) lines.push(`labelled and unlabelled predictions differ by PSI ${number(said.prediction_psi)}${said.prediction_psi > 0.25 ? ": the labelled aren't like the rest" : ""}`);
+  if (said.prediction_psi !== undefined && said.prediction_psi !== null) lines.push(`labelled and unlabelled predictions differ by PSI ${number(said.prediction_psi)}${said.prediction_psi > 0.25 ? ": the labelled ones differ from the rest" : ""}`);
   const shares = Object.entries(said.labelled ?? {});
   const latency = ["label_latency_ms", "recent_label_latency_ms"].filter((name) => said[name] && Object.keys(said[name]).length);
   if (!lines.length && !shares.length && !latency.length) return null;
-  return section("Labels: what became of its predictions",
+  return section("Labels of its predictions",
     h("ul", {}, lines.map((text) => h("li", {}, text))),
     shares.length ? table(["label came within", "#share of predictions"], shares.map(([within, share]) => [within, percent(share)]), { "aria-label": "label maturity", class: "cards" }) : null,
     latency.length ? table(["label latency", "#p50", "#p90", "#p99"], latency.map((name) => [name === "label_latency_ms" ? "all labels" : "latest labels", ...["p50", "p90", "p99"].map((q) => (said[name][q] === undefined ? "–" : lengthOf(data)(said[name][q])))]), { "aria-label": "label latency", class: "cards" }) : null);

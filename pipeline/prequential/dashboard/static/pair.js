@@ -89,7 +89,7 @@ function latest(data) {
   const { estimator, n, difference } = data.latest;
   const where = estimator.startsWith("window:") ? `In the latest ${count(n)} outcomes` : `Lately (${estimator})`;
   const who = difference === 0 ? "there is no difference" : `${difference > 0 ? data.against : data.model} is better, by ${number(Math.abs(difference))}`;
-  return h("p", { class: data.contradicted ? "verdict mark-missed" : null }, h("b", {}, `${data.contradicted ? "⇄ " : ""}${where} ${who}`), data.contradicted ? ": the other one than over the whole run" : null);
+  return h("p", { class: data.contradicted ? "verdict mark-missed" : null }, h("b", {}, `${data.contradicted ? "⇄ " : ""}${where} ${who}`), data.contradicted ? ": not the model that is better over the whole run" : null);
 }
 
 // What `report --promote` answers, in its words.
@@ -101,7 +101,7 @@ function promotion(one) {
     h("p", { class: "answer" }, h("b", { class: one.allowed ? "mark-better" : "mark-missed" }, one.allowed ? "■ Yes" : "✗ No"), one.allowed ? null : ", because:"),
     against.length ? list(against) : null,
     rest.length ? [against.length ? h("p", { class: "quiet" }, "Also known:") : null, list(rest)] : null,
-    h("p", { class: "quiet" }, "A deployment's gate asks the same: ", h("code", {}, `prequential report --promote ${one.model} --champion ${one.champion}`)));
+    h("p", { class: "quiet" }, "A deployment gate checks the same: ", h("code", {}, `prequential report --promote ${one.model} --champion ${one.champion}`)));
 }
 
 function standings(title, field, rows) {
@@ -109,7 +109,7 @@ function standings(title, field, rows) {
   return section(title, table([field, "better now", "better over the whole run", "#difference", "#interval", "#outcomes of both"],
     rows.map((row) => [
       link("pair", { stream: row.stream, model: row.model, against: row.against, partition: row.partition, stage: row.stage, loss: row.loss, segment: row.segment }, row[field]),
-      row.now ?? "nobody", row.whole ?? "undecided", number(row.difference), interval(row.interval), count(row.outcomes)]),
+      row.now ?? "neither", row.whole ?? "undecided", number(row.difference), interval(row.interval), count(row.outcomes)]),
     { "aria-label": title, class: "cards" }));
 }
 
@@ -120,7 +120,7 @@ function sides(data) {
   const rows = (names) => names.map((name) => [name, ...columns.map(([, side]) => number(side.values[name]))]);
   const known = [...new Set(columns.flatMap(([, side]) => Object.keys(side.values)))];
   const of = (title, names) => (names.length ? section(title, table(["measure", ...heads], rows(names), { "aria-label": title, class: "cards" })) : null);
-  return [of("Measures of both", known.filter((name) => !data.calibration.includes(name))), of("Are their probabilities right", known.filter((name) => data.calibration.includes(name)))];
+  return [of("Measures of both", known.filter((name) => !data.calibration.includes(name))), of("Calibration", known.filter((name) => data.calibration.includes(name)))];
 }
 
 // What became of their predictions, and what isn't known yet.
@@ -133,8 +133,8 @@ function labels(data) {
     return [one.model, count(coverage.waiting), coverage.waiting ? length(coverage.oldest_waiting_ms ?? 0) : "–", percent(coverage.labelled?.horizon),
       coverage.label_latency_ms?.p50 === undefined ? "–" : length(coverage.label_latency_ms.p50), ...(data.models.some((other) => other.silent) ? [one.silent ? `no new outcomes since ${clock(one.silent.since)}; ${one.silent.why}` : ""] : [])];
   };
-  return section("Labels of both, and what is unknown yet",
-    table(["model", "#predictions that wait", "#the oldest for", "#get a label at all", "#label latency, median", ...(data.models.some((one) => one.silent) ? ["silent"] : [])], known.map(of), { "aria-label": "labels of both", class: "cards" }));
+  return section("Labels of both, and pending predictions",
+    table(["model", "#pending predictions", "#oldest for", "#get a label", "#label latency, median", ...(data.models.some((one) => one.silent) ? ["silent"] : [])], known.map(of), { "aria-label": "labels of both", class: "cards" }));
 }
 
 function expected(data) {

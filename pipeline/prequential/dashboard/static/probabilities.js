@@ -1,4 +1,4 @@
-// Are its probabilities right, and what would another threshold do: drawn from the histogram of its scores.
+// Calibration, and the effect of another threshold: drawn from the histogram of its scores.
 
 import { h, section, select, svg } from "./dom.js";
 import { count, number, percent } from "./format.js";
@@ -17,7 +17,7 @@ export function probabilities(data, view, again) {
   const memory = memories.includes(view.memory) ? view.memory : memories.includes(data.estimator) ? data.estimator : memories[0];
   const one = data.probabilities[memory];
   const present = { recall: one.recall[one.present], precision: one.precision[one.present], rate: one.false_positive_rate[one.present] };
-  return section("Are its probabilities right, and what would another threshold do",
+  return section("Calibration, and the effect of another threshold",
     h("div", { class: "controls" },
       memories.length > 1 ? select("Scores of", memories, memory, null, (chosen) => {
         view.memory = chosen;
