@@ -5,8 +5,8 @@ one, all streams of new partition q come from one partition: q modulo the previo
 each new shard begins with its parent's state of these streams, and the parent goes on with the others. The
 states of two shards are never combined.
 
-The command needs inputs to which no program writes, and a group in which no worker runs. If it is interrupted,
-run it again with the same number to complete it. Until then no worker starts: the command raises the inputs'
+While the command runs, no program may write to the inputs and no worker may run. If it is interrupted, run
+it again with the same number to complete it. Until then no worker starts: the command raises the inputs'
 partitions last, so the topics differ in their number of partitions. The state of a new shard has no effect
 before that, and is written again if necessary. A parent's last step is one transaction.
 """
@@ -66,7 +66,7 @@ class _Plan(NamedTuple):
 
 
 def grow(config: Config, partitions: int, say: Callable[[str], None]) -> int:
-    """Raise the number of the topics' partitions and keep the state of all streams; return the previous number.
+    """Raise the topics' number of partitions and keep the state of all streams; return the previous number.
 
     1. Check that the number is valid, that the groups have no members, and which shards are not split yet.
     2. Raise the partitions of the journal, then those of snapshots and outputs. From here on no worker
@@ -83,7 +83,7 @@ def grow(config: Config, partitions: int, say: Callable[[str], None]) -> int:
     """
     if config.wide:
         raise UsageError(
-            f"streams.{config.wide[0]} has key: instance: with another number of partitions, labels would lie "
+            f"streams.{config.wide[0]} has key: instance: with another number of partitions, labels would be "
             "in other partitions than their predictions; expected no such stream: send the records to a "
             "stream with a new name, and keep the old stream for one more label horizon"
         )
@@ -136,8 +136,8 @@ def _plan(config: Config, partitions: int, say: Callable[[str], None]) -> _Plan 
         )
     if begun := {*counts.values(), *filter(None, known)} - {before, partitions}:
         raise WorkError(
-            f"topics have {' and '.join(map(str, sorted(begun)))} partitions already: complete the growth that "
-            f"has begun with the same number, `--partitions {max(begun)}`"
+            f"topics have {' and '.join(map(str, sorted(begun)))} partitions already: complete the growth "
+            f"that has begun with the same number, `--partitions {max(begun)}`"
         )
     _await_no_members(config, say)
     names = [kafka.topic(name) for name in INPUTS]
@@ -205,7 +205,7 @@ class _Growth:
                 self._check_quiet()
                 await self._write(parent, state)  # step 5
         except ShardLost as why:
-            raise WorkError(f"a worker has taken a shard ({why}): stop all workers, run the command again") from why
+            raise WorkError(f"a worker has taken a shard ({why}): stop all workers, run this again") from why
         finally:
             self._fetcher.stop()
             self._in_thread.close()

@@ -2,8 +2,9 @@
 
 A worker that dies of an unexpected error, or of a crash below Python, leaves at most the micro-batch in which
 it died. So its successor takes the same records in small parts, and announces each part in the journal before
-it processes it (`prequential.worker.journal.Attempt`). However a process ends, it died at the last announced
-part. If enough workers have died at a part with a single record, shards skip it from then on (`Quarantine`).
+it processes it (`prequential.worker.journal.Attempt`). However the process ends, it died at the announced part
+that no later entry follows. If enough workers have died at a part with a single record, shards skip that record
+from then on (`Quarantine`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from prequential.worker.journal import Attempt, Idle, PairStatus, Quarantine, Su
 #: a few seconds, and large enough that a whole micro-batch takes only about as long.
 _PART = 250
 
-#: Records taken in parts if it is unknown at which ones a worker died: more than a shard processes between two
+#: Records taken in parts if it is unknown where a worker died: more than a shard processes between two
 #: commits. After so many the journal has newer entries, from which isolation would start again. The number is
 #: smaller if the topics end earlier: see `Isolation.limit`.
 _DOUBTFUL = 200_000
@@ -52,8 +53,8 @@ class Isolation:
     def limit(self, ends: Sequence[int], vector: Sequence[int]) -> None:
         """End isolation once the shard has processed all records that existed when the worker died.
 
-        The topics have been read up to `ends`, and the shard has processed the records below `vector`. Records
-        after the first `ends` arrived after the worker's death, so it can't have died at them.
+        The topics have been read up to `ends`, and the shard has processed the records below `vector`.
+        Records after the first `ends` arrived after the worker's death, so it can't have died at them.
         """
         if self._ends is None:
             self._ends = tuple(ends)
@@ -89,9 +90,9 @@ class Isolation:
 def to_quarantine(suspicion: Suspicion, after: int | None) -> Quarantine | None:
     """Return the record that shards skip from now on, if `after` workers have died at it; otherwise None.
 
-    If an error occurred while the record was tried alone, the record also caused the earlier deaths. A process
-    that ended without an error may have been killed for other reasons. In that case only deaths while the
-    record was tried alone count. A fault of the program is never attributed to a record (`Fault`).
+    If an error occurred while the record was tried alone, the record also caused the earlier deaths. If the
+    process ended without an error, it may have been killed for other reasons. In that case only deaths while
+    the record was tried alone count. A fault of the program is never attributed to a record (`Fault`).
 
     >>> to_quarantine(Suspicion(3, 1, (2, 17), "ValueError: no", 1), 3).reason
     '3 workers in a row died at it: ValueError: no'
