@@ -1,10 +1,10 @@
 """Isolation: after workers have died at records, their successors find the record that crashes them.
 
-A worker that dies of an unexpected error, or of a crash below Python, leaves at most the micro-batch in which
-it died. So its successor takes the same records in small parts, and announces each part in the journal before
-it processes it (`prequential.worker.journal.Attempt`). However the process ends, it died at the announced part
-that no later entry follows. If enough workers have died at a part with a single record, shards skip that record
-from then on (`Quarantine`).
+If a worker dies of an unexpected error, or of a crash below Python, the journal shows at most the micro-batch
+in which it died. So its successor takes the same records in small parts. It announces each part in the journal
+before it processes the part (`prequential.worker.journal.Attempt`). However the process ends, it died at the
+announced part that no later entry follows. If enough workers have died at a part with a single record, shards
+skip that record from then on (`Quarantine`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Isolation:
         return not self.planned and self._left <= 0
 
     def limit(self, ends: Sequence[int], vector: Sequence[int]) -> None:
-        """End isolation once the shard has processed all records that existed when the worker died.
+        """Stop trying new records once the shard has processed all that existed when the worker died.
 
         The topics have been read up to `ends`, and the shard has processed the records below `vector`.
         Records after the first `ends` arrived after the worker's death, so it can't have died at them.

@@ -1,7 +1,7 @@
 """The journal: the order in which a shard actually processed its records.
 
 Record times alone don't determine the order (see `prequential.core.input.merge`). So a worker publishes its
-offset vectors before the outputs that result from them. No reader sees an output whose order may still change.
+offset vectors before the outputs that result from them, and no reader sees outputs whose order may change.
 The outputs follow in one transaction with the next entry, which has no offset vectors. So the outputs of all
 entries but the last are published. Recovery and `replay --from-topics` follow the offset vectors.
 
@@ -82,13 +82,13 @@ class Lost(msgspec.Struct, array_like=True, frozen=True, tag="lost"):
     begins: OffsetVector
     #: Number of journal entries before this one that are also missing.
     entries: int = 0
-    #: Offset vector up to which outputs are published: lost records below it were evaluated once, but no state
-    #: contains them.
+    #: Offset vector up to which outputs are published: lost records below it were evaluated once, but no
+    #: state contains them.
     published: OffsetVector = (0, 0, 0)
 
     @property
     def missing(self) -> list[int]:
-        """Number of lost records of each input, lost journal entries, and lost records with published outputs."""
+        """Numbers of lost records by input, of lost journal entries, and of lost records with published outputs."""
         bounds = self._bounds
         return [
             *(end - taken for _, taken, end in bounds), self.entries,
@@ -97,7 +97,7 @@ class Lost(msgspec.Struct, array_like=True, frozen=True, tag="lost"):
 
     @property
     def _bounds(self) -> list[tuple[int, int, int]]:
-        """For each input, where the lost records begin, where their published outputs end, and where they end."""
+        """For each input: where lost records begin, where their published outputs end, and where they end."""
         return [
             (begin, min(max(begin, taken), end), end)
             for begin, taken, end in zip(self.start, self.published, self.begins)
@@ -144,7 +144,7 @@ class JournalEntry(NamedTuple):
     note: Note | None = None
 
     def continues(self, before: JournalEntry) -> bool:
-        """Return whether the previous entry has the same topics, possibly with fewer partitions before growth."""
+        """Return whether the previous entry has the same topics, possibly from before they grew."""
         origins = [self.origin]
         if isinstance(self.note, Grown):
             origins.append(self.origin._replace(partitions=self.note.before))
@@ -152,7 +152,7 @@ class JournalEntry(NamedTuple):
 
 
 class _Plain(msgspec.Struct, array_like=True):
-    """An encoded entry: the first offset vector, and each further one as a difference from its predecessor."""
+    """An encoded entry: the first offset vector, and for each other one the difference from the last."""
 
     format: int
     number: int
@@ -311,7 +311,7 @@ def _is_below(step: Step, vector: OffsetVector) -> bool:
 class Generation(NamedTuple):
     """The part of a journal during which the number of the inputs' partitions was the same."""
 
-    #: Previous number of partitions, if the shard began with this part or kept some of its streams; else None.
+    #: Previous number of partitions, if the shard began or kept some of its streams here; otherwise None.
     since: int | None
     #: Number of partitions; None if the part has no entries.
     partitions: int | None

@@ -1,8 +1,8 @@
 """Keeps the parts of streams in all partitions until they are merged, while shards are replayed one by one.
 
-A part contains all periods that are not forgotten, and each partition has one part for every `emit.every`. The
-parts are kept as text, in files once they exceed a limit of memory. They are merged in order of time, so only a
-few are decoded at once.
+A part contains all periods that are not forgotten, and each partition has one part for every `emit.every`.
+The parts are kept as text, in files once they exceed a limit of memory. They are merged in order of time, so
+only a few are decoded at once.
 """
 
 from __future__ import annotations

@@ -85,8 +85,8 @@ class _Lineage:
             if number and generation.since == before:
                 return number
         raise WorkError(
-            f"the journal of shard {parent} doesn't go back to when there were {before} partitions: the state "
-            "that other shards took over can't be rebuilt; begin under a new kafka.prefix"
+            f"the journal of shard {parent} doesn't go back to when there were {before} partitions: the "
+            "state that other shards took over can't be rebuilt; begin under a new kafka.prefix"
         )
 
     def _at_end_of(self, partition: int, number: int) -> Shard:

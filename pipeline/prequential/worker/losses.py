@@ -72,9 +72,9 @@ def loss(
 ) -> Lost | None:
     """Return what a shard lacks that needs its inputs from `start`; None if nothing is missing.
 
-    The inputs begin at `begins`, and `entries` entries of the journal are missing. A `fresh` shard lacks only
-    records from the journal's first offset vector on, because the topics may have begun later than at offset
-    0 when that vector was written.
+    The inputs begin at `begins`, and `entries` entries of the journal are missing. A `fresh` shard lacks
+    records only if an input begins after the journal's first offset vector. The topics may have begun later
+    than at offset 0 when that vector was written.
     """
     needed = list(start)
     if fresh:

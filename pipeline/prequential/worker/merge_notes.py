@@ -1,7 +1,8 @@
 """The newest published moments of merged streams, as the text that a group commits with its offsets.
 
-Kafka keeps 4,096 bytes of the text (`offset.metadata.max.bytes` of the broker), so the text is short. Its length
-does not depend on the moments, so the worker can refuse a configuration with too many streams at the start.
+Kafka keeps 4,096 bytes of the text (`offset.metadata.max.bytes` of the broker), so the text is short. The
+length does not depend on the moments, so a worker can refuse a configuration with too many streams at the
+start.
 """
 
 from __future__ import annotations
