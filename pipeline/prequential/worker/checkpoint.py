@@ -234,8 +234,8 @@ class Checkpoint:
     def _due_at(self, share: float) -> float:
         """Return when `share` times `commit_every` has passed since the last commit, which is rounded down.
 
-        So the shards of a process commit at the same moments, and the code and the interpreter's tables that
-        all of them use are loaded into the processor's cache only once.
+        So the shards of a process commit at the same moments. The code and the interpreter's tables that all
+        of them use are then loaded into the processor's cache only once.
         """
         every = self._config.worker.commit_every / 1000
         step = min(share, 1.0) * every

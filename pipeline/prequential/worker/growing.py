@@ -84,7 +84,7 @@ def grow(config: Config, partitions: int, say: Callable[[str], None]) -> int:
     if config.wide:
         raise UsageError(
             f"streams.{config.wide[0]} has key: instance: with another number of partitions, labels would be "
-            "in other partitions than their predictions; expected no such stream: send the records to a "
+            "in other partitions than their predictions. Expected no such stream: send the records to a "
             "stream with a new name, and keep the old stream for one more label horizon"
         )
     plan = _plan(config, partitions, say)  # step 1

@@ -1,8 +1,8 @@
 """Memory of the C library: use few arenas, and return freed memory to the system.
 
 glibc keeps freed memory for later requests, in one arena for every few threads. After a burst, such as a
-backlog or a recovery, most memory of the process is free but is never returned: small blocks that are still
-in use lie between large free ones.
+backlog or a recovery, most memory of the process is free, but glibc never returns it. The reason is that
+small blocks in use lie between large free ones.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Isolation: after workers have died at records, their successors find the record that crashes them.
 
 If a worker dies of an unexpected error, or of a crash below Python, the journal shows at most the micro-batch
-in which it died. So its successor takes the same records in small parts. It announces each part in the journal
-before it processes the part (`prequential.worker.journal.Attempt`). However the process ends, it died at the
-announced part that no later entry follows. If enough workers have died at a part with a single record, shards
-skip that record from then on (`Quarantine`).
+in which it died. So its successor takes the same records in small parts. It announces each part in the
+journal before it processes the part (`prequential.worker.journal.Attempt`). However the process ends, it died
+at the announced part that no later entry follows. If enough workers have died at a part with a single record,
+shards skip that record from then on (`Quarantine`).
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class Lost(msgspec.Struct, array_like=True, frozen=True, tag="lost"):
 
     @property
     def missing(self) -> list[int]:
-        """Numbers of lost records by input, of lost journal entries, and of lost records with published outputs."""
+        """Numbers of lost records by input, lost journal entries, and lost records with published outputs."""
         bounds = self._bounds
         return [
             *(end - taken for _, taken, end in bounds), self.entries,

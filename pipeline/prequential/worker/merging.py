@@ -58,7 +58,7 @@ class Merging(threading.Thread):
         self.join(_ANSWER_SECONDS)
 
     def latest(self) -> list[Latest]:
-        """Return the latest messages of streams that this worker merges, one object per partition of parts."""
+        """Return the latest messages of the streams merged here, one object per partition of parts."""
         return list(self._latest.values())
 
     def moments(self) -> dict[str, int]:

@@ -119,7 +119,7 @@ class _Cluster(NamedTuple):
 
 
 class _ShardReplay:
-    """One shard: takes the same steps as `ShardRunner`, but from the topics' beginnings, and delivers all outputs."""
+    """One shard: the same steps as in `ShardRunner`, but from the topics' beginnings and with all outputs."""
 
     def __init__(self, cluster: _Cluster, shard: Shard) -> None:
         self._cluster = cluster
@@ -267,7 +267,7 @@ class _ShardReplay:
             self._begin(generation)
 
     def _begin(self, generation: Generation) -> None:
-        """Follow the steps of a generation. Skip records that the workers lost, so that messages count them."""
+        """Follow the steps of a generation. Count the records that the workers lost in the messages."""
         self._steps.extend(generation.steps)
         for lost in generation.lost:
             log.warning(
@@ -308,7 +308,7 @@ class _ShardReplay:
 def _split(
     cluster: _Cluster, previous: Shard, state: list[bytes], number: int, before: int, after: int
 ) -> Shard:
-    """A shard with its own streams of a previous shard, and what was kept of them on the way."""
+    """Return a shard with its own streams of a previous shard's state, and copies of kept outcomes."""
     shard = Shard(cluster.config, number, after)
     keep = streams_of(number, before, after)
     shard.restore(split(map(msgspec.msgpack.decode, state), keep, moved=number >= before))

@@ -13,8 +13,8 @@ log = logging.getLogger(__name__)
 #: the records may just be in transit.
 _SURE_SECONDS = 2.0
 
-#: Seconds after which an open transaction is logged, and after which the log line is a warning: the default of
-#: transaction.timeout.ms.
+#: Seconds after which an open transaction is logged, and after which it is logged as a warning. The latter is
+#: the default of transaction.timeout.ms.
 _LONG_SECONDS, _VERY_LONG_SECONDS = 10.0, 60.0
 
 #: Seconds for which other topics wait for an open transaction. By default brokers abort longer ones

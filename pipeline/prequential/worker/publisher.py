@@ -1,7 +1,8 @@
 """Publishing: a shard's outputs and its journal, each transaction completely or not at all.
 
-Each shard has one transactional producer with the shard's own transactional ID. So a worker that takes a shard
-over fences the previous worker and aborts its open transaction. A read_committed reader sees each output once.
+Each shard has one transactional producer with the shard's own transactional ID. So a worker that takes a
+shard over fences the previous worker and aborts its open transaction. A read_committed reader sees each
+output once.
 """
 
 from __future__ import annotations
@@ -46,14 +47,17 @@ class Publisher(Transactions):
         )
 
     def publish(self, messages: Iterable[Outgoing]) -> dict[str, int]:
-        """Publish as `Transactions.publish` does; note the offset after the journal entry."""
+        """Publish as `Transactions.publish` does, and note the offset after the journal entry.
+
+        If the messages were committed already, the result has only the offset of the journal entry.
+        """
         offsets = super().publish(messages)
         if self._journal in offsets:
             self.journal_offset = offsets[self._journal] + 1
         return offsets
 
     def _committed(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
-        """Read the rest of the journal: it has the messages' own entry, nothing, or another worker's entry."""
+        """Read the rest of the journal: the entry of these messages, nothing, or another worker's entry."""
         try:
             entries: list[Message] = list(
                 read_partition(
