@@ -129,7 +129,7 @@ class Worker(Served):
 
     def _feed(self, batch: Fetched, runner: ShardRunner | None, content: Content | None) -> None:
         if self._unseen:
-            self._look_at_times(batch)
+            self._check_times(batch)
         if runner is None or runner is not self.runners.get(batch.partition):
             return  # another worker took the shard while this batch was in transit
         try:
@@ -139,7 +139,7 @@ class Worker(Served):
             first = batch.end if batch.records is None else batch.records.offsets[0]
             die(f"{INPUTS[batch.kind]}/{batch.partition} offset {first}")
 
-    def _look_at_times(self, batch: Fetched) -> None:
+    def _check_times(self, batch: Fetched) -> None:
         """Warn once if a topic's records carry the producers' times and its settings can't be read."""
         if batch.records is not None and batch.records.by_producer:
             topic = self.config.kafka.topic(INPUTS[batch.kind])

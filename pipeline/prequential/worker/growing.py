@@ -84,7 +84,7 @@ def grow(config: Config, partitions: int, say: Callable[[str], None]) -> int:
     if config.wide:
         raise UsageError(
             f"streams.{config.wide[0]} has key: instance: with another number of partitions, labels would be "
-            "in other partitions than their predictions. Expected no such stream: send the records to a "
+            "in other partitions than their predictions; expected no such stream. Send the records to a "
             "stream with a new name, and keep the old stream for one more label horizon"
         )
     plan = _plan(config, partitions, say)  # step 1
@@ -99,7 +99,7 @@ def grow(config: Config, partitions: int, say: Callable[[str], None]) -> int:
         asyncio.run(_Growth(config, plan, say).run())  # steps 3 to 5
     _raise(config, inputs, partitions, say)  # step 6
     for line in _late(config, plan):
-        say(f"warning: {line}; records of streams that have moved count as misplaced and start without state")
+        say(f"warning: {line}; records of moved streams count as misplaced, the streams start without state")
     return plan.before.partitions
 
 

@@ -192,7 +192,7 @@ def decode_entry(value: bytes) -> JournalEntry:
     try:
         plain = _decode(value)
     except msgspec.MsgspecError as error:
-        raise WorkError(f"the journal holds something that is no journal entry: {error}") from error
+        raise WorkError(f"the journal contains a record that is not a journal entry: {error}") from error
     if plain.format not in (FORMAT, FORMAT_WITH_NOTE):
         raise WorkError(
             f"the journal has format {plain.format}: this version reads formats {FORMAT} and "

@@ -74,7 +74,7 @@ class Merging(threading.Thread):
         return sum(one.passed_over for one in list(self._mergers.values()))
 
     def run(self) -> None:
-        """Merge until `stop`; restart if the group or the broker has expelled this worker."""
+        """Merge until `stop`; restart when another worker has taken over or the broker was away."""
         try:
             while not self._end.is_set():
                 try:
@@ -136,7 +136,7 @@ class Merging(threading.Thread):
         try:
             part = parts.decode(message.value() or b"")
         except msgspec.MsgspecError as why:
-            log.error("%s/%d offset %d is no part: %s", self._topic, number, message.offset(), why)
+            log.error("%s/%d offset %d is not a valid part: %s", self._topic, number, message.offset(), why)
             return []
         found = merger.add(part, message.offset())
         latest = self._latest.setdefault(number, Latest())

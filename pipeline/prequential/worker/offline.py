@@ -267,7 +267,7 @@ class _ShardReplay:
             self._begin(generation)
 
     def _begin(self, generation: Generation) -> None:
-        """Follow the steps of a generation. Count the records that the workers lost in the messages."""
+        """Follow the steps of a generation, and count the records that the workers lost in it."""
         self._steps.extend(generation.steps)
         for lost in generation.lost:
             log.warning(

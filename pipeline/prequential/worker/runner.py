@@ -64,7 +64,7 @@ _BEGINNING = (-2, -2, -2)
 _TURN = 32
 
 #: Most seconds that a dying worker spends on writing its error into the journal.
-_LAST_WORD_SECONDS = 5.0
+_ERROR_SECONDS = 5.0
 
 
 class ShardRunner:
@@ -92,7 +92,7 @@ class ShardRunner:
 
         Shards that share the lock `turns` try records at which workers have died one after the other. So a
         worker that dies is in the middle of at most one attempt. Shards that share the lock `ticking` make
-        the messages of a tick one after the other: each shard sends its own before the next one begins.
+        the messages of a tick one after the other: each shard starts to send its own before the next begins.
         All shards of a process also share `snapshot_turn`. `gone` describes the records that a previous
         runner could not fetch because they were deleted.
         """
@@ -163,7 +163,7 @@ class ShardRunner:
 
     @property
     def parses_ahead(self) -> bool:
-        """Whether records may be parsed before their turn; not while the shard tries records one by one."""
+        """Whether records may be parsed before their turn; not during recovery or isolation."""
         return not self.recovering and self._isolation is None
 
     def parse_ahead(self, fetched: Fetched) -> Content | None:
@@ -185,7 +185,7 @@ class ShardRunner:
             self._silence.end()
             self._arrivals.add(fetched, int(batch.times.max()))
             self.statistics.records[kind] += len(records)
-            self._say_demand()
+            self._report_demand()
             self._back_pressure.hold_if_full(kind)
         if fetched.end is not None:
             self.shard.merge.reach(kind, fetched.end)
@@ -224,7 +224,7 @@ class ShardRunner:
             if not (self._stopping and self.recovering):  # an interrupted read raises misleading errors
                 raise
         except Exception as error:
-            await self._leave_word(error)
+            await self._write_error(error)
             raise
 
     def _read(self) -> Known:
@@ -255,14 +255,14 @@ class ShardRunner:
             self.progress += f"; {what}: waiting for the broker"
             log.warning("shard %d: %s: waiting for the broker", self.partition, what)
 
-    async def _leave_word(self, error: Exception) -> None:
+    async def _write_error(self, error: Exception) -> None:
         """Write an unexpected error into the journal for the next worker, if that is possible."""
         self.checkpoint.broken = True
         if self.recovering or self._stopping:
             return
         line = " ".join(format_exception_only(type(error), error)[-1].split())
         try:
-            await asyncio.wait_for(self.checkpoint.death(line), _LAST_WORD_SECONDS)
+            await asyncio.wait_for(self.checkpoint.death(line), _ERROR_SECONDS)
         except Exception as why:  # the first error ends the process; this one only costs its successor time
             log.warning("shard %d: could not write the error into the journal: %r", self.partition, why)
 
@@ -284,7 +284,7 @@ class ShardRunner:
         self._journal.extend([*status.settled, *open_])
         self._unpublished = len(open_)
         self.shard.replaying = True
-        self._speak_if_due()
+        self._end_replay_if_due()
         fresh = known.fresh
         log.info(
             "shard %d: %s, %d offset vectors of the journal to follow (%.1f s)",
@@ -333,7 +333,7 @@ class ShardRunner:
                 self.partition, isolation.deaths, suspicion.error or "none", isolation.most,
             )  # fmt: skip
 
-    def _speak_if_due(self) -> None:
+    def _end_replay_if_due(self) -> None:
         """End the silent replay when only steps with unpublished outputs are left."""
         if self.shard.replaying and len(self._journal) == self._unpublished:
             self.shard.flush()
@@ -362,7 +362,7 @@ class ShardRunner:
         takes_turns = ticks and self._begun and self._isolation is None
         async with self._ticking if takes_turns else nullcontext():
             processed = 0 if self._stopping else await self._process()
-            self._say_demand()
+            self._report_demand()
             self._was_full = processed >= _FULL_ROUND
             if processed:
                 self.checkpoint.processed(processed, timely=ticks)
@@ -425,7 +425,7 @@ class ShardRunner:
 
     @property
     def _ticks_are_rare(self) -> bool:
-        """Whether messages become due by time no more often than `worker.commit_every`."""
+        """Whether messages become due by time at most once per `worker.commit_every`."""
         return self._config.worker.commit_every <= min(self.shard.state.ticks, default=0)
 
     @property
@@ -435,7 +435,7 @@ class ShardRunner:
 
     @property
     def _tick_is_near(self) -> bool:
-        """Whether the records are within half of `worker.commit_every` of that time."""
+        """Whether that time is less than half of `worker.commit_every` after the newest records."""
         left = self.shard.state.next_tick - self.shard.merge.reached
         return self._ticks_are_rare and 0 < left <= self._config.worker.commit_every / 2
 
@@ -457,7 +457,7 @@ class ShardRunner:
             self.shard.idle(step.quiet)
         else:
             processed = self.shard.follow(step)
-        self._speak_if_due()
+        self._end_replay_if_due()
         self.progress = f"following the journal: {len(self._journal)} offset vectors to go"
         return max(1, processed)
 
@@ -509,7 +509,7 @@ class ShardRunner:
             self._most = next_round(self._most, took)
         return processed
 
-    def _say_demand(self) -> None:
+    def _report_demand(self) -> None:
         self._arrivals.look_for_open_transactions(self.shard.merge.added)
         settled = self._journal or (self._isolation.planned if self._isolation else ())
         vectors = (one for one in settled if not isinstance(one, Idle))

@@ -373,7 +373,7 @@ class Scrape:
         self._pause(30)
 
     def _accounts(self, taken: ReadSnapshot, streams: list[Stream]) -> None:
-        """Add the label coverage of the predictions of these streams' models."""
+        """Add pending predictions, label coverage and selection of these streams' models."""
         families, account = self.families, taken.accounts.coverage
         owners = [(stream, model, row) for stream in streams for model, row in stream.models.items()]
         models = np.array([row for _, _, row in owners], dtype=np.int64)

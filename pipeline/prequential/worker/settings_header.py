@@ -2,7 +2,8 @@
 
 Each message has the digest of the settings with which it was made (`config`). The header `settings` of one
 message in ten minutes, for each shard and each digest, lists these settings. They are in a header so that the
-message itself depends only on the records. So the dashboard can show how two configurations differ.
+message itself depends only on the records. So a reader that finds two
+configurations can show how they differ.
 """
 
 from __future__ import annotations
