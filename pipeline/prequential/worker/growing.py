@@ -205,7 +205,9 @@ class _Growth:
                 self._check_quiet()
                 await self._write(parent, state)  # step 5
         except ShardLost as why:
-            raise WorkError(f"a worker has taken a shard ({why}): stop all workers, run this again") from why
+            raise WorkError(
+                f"a worker has taken a shard ({why}): stop all workers, and run the command again"
+            ) from why
         finally:
             self._fetcher.stop()
             self._in_thread.close()

@@ -32,7 +32,7 @@ FORMAT, FORMAT_WITH_NOTE = 2, 3
 
 
 class Attempt(msgspec.Struct, array_like=True, frozen=True, tag="attempt"):
-    """The shard is about to process the records up to the entry's offset vector, or any without a vector.
+    """The shard is about to process the records up to the entry's offset vector, if it has one, or any.
 
     The outputs of all offset vectors below it are published.
     """

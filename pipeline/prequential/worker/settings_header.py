@@ -2,8 +2,7 @@
 
 Each message has the digest of the settings with which it was made (`config`). The header `settings` of one
 message in ten minutes, for each shard and each digest, lists these settings. They are in a header so that the
-message itself depends only on the records. So a reader that finds two
-configurations can show how they differ.
+message itself depends only on the records. A reader that finds two configurations can show how they differ.
 """
 
 from __future__ import annotations
