@@ -94,7 +94,7 @@ def test_a_shard_that_lost_records_halts_alone_until_that_is_accepted(
         await_published(cluster, worker)
         lost = worker.metrics()["prequential_lost_records_total"]
         assert worker.stop() == 0, worker.log
-    assert "going on without what retention has removed" in worker.log
+    assert "going on without records that retention has removed" in worker.log
     assert "the instance_id of" not in worker.log
     journal = [one for one in read_topic(cluster, JOURNAL) if one.partition() == 1]
     entries = [decode_entry(one.value() or b"") for one in journal]

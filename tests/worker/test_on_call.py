@@ -94,7 +94,7 @@ def test_a_look_at_the_cluster_that_fails_is_told_and_repeated(
     monkeypatch.setattr(app, "present_origin", look)
     monkeypatch.setattr(app, "_WATCH_SECONDS", 0.0)
     found = told(app, lambda: worker_of(asyncio.get_running_loop())._watch_cluster(), left, caplog)
-    assert found == ["looking at the input topics: no broker", f"looking at the input topics: {GONE}"]
+    assert found == ["checking the input topics: no broker", f"checking the input topics: {GONE}"]
 
 
 def test_ingest_waits_for_its_first_look_at_the_cluster_too(

@@ -83,7 +83,7 @@ def test_topics_made_anew_are_refused_and_rebuild_begins_with_them(
     send(cluster)  # as many records as before, so no offset is out of range
     said = refused(config)
     assert re.search(
-        r"^prequential: shard \d: instances and predictions and labels were made anew since its state "
+        r"^prequential: shard \d: instances and predictions and labels were recreated since its state "
         r"was written; `prequential worker --rebuild` .*$",
         said,
         re.MULTILINE,
@@ -129,5 +129,5 @@ def test_a_running_worker_notices(
 def test_a_broker_without_ids_is_believed() -> None:
     assert Origin(4).difference(Origin(4, "a", "b", "c")) is None
     assert Origin(4, "a", "b", "c").difference(Origin(4, "a", "x", "y")) == (
-        "predictions and labels were made anew"
+        "predictions and labels were recreated"
     )

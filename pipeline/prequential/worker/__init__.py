@@ -1,1 +1,1 @@
-"""The shell around the core: Faust app and transport, journal, snapshots, publisher, exporter."""
+"""The worker around the core: Faust app and transport, journal, snapshots, publisher, exporter."""

@@ -1,4 +1,4 @@
-"""The worker: one Faust app, whose agents feed the shards that the group gives to this process."""
+"""The worker: one Faust app whose agents feed the shards that the consumer group assigns to this process."""
 
 from __future__ import annotations
 
@@ -52,20 +52,20 @@ from prequential.worker.snapshot_turn import SnapshotTurn
 
 log = logging.getLogger(__name__)
 
-#: Seconds between looks at the cluster: are the input topics the same, do all clients reach it.
+#: Seconds between checks of the cluster: whether the input topics are the same and all clients reach it.
 _WATCH_SECONDS = 30.0
 
-#: Seconds between two times that freed memory is given back.
+#: Seconds between two returns of freed memory to the system.
 _GIVE_BACK_SECONDS = 30.0
 
 
 class Worker(Served):
-    """Everything of one worker process. `run` is the process's main coroutine."""
+    """One worker process. `run` is the main coroutine of the process."""
 
     def __init__(
         self, config: Config, *, rebuild: bool = False, endpoint: Endpoint | None = None
     ) -> None:
-        """`endpoint`: one that already listens; None: the worker opens its own."""
+        """`endpoint` is one that already listens; if it is None, the worker opens its own."""
         self.config = config
         self.runners: dict[int, ShardRunner] = {}
         self._rebuild = rebuild
@@ -76,14 +76,14 @@ class Worker(Served):
         self._turns, self._ticking = asyncio.Lock(), asyncio.Lock()
         self._snapshot_turn = SnapshotTurn()
         self._fetcher = Fetcher(config, self._on_partitions, self._on_gone)
-        #: Where any stream lies in all partitions.
+        #: Merges streams that lie in all partitions; None if there are none.
         self.merging = Merging(config, partial(die, "merging")) if config.wide else None
         self._exporter = Exporter(config, self._fetcher, self.runners, self.merging)
         self._findings = Findings(config)
         self._parsing = ThreadPoolExecutor(1, thread_name_prefix="parse")
-        #: Asks clients whether they reach the cluster: one that doesn't takes its time.
+        #: Threads that ask clients whether they reach the cluster. A client without a broker answers slowly.
         self._watchers = ThreadPoolExecutor(thread_name_prefix="watch")
-        self._unseen: set[str] = set()  # topics whose settings may not be seen
+        self._unseen: set[str] = set()  # topics whose settings the worker has no permission to read
         self.endpoint = endpoint
         self.app = self._build_app()
 
@@ -96,7 +96,7 @@ class Worker(Served):
         app.input_topics = [kafka.topic(name) for name in INPUTS]
         app.shard_count = 0  # known once the cluster has answered
 
-        # (Faust's decorators are untyped.)
+        # (The decorators of Faust are untyped.)
         def source(name: str) -> Any:
             return app.topic(kafka.topic(name), schema=BatchSchema(), acks=False)
 
@@ -118,7 +118,7 @@ class Worker(Served):
         return app
 
     async def _feed_all(self, batches: list[Fetched]) -> None:
-        """Feed what a look has brought of a topic, many records parsed beside the loop."""
+        """Feed the batches of one fetch of a topic; parse large ones in a thread, outside the event loop."""
         runners = [self.runners.get(batch.partition) for batch in batches]
         contents: Iterable[Content | None] = repeat(None)
         if any(batch.size >= MANY for batch in batches):
@@ -129,18 +129,18 @@ class Worker(Served):
 
     def _feed(self, batch: Fetched, runner: ShardRunner | None, content: Content | None) -> None:
         if self._unseen:
-            self._look_at_times(batch)
+            self._check_times(batch)
         if runner is None or runner is not self.runners.get(batch.partition):
-            return  # the shard went elsewhere while its batch was on the way
+            return  # another worker took the shard while this batch was in transit
         try:
             runner.feed(batch, content)
         except Exception:
-            # Faust would acknowledge the batch and start the agent again: the batch would be lost.
+            # Otherwise Faust would acknowledge the batch and restart the agent, and the batch would be lost.
             first = batch.end if batch.records is None else batch.records.offsets[0]
             die(f"{INPUTS[batch.kind]}/{batch.partition} offset {first}")
 
-    def _look_at_times(self, batch: Fetched) -> None:
-        """Say once of a topic whose settings can't be seen that its records carry producers' times."""
+    def _check_times(self, batch: Fetched) -> None:
+        """Warn once if a topic's records carry the producers' times and its settings can't be read."""
         if batch.records is not None and batch.records.by_producer:
             topic = self.config.kafka.topic(INPUTS[batch.kind])
             if topic in self._unseen:
@@ -153,13 +153,13 @@ class Worker(Served):
     # ---- shards
 
     def _on_partitions(self, partitions: frozenset[int] | None) -> None:
-        """The group has decided (None: it is about to); called from within a fetch."""
+        """Take the assignment of the group; None while the group rebalances. A fetch calls this method."""
         self._loop.call_soon(self._assign, partitions)
 
     def _assign(self, partitions: frozenset[int] | None) -> None:
         self._assigned = partitions
         if partitions is None or self._closing:
-            return  # shards go on until somebody fences them, or the decision comes
+            return  # shards go on until another worker fences them, or the assignment arrives
         log.info("shards of this worker: %s", sorted(partitions))
         for partition in set(self.runners) - partitions:
             runner = self.runners.pop(partition)
@@ -170,7 +170,7 @@ class Worker(Served):
 
     def _open(self, partition: int, gone: str | None = None) -> None:
         rebuild = self._rebuild and partition not in self._rebuilt
-        self._rebuilt.add(partition)  # what it holds from now on is good
+        self._rebuilt.add(partition)  # from now on its snapshots are valid
         try:
             runner = ShardRunner(
                 self.config,
@@ -184,7 +184,7 @@ class Worker(Served):
                 snapshot_turn=self._snapshot_turn,
                 gone=gone,
             )
-        except Exception as error:  # asyncio calls us, and would go on without this shard
+        except Exception as error:  # asyncio called this method, and would go on without this shard
             die(f"shard {partition}", error)
             raise
         self.runners[partition] = runner
@@ -198,17 +198,17 @@ class Worker(Served):
         self._let_go(partition)
 
     def _on_gone(self, partition: int, why: str) -> None:
-        """A record that a shard needs isn't there any more; called from within a fetch, maybe repeatedly."""
+        """A record that a shard needs has been deleted. A fetch calls this method, possibly repeatedly."""
         log.warning("shard %d: %s", partition, why)
-        self._loop.call_soon(self._begin_anew, partition, why)
+        self._loop.call_soon(self._restart, partition, why)
 
-    def _begin_anew(self, partition: int, gone: str) -> None:
-        """From its snapshot: what is missing by then halts it, or is passed over."""
+    def _restart(self, partition: int, gone: str) -> None:
+        """Start a shard again from its snapshot; records still missing then halt the shard or are skipped."""
         if partition in self.runners and self.runners[partition].halted is None:
             self._let_go(partition, gone)
 
     def _let_go(self, partition: int, gone: str | None = None) -> None:
-        """Let a shard go. If the group still says a little later that it is ours, take it anew."""
+        """Let a shard go. If the group still assigns it to this worker a little later, take it again."""
         runner = self.runners.pop(partition, None)
         if runner is not None:
             self._fetcher.close(partition)
@@ -229,13 +229,13 @@ class Worker(Served):
     # ---- the process
 
     async def run(self) -> int:
-        """Work until told to stop; returns the exit status.
+        """Work until a signal stops the worker; return the exit status.
 
-        1. Check that the cluster answers and its topics fit.
+        1. Check that the cluster answers and its topics fit the configuration.
         2. Serve `/live`, `/ready` and `/metrics`.
-        3. Start the Faust app; the group gives shards to us.
-        4. On SIGTERM or SIGINT: last transactions and snapshots, leave the group; a second signal
-           ends the process at once.
+        3. Start the Faust app; the group assigns shards to this worker.
+        4. On SIGTERM or SIGINT, write the last transactions and snapshots and leave the group. A second
+           signal ends the process at once.
         """
         self._loop = asyncio.get_running_loop()
         stop = stop_on_signals(self._loop)
@@ -247,11 +247,11 @@ class Worker(Served):
         await self.app.start()  # step 3
         stopping = asyncio.ensure_future(stop.wait())
         crashed = asyncio.ensure_future(has_crashed(self.app))
-        beside = [
-            self._beside("the cluster", self._watch_cluster()),
-            self._beside("findings", self._look_for_findings()),
-            self._beside("dead letters", tell()),
-            self._beside("free memory", _give_memory_back()),
+        background = [
+            self._background("the cluster", self._watch_cluster()),
+            self._background("findings", self._look_for_findings()),
+            self._background("dead letters", tell()),
+            self._background("free memory", _give_memory_back()),
         ]
         if self.merging is not None:
             self.merging.start()
@@ -259,7 +259,7 @@ class Worker(Served):
         if crashed.done():
             die("the Faust app", self.app.crash_reason)
         self._loop.call_later(self.config.worker.stop_within / 1000, lambda: leave(1))  # step 4
-        for task in beside:
+        for task in background:
             task.cancel()
         failed = await self._close_shards()
         if self.merging is not None:
@@ -271,16 +271,17 @@ class Worker(Served):
             die(*failed)
         return 0
 
-    def _beside(self, what: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Work that goes on beside the shards, and whose error ends the process."""
+    def _background(self, what: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run work concurrently with the shards; an error in it ends the process."""
         task = asyncio.ensure_future(work)
         task.add_done_callback(lambda done: self._on_done(what, done))
         return task
 
     async def _close_shards(self) -> tuple[str, BaseException] | None:
-        """Close all shards, and open no more; one that fails keeps none from its last outputs and snapshot.
+        """Close all shards and open no more.
 
-        Returns the first that has failed, and why.
+        A shard that fails does not prevent the others from writing their last outputs and snapshot.
+        Returns the first shard that failed, and its error.
         """
         self._closing = True
         runners = dict(self.runners)
@@ -291,10 +292,10 @@ class Worker(Served):
         return failed[0] if failed else None
 
     def _check_topics(self) -> Origin:
-        """Refuse topics that can't be worked with; warn of what will be wrong all the same."""
+        """Refuse topics that the worker can't use; warn of settings that lead to wrong results."""
         kafka, horizon = self.config.kafka, self.config.longest_horizon
         specs = topic_specs(kafka, horizon, wide=bool(self.config.wide))
-        require(kafka, needs(specs, WORKER))  # the first drift alarm would be late for that
+        require(kafka, needs(specs, WORKER))  # the first drift alarm would be too late to find out
         _create_own(kafka, specs)
         counts = partition_counts(kafka, [spec.name for spec in specs])
         if wrong := partition_errors(specs, counts):
@@ -307,28 +308,29 @@ class Worker(Served):
             log.warning("%s", error)
         if misfits.unseen:
             unseen = [Permission("DescribeConfigs", "topic", name) for name in misfits.unseen]
-            log.info("settings of topics aren't looked at: %s", lacking(kafka, unseen))
+            log.info("settings of topics are not checked: %s", lacking(kafka, unseen))
         self._unseen = set(misfits.unseen)
         return present_origin(kafka)
 
     async def _watch_cluster(self) -> None:
-        """Look at the cluster now and then, with a client that is new each time.
+        """Check the cluster regularly, with a new client each time.
 
-        The worker ends when the input topics become others: offsets and shards mean nothing then.
+        The worker ends when the input topics are replaced or get more partitions, because its offsets and
+        shards then mean nothing.
         """
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             try:
                 now = await asyncio.to_thread(present_origin, self.config.kafka)
-            except (WorkError, UsageError) as why:  # what is away comes back, or is just being made
-                log.warning("looking at the input topics: %s", why)
+            except (WorkError, UsageError) as why:  # the broker or topic may come back
+                log.warning("checking the input topics: %s", why)
                 continue
             if difference := self._origin.difference(now):
-                way = "`prequential worker --rebuild` begins anew with the topics as they are"
+                fix = "`prequential worker --rebuild` starts from scratch with the topics as they are"
                 if self._origin.has_grown(now):
-                    way = f"`prequential topics grow --partitions {now.partitions}` may carry the state over"
+                    fix = f"`prequential topics grow --partitions {now.partitions}` may carry the state over"
                 raise WorkError(
-                    f"{difference} while the worker ran; `prequential topics check` says what fits, {way}"
+                    f"{difference} while the worker ran; `prequential topics check` lists the errors, {fix}"
                 )
             await self._replace_stranded()
 
@@ -337,19 +339,19 @@ class Worker(Served):
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 await self._findings.look(dict(self.runners), self._origin.partitions)
-            except Exception:  # nothing that is published depends on them
-                log.exception("looking for what looks wrong")
+            except Exception:  # no published message depends on findings
+                log.exception("the check for likely mistakes failed")
 
     async def _replace_stranded(self) -> None:
-        """Begin anew with clients that have lost their brokers; the cluster has just answered another."""
+        """Replace clients that have lost their brokers although the cluster answers another client."""
         runners = dict(self.runners)
         asked = [self._fetcher.stranded, *(runner.stranded for runner in runners.values())]
         answers = [self._loop.run_in_executor(self._watchers, ask) for ask in asked]
         fetching, *publishing = await asyncio.gather(*answers)
         if fetching:
-            log.warning("a fetching client has lost its brokers, though they answer: beginning anew")
+            log.warning("a fetching client has lost its brokers, though they answer: starting a new one")
             self._assign(frozenset())
-            self._assigned = None  # until the group says otherwise
+            self._assigned = None  # until the group assigns partitions again
             self._fetcher.renew()
             return
         for (partition, runner), stranded in zip(runners.items(), publishing):
@@ -357,7 +359,7 @@ class Worker(Served):
                 log.warning("shard %d: its client has lost its brokers, though they answer", partition)
                 self._let_go(partition)
 
-    # ---- HTTP, in threads of its own
+    # ---- HTTP, in its own threads
 
     def _metrics(self) -> Answer:
         try:
@@ -374,9 +376,11 @@ class Worker(Served):
         return (200 if ready else 503), TEXT, text.encode()
 
     async def _readiness(self) -> tuple[bool, str]:
-        """Ready: the group has decided, and every shard that is ours is running, or has halted.
+        """Return whether the worker is ready, and the text that describes its shards.
 
-        One that has halted stays so until somebody decides: a roll-out, of that decision, goes on.
+        It is ready if the group has assigned partitions and each assigned shard is running or has halted.
+        A halted shard counts as ready because it stays halted until an operator accepts the loss, and the
+        roll-out of that decision must be able to proceed.
         """
         lines = [
             f"shard {partition}: {printable(text)}\n"
@@ -384,7 +388,7 @@ class Worker(Served):
             for text in (runner.progress, runner.changed, *(one.text for one in runner.open_transactions))
             if text is not None
         ]
-        if self._assigned is None:  # shards go on meanwhile, see `_assign`
+        if self._assigned is None:  # shards keep running meanwhile, see `_assign`
             return False, "waiting for the group\n" + "".join(lines)
         running = [not runner.recovering or runner.halted is not None for runner in self.runners.values()]
         ready = all(running) and set(self.runners) == set(self._assigned)
@@ -398,18 +402,18 @@ async def _give_memory_back() -> None:
 
 
 def _parsed(runners: Sequence[ShardRunner | None], batches: Sequence[Fetched]) -> list[Content | None]:
-    """Of batches what is parsed of them before their turn."""
+    """Return the parsed content of each batch; None where a batch is parsed later, in its turn."""
     return [
         None if runner is None else runner.parse_ahead(batch) for runner, batch in zip(runners, batches)
     ]
 
 
 def _create_own(kafka: KafkaConfig, specs: Sequence[TopicSpec]) -> None:
-    """Create journal and snapshots where all else is there: nothing but the worker needs these.
+    """Create the journal and snapshot topics if all other topics exist: only the worker needs these two.
 
-    Only if both are missing: where one of them is, its loss must be noticed. And `comparisons` and
-    `incidents`, which topics that were made for an earlier version lack, and what a configuration without
-    `key: instance` had no use for.
+    It creates them only if both are missing; if just one is missing, its loss must be noticed. It also
+    creates `comparisons` and `incidents`, which topics of an earlier version lack, and the topic of parts,
+    which a configuration without `key: instance` did not need.
     """
     ours = {spec.name for spec in specs if spec.role in ("journal", "snapshots")}
     missing = {spec.name for spec in specs} - present(kafka, [spec.name for spec in specs])
@@ -419,34 +423,34 @@ def _create_own(kafka: KafkaConfig, specs: Sequence[TopicSpec]) -> None:
     try:
         for name in create(kafka, specs).created:
             log.info("created topic %s", name)
-    except WorkError as why:  # without these topics the worker ends with a sentence anyway
+    except WorkError as why:  # without these topics the worker ends with an error message anyway
         log.warning("%s", why)
 
 
-#: Seconds after which a shard that was lost, though the group still says that it is ours, is taken
-#: again: the group's own decision, if there is one on the way, comes first.
+#: Seconds after which the worker takes a lost shard again if the group still assigns it to this worker.
+#: The delay lets an assignment that is in transit arrive first.
 _REJOIN_SECONDS = 5.0
 
 
 async def _answered(question: Callable[[], Any]) -> Any:
-    """What a question is answered in the loop, between whatever else is done there."""
+    """Call a function in the event loop, between its other work, and return the result."""
     return question()
 
 
 def run_worker(config: Config, *, rebuild: bool = False, endpoint: Endpoint | None = None) -> int:
-    """Run a worker in this process until it is told to stop; returns the exit status.
+    """Run a worker in this process until a signal stops it; return the exit status.
 
-    With `rebuild` its shards begin without their snapshots, from the journal and the inputs. `endpoint`: one
-    that already listens. Raises WorkError if its topics don't fit or Kafka can't be reached.
+    With `rebuild` its shards ignore their snapshots and start from the journal and the inputs. `endpoint` is
+    one that already listens. Raises WorkError if its topics don't fit or Kafka can't be reached.
     """
     return asyncio.run(_main(config, rebuild, endpoint))
 
 
 async def _main(config: Config, rebuild: bool, endpoint: Endpoint | None) -> int:
     if config.worker.instance_id is not None:
-        resolved("worker.instance_id", config.worker.instance_id)  # what is wrong with it is said first
-    # Before the worker's own clients, which would tell of a missing broker in their own words.
+        resolved("worker.instance_id", config.worker.instance_id)  # reports an error in it first
+    # Before the worker creates its own clients, which would report a missing broker in their own words.
     await asyncio.to_thread(connect, config.kafka)
     status = await Worker(config, rebuild=rebuild, endpoint=endpoint).run()
-    # Threads may be waiting for a broker; everything that must be written has been.
+    # Threads may be waiting for a broker, but everything that must be written has been written.
     return leave(status)

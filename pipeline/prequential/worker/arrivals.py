@@ -1,4 +1,4 @@
-"""When the records of a shard came, and to which end its topics were read."""
+"""When the records of a shard arrived, and up to which offset its topics were read."""
 
 from __future__ import annotations
 
@@ -11,43 +11,45 @@ from prequential.worker.open_transactions import OpenTransaction
 
 
 class Arrivals:
-    """By topic what tells whether it holds the others back: what it may still have, and until when."""
+    """Decides for each topic whether the other topics must wait for its records, and until when."""
 
     def __init__(self, fetcher: Fetcher, partition: int, grace: float, topics: Sequence[str]) -> None:
-        """`grace`: seconds after which a topic, read to its end, has nothing of what had come before.
+        """Track one partition of the input topics.
 
-        `topics`: the full names of the inputs.
+        If a topic has been read to its end `grace` seconds after a record arrived, it has no more records
+        from before that arrival. `topics` are the full names of the inputs.
         """
         self._fetcher, self._partition, self._grace = fetcher, partition, grace
-        #: By topic, what keeps its last records from being read.
+        #: By topic, the open transaction that may prevent its last records from being read.
         self.open_transactions = [OpenTransaction(f"{topic}/{partition}") for topic in topics]
-        #: By topic the offset at which its partition ended, when it was last read to its end.
+        #: By topic, the offset at which its partition ended when it was last read to its end.
         self.ends: list[int | None] = [None] * len(INPUTS)
-        #: By topic that may hold others back: when records came, of any topic, and their record times.
+        #: By topic that others may wait for: arrival and record times of the records of all topics.
         self._came: list[deque[tuple[float, int]]] = [deque() for _ in INPUTS]
-        #: By topic: record time of what had come a grace period before it was last read.
+        #: By topic: largest record time that had arrived a grace period before the topic was last read.
         self._quiet_times: list[int | None] = [None] * len(INPUTS)
 
     def add(self, fetched: Fetched, newest: int) -> None:
-        """Note a batch with records, the newest one of this record time."""
+        """Note a batch of records; `newest` is the largest record time in it."""
         for came in self._came:
             came.append((fetched.at, newest))
 
     def reach(self, kind: int, end: int) -> None:
-        """A topic was read to its end."""
+        """Note that a topic was read to its end."""
         self.ends[kind] = end
 
     @property
     def known_ends(self) -> list[int] | None:
-        """The topics' ends; None: not all of them have been read to their end."""
+        """The ends of the topics; None until all topics have been read to their end."""
         ends = [end for end in self.ends if end is not None]
         return ends if len(ends) == len(self.ends) else None
 
     def watermarks(self, added: Sequence[int]) -> list[int | None]:
-        """By topic the record time below which nothing comes any more; None: nobody knows.
+        """Return for each topic the record time below which no more records arrive; None if unknown.
 
-        A topic has nothing more of what came a grace period before the topic was read to its end; while a
-        transaction is open in it nobody knows. `added`: next offsets of what the shard has been given.
+        A topic that was read to its end has no more records from before the preceding grace period. While a
+        transaction is open in the topic, the time is unknown. `added` are the next offsets after the records
+        that the shard has received.
         """
         for kind, came in enumerate(self._came):
             read_at = self._fetcher.read_at(kind, self._partition)
@@ -64,13 +66,13 @@ class Arrivals:
         ]
 
     def look_for_open_transactions(self, added: Sequence[int]) -> None:
-        """Note where topics end for who reads what is committed, and for who reads all."""
+        """Note where each topic ends for readers of committed records, and for readers of all records."""
         for kind, (end, offset) in enumerate(zip(self.ends, added)):
             read = None if end is None or offset > end else end
             self.open_transactions[kind].look(read, self._fetcher.ends.get((kind, self._partition)))
 
     @property
     def grace_ends_at(self) -> float | None:
-        """When grace is over for the first of what holds others back (monotonic s); None: nothing does."""
+        """When the earliest grace period ends (monotonic seconds); None if no topic waits for another."""
         came = [some[0][0] for some in self._came if some]
         return min(came) + self._grace if came else None

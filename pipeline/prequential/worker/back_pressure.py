@@ -1,4 +1,4 @@
-"""What a shard has use for, as the fetcher is told: it reads no more than shards can buffer."""
+"""Back-pressure: the fetcher reads only what shards need, and no more than they can buffer."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from prequential.core.shard import Shard
 from prequential.kafka.fetching import Fetcher
 from prequential.topics.specs import INPUTS
 
-#: Records buffered of one topic that are plenty: some micro-batches, and they are still in the cache.
+#: Buffered records of one topic that are enough: a few micro-batches, still in the processor's cache.
 _PLENTY: Final = 16_000
 
-#: Records buffered of one topic at which its fetching is held, and at which it goes on: where another
-#: shard needs the topic, it is fetched for all, and some 100 MB bound what a shard buffers.
+#: Numbers of buffered records at which fetching of a topic is paused, and at which it resumes. If another
+#: shard needs the topic, it is fetched for all shards; these numbers limit a shard's buffer to about 100 MB.
 _HOLD: Final = 200_000
 _RESUME: Final = 50_000
 
-#: Seconds for which a topic wasn't read, since another shard has plenty of it, after which a shard that has
-#: nothing of it wants it read: it can't know whether there is something.
+#: Seconds after which a shard without records of a topic asks for the topic to be read, if it was not read
+#: because another shard has enough of it. The shard cannot know whether there are records for it.
 _UNREAD_SECONDS: Final = 0.25
 
 
 class BackPressure:
-    """Tells the fetcher what a shard has plenty of, waits for, or can't take any more of."""
+    """Reports to the fetcher which topics a shard has enough of, waits for, or can't buffer any more."""
 
     def __init__(self, fetcher: Fetcher, partition: int, shard: Shard) -> None:
         self._fetcher, self._partition, self._shard = fetcher, partition, shard
         self._held = [False] * len(INPUTS)
 
     def say(self, ends: Sequence[int | None], settled: OffsetVector | None) -> None:
-        """Say what there is use for now.
+        """Report to the fetcher which topics the shard needs now.
 
-        `ends` of topics that were read to their end; `settled`: up to where the order is known already, so
-        that the shard can't go on without all of it.
+        `ends` are the offsets of topics that were read to their end. `settled` is the offset vector up to
+        which the order is already known; the shard needs all records below it to go on.
         """
         merge = self._shard.merge
         if settled is not None:
@@ -51,18 +51,18 @@ class BackPressure:
         self._fetcher.demand(self._partition, plenty, blocked, list(merge.vector))
 
     def hold_if_full(self, kind: int) -> None:
-        """Hold a topic of which so much is buffered."""
+        """Pause fetching of a topic if too many of its records are buffered."""
         if self._shard.merge.buffered[kind] > _HOLD:
             self._hold(kind, True)
 
     def resume(self) -> None:
-        """Go on with topics of which little is left."""
+        """Resume fetching of topics of which few records are left."""
         for kind, buffered in enumerate(self._shard.merge.buffered):
             if buffered < _RESUME:
                 self._hold(kind, False)
 
     def release_for(self, vector: OffsetVector) -> None:
-        """Go on with topics of which this offset vector needs more than is buffered otherwise."""
+        """Resume fetching of topics of which this offset vector needs more records than have arrived."""
         for kind, added in enumerate(self._shard.merge.added):
             if added < vector[kind]:
                 self._hold(kind, False)

@@ -1,4 +1,4 @@
-"""From fetched records to batches of the core, and back to the original of a dead letter."""
+"""Converts fetched records to batches for the core, and finds the original record of a dead letter."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from prequential.topics.outputs import DeadLetter
 from prequential.topics.specs import INPUTS
 from prequential.topics.values import MAX_TS, why_no_record_time
 
-#: Records that are parsed.
+#: Parsed records.
 Content = Union[Decoded, Plain]
 
-#: Records of a batch from which on they are parsed in a thread: to hand over fewer takes longer.
+#: Fewest records of a batch that are parsed in a thread: for fewer, the handover takes longer.
 MANY = 1_000
 
 
 class SharedParser:
-    """The parser of one shard, which two threads may ask."""
+    """The parser of one shard, which two threads may use."""
 
     def __init__(self, *, values: bool, intervals: bool = True) -> None:
         """`values`, `intervals`: see `Parser`."""
@@ -37,9 +37,9 @@ class SharedParser:
             return self._parser.parse(kind, values)
 
     def parse_ahead(self, kind: int, records: ConsumerRecords) -> Content | None:
-        """Many records parsed before their turn has come; None: they are better parsed then.
+        """Parse a large batch before its turn; return None if it should be parsed in its turn.
 
-        So are those that can't be parsed at all: whatever goes wrong is to go wrong in turn.
+        That is the case for small batches, and for batches that fail: errors must occur in their turn.
         """
         if len(records) < MANY:
             return None
@@ -52,10 +52,10 @@ class SharedParser:
 def to_batch(
     kind: int, records: ConsumerRecords, parser: SharedParser, content: Content | None = None
 ) -> Batch:
-    """Consecutive records of one partition, to be parsed or decoded when their turn has come, or parsed.
+    """Return a batch of consecutive records of one partition, with `content` if they are parsed already.
 
-    Those with timestamps beyond all dates can't be used, and these times count for nothing: where a topic
-    keeps producers' times, anything may be there.
+    Records with timestamps beyond all dates are invalid, and their times are ignored. Such times occur in
+    topics that keep the producers' timestamps.
     """
     offsets, times = records.offsets, records.times
     if content is None:
@@ -67,37 +67,37 @@ def to_batch(
         for place, time in enumerate(times.tolist()):
             if (why := why_no_record_time(time)) is not None:
                 batch.refuse(offsets[place], why)
-                times[place] = -MAX_TS  # so it has the largest time before it, as the merge sees to
+                times[place] = -MAX_TS  # so the merge uses the largest earlier time instead
     return batch
 
 
 class Originals:
-    """The records behind batches that aren't processed yet, by kind; and those of dead letters."""
+    """The original records of unprocessed batches, by kind, and of dead letters."""
 
     def __init__(self) -> None:
         self._rejected: dict[tuple[int, int], Original] = {}  # by kind and offset
         self._records: tuple[deque[ConsumerRecords], ...] = (deque(), deque(), deque())
 
     def add(self, kind: int, records: ConsumerRecords) -> None:
-        """Keep records, in order of offset."""
+        """Keep records; call this in order of offset."""
         self._records[kind].append(records)
 
     def find(self, kind: int, offset: int) -> Original:
-        """The record at an offset; raises LookupError if it isn't kept."""
+        """Return the record at an offset; raises LookupError if it is not kept."""
         for records in self._records[kind]:
             if (found := records.find(offset)) is not None:
                 return found
         raise LookupError(f"{INPUTS[kind]} offset {offset} isn't kept any more")
 
     def keep(self, letters: Iterable[DeadLetter]) -> None:
-        """Of what is processed, only the originals of dead letters are still needed."""
+        """Keep the originals of these dead letters even after `drop`."""
         for letter in letters:
             place = (letter.kind, letter.offset)
             if place not in self._rejected:
                 self._rejected[place] = self.find(*place)
 
     def take(self, letter: DeadLetter) -> Original:
-        """The original of a dead letter, which isn't kept any longer."""
+        """Remove and return the original of a dead letter."""
         return self._rejected.pop((letter.kind, letter.offset))
 
     def drop(self, vector: Sequence[int]) -> None:

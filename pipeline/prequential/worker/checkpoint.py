@@ -1,7 +1,7 @@
-"""The checkpoint: publishing what a shard has put out, the order that led to it, and snapshots of its state.
+"""The checkpoint: publishes a shard's outputs, the order of records that led to them, and snapshots.
 
-The order is settled before the outputs are sent, and a snapshot is of the state exactly after an order that
-is settled. So whoever goes on from what was committed puts out the same.
+The shard settles the order before it sends the outputs. A snapshot has exactly the state after a settled
+order. So a worker that continues from the committed data publishes the same outputs.
 """
 
 from __future__ import annotations
@@ -45,43 +45,44 @@ from prequential.worker.snapshot_turn import SnapshotTurn
 from prequential.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
 from prequential.worker.statistics import ShardStatistics
 
-#: Records processed between two commits that tell of a backlog: its end is published at once. With
-#: fewer, waiting for the next commit's time saves the broker many small transactions.
+#: Number of records between two commits from which on the shard has a backlog. The end of a backlog is
+#: published at once. Otherwise the shard waits for the next commit, which saves many small transactions.
 _BACKLOG = 10_000
 
-#: Of `commit_every`, what lies at most between a commit and one with messages that time makes due; and what,
-#: if time is about to do so. So commits fall into step with these messages, which then wait for none, and
-#: there are no more commits for it.
+#: Longest time from the last commit, as a share of `commit_every`: to one with messages that are due by time,
+#: and to one shortly before such messages are due. So commits fall into step with these messages, which then
+#: need not wait and cause no additional commits.
 _TIMELY, _BEFORE_TICK = 0.5, 2.0
 
-#: Outputs that may wait for the commit before theirs.
+#: Most outputs that may wait for the previous commit to end.
 _MOST_OUTPUTS = 100_000
 
-#: Chunks of a snapshot sent in one transaction: outputs wait no longer than these take.
+#: Chunks of a snapshot in one transaction: outputs wait at most as long as these chunks take.
 _SNAPSHOT_TRANSACTION = 8
 
-#: After each of these, a pause so many times as long: a large snapshot takes processors, broker and disk that
-#: outputs need, too, and nobody waits for it.
+#: Pause after each such transaction, as a multiple of its duration. A large snapshot uses processors, broker
+#: and disk that outputs also need, and it is not urgent.
 _SNAPSHOT_PAUSE = 2.0
 
-#: Seconds that these cost at most: what lasts longer waits for a broker.
+#: Longest time that counts as the cost of such a transaction, in seconds: a longer one waits for a broker.
 _LONGEST_WRITING = 10.0
 
-#: Seconds between looks, in such a pause, whether the shard is to end.
+#: Seconds between checks, during such a pause, whether the shard is to end.
 _LOOK_SECONDS = 0.1
 
 
-#: Of a transaction: offset vectors and a note for the journal, outputs.
+#: Content of a transaction: offset vectors for the journal, outputs, and a note for the journal.
 _Entry: TypeAlias = tuple[list[OffsetVector], list[Outgoing], Note | None]
 
 
 class Checkpoint:
-    """The checkpoints of one shard: one commit at a time, `commit_every` apart, and snapshots beside them.
+    """The checkpoints of one shard: one commit at a time, `commit_every` apart, and concurrent snapshots.
 
-    Without outputs there is no commit, but now and then, so that a successor doesn't repeat much by itself.
+    While there are no outputs, commits are rare. They then only settle the order, so that a successor has
+    little to repeat in an order of its own.
 
-    `in_thread` makes a call that blocks in the shard's own thread, one after the other. `turn` is that of all
-    shards of the process.
+    `in_thread` runs blocking calls in the shard's own thread, one after the other. All shards of the process
+    share `turn`.
     """
 
     def __init__(
@@ -108,38 +109,38 @@ class Checkpoint:
         self._publisher = publisher
         self._in_thread = in_thread
         self._turn = turn
-        self._who = object()  # in line for the turn: who waits there isn't kept for it
+        self._who = object()  # stands for the shard in the line for the turn, without a reference to it
         self._messages = Messages(config, partition, shard.catalog.streams, originals, origin)
         self._journal_number = 0
         self._journal_offset = 0
-        self._paced_at = monotonic()  # when there was, or might have been, a commit
+        self._paced_at = monotonic()  # when a commit last happened or could have happened
         self._uncommitted = 0  # records processed since then
-        self._settle_at = 0.0  # when the order is settled, even if no outputs have come of it
+        self._settle_at = 0.0  # when the order is settled, even if it has led to no outputs
         self._to_repeat = 0.0  # seconds that processing has taken since the last snapshot
         self._backlog = False
-        self._timely = False  # whether there are messages that time has made due
+        self._timely = False  # whether there are messages that are due by time
         self._committing: asyncio.Future[None] | None = None
         self._snapshot_at = monotonic() + config.worker.snapshot_every / 1000
         self._snapshot: asyncio.Future[None] | None = None
-        self._kept: OffsetVector | None = None  # where the shard stood at the last snapshot
-        self._changed = False  # stands elsewhere since then
-        self.broken = False  # the shard is amid a micro-batch that failed: nothing of it may get out
-        self._ending = False  # whoever ends it commits what is left: nobody else begins
-        #: Called when a commit is over, so that the next one need not wait for a look at the clock.
+        self._kept: OffsetVector | None = None  # offset vector of the last snapshot
+        self._changed = False  # whether the state has changed since then
+        self.broken = False  # a micro-batch has failed midway: none of its outputs may be published
+        self._ending = False  # `end` commits the rest, and no other commit may begin
+        #: Called when a commit has ended, so that the next one need not wait for the next tick of the clock.
         self.on_committed: Callable[[], None] = lambda: None
-        self._entering = asyncio.Lock()  # an entry's number is taken once it is committed
-        self._failed = False  # entries weren't published, and with them outputs that the shard has no more
-        self._forgotten = False  # a commit that was under way or had failed when the shard was given up
+        self._entering = asyncio.Lock()  # an entry uses up its number once it is committed
+        self._failed = False  # entries were not published, nor were outputs that the shard no longer has
+        self._forgotten = False  # a commit was under way or had failed when the shard was given up
 
     @property
     def published(self) -> bool:
-        """Whether all that was processed has been published."""
+        """Whether the outputs of all processed records have been published."""
         shard = self._shard
         return self._is_committed and not (shard.vectors or shard.outputs or shard.dead_letters)
 
     @property
     def _is_committed(self) -> bool:
-        """Whether nothing is being published, and none of it has failed."""
+        """Whether no publication is under way and none has failed."""
         if self._failed or self._entering.locked():
             return False
         under_way = self._committing
@@ -148,7 +149,7 @@ class Checkpoint:
         return under_way.done() and not under_way.cancelled() and under_way.exception() is None
 
     def resume(self, known: Known) -> None:
-        """Go on from what a former holder of the shard has committed."""
+        """Continue from what the shard's previous worker has committed."""
         if known.manifest is not None:
             self.generation = known.manifest.generation
             self._kept = known.manifest.vector
@@ -156,11 +157,11 @@ class Checkpoint:
         self._journal_offset = self._publisher.journal_offset = known.journal_offset
 
     def took(self, seconds: float) -> None:
-        """Processing has taken so long, which who goes on from the last snapshot would take again."""
+        """Count processing time, which a worker that restores the last snapshot would spend again."""
         self._to_repeat += seconds
 
     def processed(self, records: int, *, timely: bool = False) -> None:
-        """The shard has processed records; `timely`: with some of them, time has made messages due."""
+        """Count processed records; `timely` if some of them led to messages that are due by time."""
         self._changed = True
         self._timely |= timely
         self._uncommitted += records
@@ -171,9 +172,9 @@ class Checkpoint:
     # ---- when
 
     def begin_if_due(self, *, before_tick: bool = False) -> None:
-        """Begin a commit, with a snapshot now and then, when it is time and none is under way.
+        """Begin a commit if one is due and none is under way; take a snapshot with some of them.
 
-        `before_tick`: time is about to make messages due.
+        `before_tick` is true if messages will soon be due by time.
         """
         if self._ending:
             return
@@ -183,19 +184,19 @@ class Checkpoint:
         if self._snapshot is not None and self._snapshot.done():
             self._snapshot.result()
             self._snapshot = None
-        # What isn't records counts, too, once it has been read: see `Merge.reach`.
+        # Offsets without records also count, once they have been read: see `Merge.reach`.
         self._changed |= self._kept is not None and self._kept != tuple(self._shard.merge.vector)
         now = monotonic()
         caught_up = not any(self._shard.merge.buffered)
         share = _TIMELY if self._timely else _BEFORE_TICK if before_tick else 1.0
         due = now >= self._due_at(share) or (self._backlog and caught_up) or self.many_outputs
-        snapshot = self._changed and self._snapshot is None and self._is_worth_it(now)
-        # Whose commit is stuck doesn't wait in line: others would wait for it.
+        snapshot = self._changed and self._snapshot is None and self._snapshot_is_due(now)
+        # A shard whose commit is stuck does not join the line, because others would wait for it.
         snapshot = snapshot and self._committing is None and self._turn.ask(self._who, now)
         if self._committing is not None or not due:
             return
         if self._shard.vectors or snapshot:
-            waits = not (self._says_something or self._backlog or snapshot) and now < self._settle_at
+            waits = not (self._has_outputs or self._backlog or snapshot) and now < self._settle_at
             self._paced_at = now
             self._uncommitted = 0
             self._timely = False
@@ -209,32 +210,32 @@ class Checkpoint:
             self._committing.add_done_callback(lambda _: self.on_committed())
 
     @property
-    def _says_something(self) -> bool:
-        """Whether something has come of the records up to now that is to be published."""
+    def _has_outputs(self) -> bool:
+        """Whether the records up to now have led to outputs that are to be published."""
         return bool(self._shard.outputs or self._shard.dead_letters)
 
-    def _is_worth_it(self, now: float) -> bool:
+    def _snapshot_is_due(self, now: float) -> bool:
         """Whether a snapshot is due."""
         rarely = (SNAPSHOT_RARELY - 1) * self._config.worker.snapshot_every / 1000
         return now >= self._snapshot_at + (0.0 if self._to_repeat >= SNAPSHOT_WORTH else rarely)
 
     @property
     def ends_backlog(self) -> bool:
-        """Whether what is left of a backlog is to be published as soon as it is processed."""
+        """Whether the shard has a backlog, whose end is published as soon as it is processed."""
         return self._backlog
 
     def next_at(self, *, timely: bool = False) -> float:
-        """When the next commit is due at a quiet pace (monotonic seconds); a backlog's end is at once.
+        """Return when the next commit is due (monotonic seconds); with a backlog it is due at once.
 
-        `timely`: with messages that time makes due.
+        `timely` is true for a commit with messages that are due by time.
         """
         return 0.0 if self._backlog else self._due_at(_TIMELY if timely else 1.0)
 
     def _due_at(self, share: float) -> float:
-        """So many times `commit_every` after the last one, counted from a multiple of it.
+        """Return when `share` times `commit_every` has passed since the last commit, which is rounded down.
 
-        So shards of a process come to the same moments: the code that all of them run, and the interpreter's
-        own tables, are read from memory once for all.
+        So the shards of a process commit at the same moments. The code and the interpreter's tables that all
+        of them use are then loaded into the processor's cache only once.
         """
         every = self._config.worker.commit_every / 1000
         step = min(share, 1.0) * every
@@ -242,7 +243,7 @@ class Checkpoint:
 
     @property
     def many_outputs(self) -> bool:
-        """Whether so many outputs wait that no more should be made."""
+        """Whether so many outputs are waiting that the shard should make no more."""
         return len(self._shard.outputs) + len(self._shard.dead_letters) > _MOST_OUTPUTS
 
     async def committed(self) -> None:
@@ -251,10 +252,11 @@ class Checkpoint:
             await asyncio.wait([self._committing])
 
     async def end(self, *, last: bool) -> None:
-        """Finish what is under way; with `last`, publish what is left, and take a last snapshot.
+        """Finish the commit that is under way; with `last`, publish the rest and take a last snapshot.
 
-        The shard must take nothing more. Where entries couldn't be published there is no snapshot: it would
-        be of a state whose outputs never came out, and whoever goes on from it wouldn't make them anew.
+        The shard must process no more records. There is no snapshot if entries could not be published: its
+        state would include records whose outputs were never published, and a successor would not publish
+        them either.
         """
         self._ending = True
         if self._committing is not None:
@@ -262,18 +264,18 @@ class Checkpoint:
             self._committing = None
         await self._finish_snapshot()
         if last and self._changed and not self._failed:
-            self._turn.take(self._who, monotonic())  # if it is another shard's: the end waits for nobody
+            self._turn.take(self._who, monotonic())  # even if another shard has it: the end must not wait
             await self.commit(with_snapshot=True)
             await self._finish_snapshot()
 
     def forget(self) -> None:
-        """Wait for nothing that is under way any more: the shard is given up.
+        """Stop waiting for commits and snapshots: the shard is given up.
 
-        An error that is kept would keep all frames that it came through, and so the shard.
+        A stored error would keep alive all frames of its traceback, and therefore the shard.
         """
         self._forgotten |= not self._is_committed
         for task in filter(None, (self._committing, self._snapshot)):
-            task.add_done_callback(_taken_note_of)
+            task.add_done_callback(_retrieve_error)
         self._committing = self._snapshot = None
 
     async def _finish_snapshot(self) -> None:
@@ -284,16 +286,15 @@ class Checkpoint:
     # ---- how
 
     async def commit(self, *, with_snapshot: bool = False) -> None:
-        """Publish everything since the last time; take a snapshot of the state then, if wanted.
+        """Publish everything since the last commit, and take a snapshot of the state if requested.
 
-        0. If a snapshot is due, have memory for it, while the shard goes on.
+        0. If a snapshot is requested, allocate memory for it while the shard goes on.
         1. Take outputs and offset vectors from the shard; from here on it may go on.
         2. Copy the state for the snapshot: it is exactly the state after these offset vectors.
-        3. Publish a journal entry with the offset vectors. Now the order is settled, whoever goes on from
-           here.
-        4. Publish the outputs, in one transaction with an entry that says so by being there. Outputs that
-           this worker can't commit are published by the next one, with the same content.
-        5. Write the snapshot's chunks and, last, its manifest in transactions of their own.
+        3. Publish a journal entry with the offset vectors. Now the order is settled for every successor.
+        4. Publish the outputs in one transaction with another entry, which marks them as published. If this
+           worker can't commit the outputs, the next one publishes them, with the same content.
+        5. Write the snapshot's chunks and, last, its manifest in separate transactions.
         6. Commit the input offsets that the snapshot covers.
         """
         try:
@@ -317,42 +318,42 @@ class Checkpoint:
             parts = self._shard.snapshot(space)
             self._statistics.stall.observe(monotonic() - started)
         entries: list[_Entry] = [(vectors, [], None)] if vectors else []  # step 3
-        if messages:  # step 4: without a look of the loop's between, which may be with another shard's tick
+        if messages:  # step 4: in the same call as step 3, so that no other shard's tick comes between
             entries.append(([], messages, None))
         if entries:
             await self._publish_entries(entries)
         if parts is not None and not self._publisher.stopping:
-            # Beside the transactions that follow: outputs don't wait for a large snapshot. No other commit
-            # has begun since step 1, so the journal ends with this one.
+            # Written concurrently with later transactions: outputs don't wait for a large snapshot. No other
+            # commit has begun since step 1, so the journal ends with the entries of this one.
             self._snapshot = asyncio.ensure_future(
                 self._write_snapshot(parts, vector, self._journal_number, self._journal_offset)
             )
 
     async def begin(self) -> None:
-        """Say that whatever comes is about to be processed: if nothing comes of it, a worker died."""
+        """Announce that the shard is about to process records: if no entry follows, the worker died."""
         await self._publish_entry([], [], Attempt(0))
 
     async def attempt(self, vector: OffsetVector, attempt: Attempt) -> None:
-        """Announce the records up to an offset vector, and publish the outputs of those before."""
+        """Announce the records up to an offset vector, and publish the outputs of earlier records."""
         await self._publish_entry([vector], self._flushed(), attempt)
 
     async def settle(self, planned: list[OffsetVector]) -> None:
-        """Publish the outputs of what was announced. The offsets that are still planned stay settled."""
+        """Publish the outputs of announced records. Offset vectors that are still planned stay settled."""
         await self._publish_entry(planned, self._flushed())
 
     async def quarantine(self, record: Quarantine) -> None:
-        """Settle that a record is passed over."""
+        """Settle that the shard skips a record."""
         await self._publish_entry([], [], record)
 
     async def lose(self, lost: Lost) -> None:
-        """Settle that the shard goes on without what is missing; a snapshot is due at once."""
+        """Settle that the shard goes on without the lost records; a snapshot is due at once."""
         await self._publish_entry([], [], lost)
         self._changed, self._snapshot_at = True, -math.inf
 
     async def idle(self, quiet: int) -> None:
-        """Publish all before, and settle that no record has come for `quiet` ms.
+        """Publish all earlier outputs, and settle that no record has arrived for `quiet` ms.
 
-        The shard must take nothing before it has done what that means (`Shard.idle`).
+        The shard must process no records between this entry and `Shard.idle`.
         """
         if self._committing is not None:
             await self._committing
@@ -362,14 +363,15 @@ class Checkpoint:
         self._changed = True
 
     async def death(self, error: str) -> None:
-        """Leave word of an unexpected error, behind what is being committed."""
+        """Write an unexpected error into the journal, after the commit that is under way."""
         await self.committed()
         await self._publish_entry([], [], Death(error))
 
     async def grow(self, before: int) -> None:
-        """Write a snapshot of the state, the first one since the inputs had so few partitions.
+        """Write the first snapshot since the inputs had `before` partitions.
 
-        Its manifest and the entry that says so are one transaction: this shard has grown, or it hasn't.
+        One transaction contains its manifest and the journal entry about the growth, so the shard has either
+        grown completely or not at all.
         """
         writer, header, _ = await self._write_chunks(self._shard.snapshot())
         vector: OffsetVector = tuple(self._shard.merge.vector)
@@ -378,18 +380,18 @@ class Checkpoint:
         await self._publish_entry([], [message], Grown(before))
 
     def _flushed(self) -> list[Outgoing]:
-        """Outputs since the last time; the order that led to them is settled."""
+        """Return the messages since the last commit; the order that led to them is settled."""
         outputs, _ = self._shard.flush()
         return self._messages.of(outputs)
 
     async def _publish_entry(
         self, vectors: list[OffsetVector], outputs: list[Outgoing], note: Note | None = None
     ) -> None:
-        """One transaction of outputs and a journal entry."""
+        """Publish one transaction of outputs and a journal entry."""
         await self._publish_entries([(vectors, outputs, note)])
 
     async def _publish_entries(self, entries: Sequence[_Entry]) -> None:
-        """Such transactions, one after the other."""
+        """Publish such transactions, one after the other."""
         async with self._entering:
             try:
                 await self._in_thread(self._publish, entries)
@@ -398,7 +400,7 @@ class Checkpoint:
                 raise
 
     def _publish(self, entries: Sequence[_Entry]) -> None:
-        """The same; blocks."""
+        """Do the work of `_publish_entries`; blocks."""
         topic = self._config.kafka.topic(JOURNAL)
         for vectors, outputs, note in entries:
             if self._publisher.stopping:
@@ -431,10 +433,10 @@ class Checkpoint:
     async def _write_chunks(
         self, parts: Iterator[object], pause: float = 0.0
     ) -> tuple[ChunkWriter, list[tuple[str, bytes]], float]:
-        """Write the chunks of the next generation, each batch followed by a `pause` so many times as long.
+        """Write the chunks of the next generation; after each batch, pause for `pause` times its duration.
 
-        Chunks are made in another thread than the shard's own, where outputs are published meanwhile. Returns
-        what is known of them, their headers, and the seconds that they have cost.
+        A separate thread makes the chunks, because the shard's own thread publishes outputs meanwhile.
+        Returns the writer with their number, size and checksum, their header, and their cost in seconds.
         """
         self.generation += 1
         generation = self.generation
@@ -458,7 +460,7 @@ class Checkpoint:
         return writer, header, cost
 
     async def _pause(self, seconds: float) -> None:
-        """Let others work for so long; not if the shard's end waits for it."""
+        """Pause so that other work can proceed; end the pause early if the shard is to end."""
         now = monotonic()
         until = now + seconds
         while now < until and not (self._ending or self._publisher.stopping):
@@ -466,7 +468,7 @@ class Checkpoint:
             now = monotonic()
 
     def _manifest(self, writer: ChunkWriter, vector: OffsetVector, number: int, journal_offset: int) -> bytes:
-        """What makes the chunks a snapshot."""
+        """Return the encoded manifest, which makes the chunks a valid snapshot."""
         manifest = Manifest(
             FORMAT, self.generation, writer.chunks, writer.size, writer.checksum, vector, number,
             journal_offset, self._config.defaults.digest, self._origin,
@@ -474,7 +476,7 @@ class Checkpoint:
         return msgspec.msgpack.encode(manifest)
 
 
-def _taken_note_of(task: asyncio.Future[None]) -> None:
-    """Nobody else asks what became of it, and asyncio would say so."""
+def _retrieve_error(task: asyncio.Future[None]) -> None:
+    """Retrieve the error of a task that is no longer awaited; otherwise asyncio would log it."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Series about pairs of models: who is better, by how much, and by which verdict."""
+"""Series of pairs of models: the difference, and the verdict which model is better."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _VERDICTS = {UNDECIDED: 0, A_BETTER: -1, B_BETTER: 1}
 
 
 def add(families: dict[str, Family], catalog: Catalog, standing: PairStatus, http: HttpConfig) -> int:
-    """Add a pair's samples in one stage, by one loss, of the estimators that it has; returns how many."""
+    """Add the samples of a pair in one stage by one loss, for all its estimators; return their number."""
     about = standing.a
     segment = {"segment": about.segment} if about.segment else {}
     where = labels(
@@ -79,6 +79,6 @@ def add(families: dict[str, Family], catalog: Catalog, standing: PairStatus, htt
         for name in ("difference", "q") if tests else ("difference",):
             if name in statistics:
                 put(name, f'{with_estimator},loss="{standing.loss}"', statistics[name])
-        if tests and "mcnemar" in statistics:  # there is one loss that is right or wrong
+        if tests and "mcnemar" in statistics:  # only one loss is either right or wrong
             put("mcnemar", with_estimator, statistics["mcnemar"])
     return count

@@ -1,4 +1,4 @@
-"""Series about what the newest whole period, and what waits, are expected to be, as messages last said it."""
+"""Series of the estimated performance of the newest whole period and of pending predictions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FAMILIES = (
 
 
 def add(families: dict[str, Family], catalog: Catalog, reporter: Reporter, streams: Iterable[int]) -> None:
-    """Add the samples of these streams' models."""
+    """Add the samples of the models of these streams."""
     expectations = reporter.expectations
     newest, waiting, signals = expectations.newest, expectations.waiting, expectations.signals
     for stream in map(catalog.streams.__getitem__, streams):
@@ -56,7 +56,7 @@ def add(families: dict[str, Family], catalog: Catalog, reporter: Reporter, strea
 
 
 def add_waiting(families: dict[str, Family], where: str, said: Mapping[str, Any]) -> None:
-    """Add what is said of the predictions of a model that wait: `waiting_expected` of a message."""
+    """Add the samples of a model's pending predictions; `said` is a message's `waiting_expected`."""
     for family, value in (
         ("labels", said["labels"]), ("right", said["right"]),
         *zip(("right_low", "right_high"), said.get("interval", ())),
@@ -65,7 +65,7 @@ def add_waiting(families: dict[str, Family], where: str, said: Mapping[str, Any]
 
 
 def add_expected(families: dict[str, Family], where: str, said: Mapping[str, Mapping[str, Any]]) -> None:
-    """Add what is said of the measures of a model's newest whole period: those of a message's `expected`."""
+    """Add the samples of a model's newest whole period; `said` has the measures of a message's `expected`."""
     for name, expected in said.items():
         with_measure = f'{where},measure="{name}"'
         families["expected"].add(with_measure, expected["value"])

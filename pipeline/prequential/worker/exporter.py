@@ -1,7 +1,7 @@
-"""The worker's state as Prometheus metrics, read at scrape time: what has moved away vanishes.
+"""The worker's state as Prometheus metrics, read at scrape time: series of shards that have left disappear.
 
-The loop that runs the shards is asked for copies, a part at a time; what is said of them is computed and
-written in the thread of the scrape.
+The event loop that runs the shards makes copies, one part at a time. The thread of the scrape computes the
+samples from the copies and writes them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from prequential.worker.merging import Merging
     from prequential.worker.runner import ShardRunner
 
-#: Has something done in the loop that runs the shards, and gives what comes of it.
+#: Calls a function in the event loop that runs the shards, and returns its result.
 InLoop = Callable[[Callable[[], Any]], Any]
 
-#: Durations in a shard's statistics, by the metric's name.
+#: Names of the durations in a shard's statistics, by metric name.
 _DURATIONS = {
     "batch_processing_seconds": "processing",
     "transaction_seconds": "transactions",
@@ -56,7 +56,7 @@ class Exporter:
         self._scored = read_snapshot.needs_sums(asked)
 
     def text(self, in_loop: InLoop) -> str:
-        """All metrics; to be called in a thread that may wait for the loop."""
+        """Return all metrics; call it in a thread that may wait for the event loop."""
         scrape = Scrape(self._http, self._config.group)
         scraped: list[tuple[ShardRunner, list[Part]]] = in_loop(partial(self._begin, scrape))
         for runner, parts in scraped:
@@ -68,10 +68,10 @@ class Exporter:
             merged.add(scrape.families, self._merging, self._config)
         return scrape.text()
 
-    # ---- in the loop
+    # ---- in the event loop
 
     def _begin(self, scrape: Scrape) -> list[tuple[ShardRunner, list[Part]]]:
-        """What is said of shards as a whole, and the parts that there are of each."""
+        """Add the samples of whole shards, and return each shard with its parts."""
         runners = list(self._runners.values())
         self._shards(scrape.families, runners)
         settings = {"scored": self._scored, "segments": self._http.segments}
@@ -82,7 +82,7 @@ class Exporter:
         ]
 
     def _newest(self, families: dict[str, Family], shard: Shard, streams: list[int]) -> None:
-        """When what came last, of these streams and their models."""
+        """Add when the newest labels of these streams and the newest predictions of their models arrived."""
         catalog = shard.catalog
         for stream in map(catalog.streams.__getitem__, streams):
             where = labels(stream=stream.name, partition=catalog.partition)
@@ -94,11 +94,11 @@ class Exporter:
                     families["newest_prediction_timestamp_seconds"].add(of_model, came / 1000)
 
     def _is_shown(self, runner: ShardRunner) -> bool:
-        # While a shard is restored its numbers are those of the past: a counter would seem to fall.
+        # While a shard is being restored, its numbers are from the past: a counter would seem to fall.
         return not runner.recovering and self._runners.get(runner.partition) is runner
 
     def _take(self, scrape: Scrape, runner: ShardRunner, part: Part) -> ReadSnapshot | None:
-        """Copies of a part; None if the shard has gone meanwhile."""
+        """Return copies of a part; None if the shard has left in the meantime."""
         if not self._is_shown(runner):
             return None
         self._newest(scrape.families, runner.shard, part.streams.tolist())

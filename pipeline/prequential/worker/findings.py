@@ -1,4 +1,4 @@
-"""What looks wrong in the shards of a worker, looked at now and then: in the log once, and at `/ready`."""
+"""Likely mistakes in a worker's records: checked regularly, logged once, and listed at `/ready`."""
 
 from __future__ import annotations
 
@@ -29,37 +29,37 @@ from prequential.worker.runner import ShardRunner
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks, and streams looked at without giving way to the shards: some 2 ms.
+#: Seconds between two checks, and streams checked before the shards run again (about 2 ms).
 LOOK_SECONDS = 30.0
 _STREAMS = 50
 
-#: Seconds after which what was before doesn't matter: judged is the last hour, or up to two.
+#: Seconds after which earlier counts no longer matter: a check covers the last one to two hours.
 _HOUR = 3600.0
 
-#: Labels, or records, of a stream below which nothing is said of their shares: the first few may be anything.
+#: Fewest labels or records of a stream for which shares are judged, because the first few vary too much.
 _LEAST = 100
 
-#: Streams of a shard for which an example of ids is looked for at once: it is a look at all that is known.
+#: Streams of a shard for which one check searches examples of ids: the search reads the whole state.
 _EXAMPLES = 1
 
-#: Findings that are shown.
+#: Most findings that are shown.
 _SHOWN = 20
 
 
 class Counts(NamedTuple):
-    """What a shard knew at some time."""
+    """The counts of a shard at some time."""
 
     streams: dict[str, StreamFacts]
     records: tuple[int, int, int]
     refusals: dict[tuple[int, str], int]
 
 
-#: Of a shard that has nothing yet.
+#: The counts of a shard without records.
 _NOTHING = Counts({}, (0, 0, 0), {})
 
 
 class _Window:
-    """What was known of a shard at the beginning of this hour, and of the one before."""
+    """The counts of a shard at the beginning of this hour, and of the previous one."""
 
     def __init__(self, shard: Shard, now: float, began: Counts) -> None:
         self.shard = shard
@@ -74,23 +74,23 @@ class _Window:
 
 
 class Findings:
-    """All findings of a worker: `present` are those of the last look."""
+    """All findings of a worker; `present` has those of the last check."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._windows: dict[int, _Window] = {}
-        self._said: set[tuple[str, str | None, str]] = set()
+        self._logged: set[tuple[str, str | None, str]] = set()
         self.present: list[Finding] = []
 
     def text(self) -> str:
-        """The present findings, a line each."""
+        """Return the present findings, one per line."""
         lines = [f"looks wrong: {printable(str(finding))}\n" for finding in self.present[:_SHOWN]]
         if len(self.present) > _SHOWN:
             lines.append(f"… and {len(self.present) - _SHOWN} more\n")
         return "".join(lines)
 
     async def look(self, runners: Mapping[int, ShardRunner], partitions: int) -> None:
-        """Look at the running shards, of as many as the topics have partitions; log what is new."""
+        """Check the running shards and log new findings; the topics have `partitions` partitions."""
         running = {partition: one for partition, one in runners.items() if not one.recovering}
         streams: list[StreamFacts] = []
         records = [0, 0, 0]
@@ -116,8 +116,8 @@ class Findings:
         self.present = findings(facts, _LEAST)
         for finding in self.present:
             key = finding.code, finding.stream, finding.about
-            if key not in self._said:
-                self._said.add(key)
+            if key not in self._logged:
+                self._logged.add(key)
                 log.warning("looks wrong: %s", printable(str(finding)))
 
     def _window(self, partition: int, runner: ShardRunner) -> _Window:
@@ -130,7 +130,7 @@ class Findings:
 
     @staticmethod
     async def _counts(shard: Shard) -> Counts:
-        """What a shard knows now, looked at in small parts."""
+        """Return the counts of a shard, collected in small parts."""
         streams: dict[str, StreamFacts] = {}
         for start in range(0, len(shard.catalog.streams), _STREAMS):
             streams |= {facts.name: facts for facts in streams_of(shard, start, start + _STREAMS)}
@@ -140,7 +140,7 @@ class Findings:
 
     @staticmethod
     async def _with_examples(window: _Window, streams: list[StreamFacts]) -> list[StreamFacts]:
-        """With ids of labels that lack predictions, for few streams at a time."""
+        """Add example ids of labels that lack predictions, for a few streams at a time."""
         left = _EXAMPLES
         with_examples = []
         for facts in streams:
@@ -157,7 +157,7 @@ class Findings:
 
 
 def _since(shard: Shard, before: Counts) -> list[Refusal]:
-    """Records that couldn't be used since then."""
+    """Return the invalid records since `before`."""
     return [
         one._replace(records=one.records - before.refusals.get((one.kind, one.sentence), 0))
         for one in shard.refusals.known()

@@ -1,13 +1,14 @@
-"""More partitions for the inputs: what shards know of their streams goes to where the streams go.
+"""More partitions for the inputs: the state of each stream moves to the stream's new shard.
 
-A key's partition is its hash modulo their number. When that becomes a multiple, the streams of new partition
-q all come from former partition q modulo the former number, its *parent*. So each new shard begins with what
-its parent knows of them, the parent goes on with the rest, and nothing is ever put together.
+A key's partition is its hash modulo the number of partitions. If the new number is a multiple of the previous
+one, all streams of new partition q come from one partition: q modulo the previous number, its *parent*. So
+each new shard begins with its parent's state of these streams, and the parent goes on with the others. The
+states of two shards are never combined.
 
-It is done while nobody writes to the inputs and no worker runs. Whatever ends it on the way, the same command
-takes it to its end, and until then no worker starts: the numbers of partitions differ, as the inputs' are
-raised last. What is written for a new shard counts for nothing before that, and is written anew if need be; a
-parent's last step is one transaction.
+While the command runs, no program may write to the inputs and no worker may run. If it is interrupted, run
+it again with the same number to complete it. Until then no worker starts: the command raises the inputs'
+partitions last, so the topics differ in their number of partitions. The state of a new shard has no effect
+before that, and is written again if necessary. A parent's last step is one transaction.
 """
 
 from __future__ import annotations
@@ -40,24 +41,24 @@ from prequential.worker.side_thread import SideThread
 from prequential.worker.snapshot_turn import SnapshotTurn
 from prequential.worker.statistics import ShardStatistics
 
-#: Shards whose topics are read at the same time: it is mostly waiting.
+#: Shards whose topics are read at the same time. The reading threads mostly wait.
 _READERS = 8
 
-#: Seconds that a broker may take to throw a member out whose time is over.
+#: Seconds that a broker may take to remove a member whose session has timed out.
 _GRACE_SECONDS = 2.0
 
-#: Seconds between looks at the group, and at what was fetched.
+#: Seconds between checks of the group, and between fetches.
 _LOOK_SECONDS, _FETCH_SECONDS = 0.2, 0.01
 
 
 class _Plan(NamedTuple):
-    """What is to be done."""
+    """The work of one run of the command."""
 
     before: Origin
     after: Origin
-    #: By input, where each partition ended when we began.
+    #: By input, where each partition ended when the command began.
     ends: tuple[list[int], ...]
-    #: Former shards that are yet to be split.
+    #: Previous shards that are not split yet.
     parents: list[int]
 
     def end(self, partition: int) -> list[int]:
@@ -65,25 +66,26 @@ class _Plan(NamedTuple):
 
 
 def grow(config: Config, partitions: int, say: Callable[[str], None]) -> int:
-    """Let the topics have so many partitions, with the state of all streams; returns how many they had.
+    """Raise the topics' number of partitions and keep the state of all streams; return the previous number.
 
-    1. Look: do the numbers fit, is nobody there, which former shards are still whole?
+    1. Check that the number is valid, that the groups have no members, and which shards are not split yet.
     2. Raise the partitions of the journal, then those of snapshots and outputs. From here on no worker
        starts, and only the same number is accepted.
-    3. Of each former shard that is still whole: take it over as a worker does, process what is left in its
-       inputs, publish what comes of it, and take a snapshot.
-    4. Write each of its new shards: a snapshot of their streams, in one transaction with a journal entry.
-    5. If nothing has come to the inputs since step 1, write the former shard likewise, without these streams.
+    3. Take over each shard that is not split yet, as a worker does. Process the rest of its inputs, publish
+       the outputs, and take a snapshot.
+    4. Write each of its new shards: a snapshot of its streams, in one transaction with a journal entry.
+    5. If no record has arrived in the inputs since step 1, write the parent in the same way, without these
+       streams.
     6. Raise the partitions of the inputs. Workers may start.
 
-    `say` is told what was done, a line each. Raises UsageError for a number that can't be, WorkError for all
-    else that is in the way.
+    The function passes one line for each completed action to `say`. Raises UsageError for an invalid number
+    of partitions, and WorkError for every other obstacle.
     """
     if config.wide:
         raise UsageError(
-            f"streams.{config.wide[0]} has key: instance: with another number of partitions labels would lie "
-            "in others than their predictions; expected no such stream: a new name, beside the old one for a "
-            "label horizon, is the way"
+            f"streams.{config.wide[0]} has key: instance: with another number of partitions, labels would be "
+            "in other partitions than their predictions; expected no such stream. Send the records to a "
+            "stream with a new name, and keep the old stream for one more label horizon"
         )
     plan = _plan(config, partitions, say)  # step 1
     if plan is None:
@@ -97,7 +99,7 @@ def grow(config: Config, partitions: int, say: Callable[[str], None]) -> int:
         asyncio.run(_Growth(config, plan, say).run())  # steps 3 to 5
     _raise(config, inputs, partitions, say)  # step 6
     for line in _late(config, plan):
-        say(f"warning: {line}; those of streams that have left begin anew there, and count as misplaced")
+        say(f"warning: {line}; records of moved streams count as misplaced, the streams start without state")
     return plan.before.partitions
 
 
@@ -113,10 +115,10 @@ def _raise(config: Config, topics: Sequence[str], partitions: int, say: Callable
 
 
 def _plan(config: Config, partitions: int, say: Callable[[str], None]) -> _Plan | None:
-    """What is to be done; None: nothing is left to do."""
+    """Return the work to do; None if nothing is left."""
     kafka = config.kafka
     specs = topic_specs(kafka)
-    # All that is needed up to the end: once partitions are raised, no worker starts before it.
+    # Check all permissions of the later steps: after step 2 no worker starts until the command has ended.
     require(kafka, {name: (*own, "Alter") for name, own in needs(specs, WORKER).items()})
     counts = partition_counts(kafka, [spec.name for spec in specs])
     of_inputs = [counts[kafka.topic(name)] for name in INPUTS]
@@ -134,10 +136,10 @@ def _plan(config: Config, partitions: int, say: Callable[[str], None]) -> _Plan 
         )
     if begun := {*counts.values(), *filter(None, known)} - {before, partitions}:
         raise WorkError(
-            f"topics have {' and '.join(map(str, sorted(begun)))} partitions already: once begun, growing is "
-            f"ended with the same number, `--partitions {max(begun)}`"
+            f"topics have {' and '.join(map(str, sorted(begun)))} partitions already: complete the growth "
+            f"that has begun with the same number, `--partitions {max(begun)}`"
         )
-    _await_nobody_is_there(config, say)
+    _await_no_members(config, say)
     names = [kafka.topic(name) for name in INPUTS]
     end = tuple(ends(kafka, names, counts).values())
     parents = [
@@ -147,7 +149,7 @@ def _plan(config: Config, partitions: int, say: Callable[[str], None]) -> _Plan 
     if parents and any(sum(offsets[before:]) for offsets in end):
         raise WorkError(
             f"there are records in partitions from {before} on already, and the state of their streams lies "
-            "in others: it can't be put together; make new topics under another kafka.prefix"
+            "in other partitions: the two can't be combined; make new topics under another kafka.prefix"
         )
     origin = present_origin(kafka)
     return _Plan(
@@ -156,7 +158,7 @@ def _plan(config: Config, partitions: int, say: Callable[[str], None]) -> _Plan 
 
 
 def _partitions_of(config: Config, number: int) -> int | None:
-    """With how many partitions the state of a shard was written; None: it has none."""
+    """Return the number of partitions with which a shard's state was written; None without a state."""
     known = _known(config, number)
     if known.journal:
         return known.journal[-1].origin.partitions
@@ -164,18 +166,18 @@ def _partitions_of(config: Config, number: int) -> int | None:
 
 
 def _known(config: Config, number: int) -> Known:
-    """What a shard's topics say about it, of whichever inputs it is: half-way they lack its partition."""
+    """Read a shard's topics without a check of their origin: the inputs may not have its partition yet."""
     return read_known(config, number, None, rebuild=False, stopped=lambda: False, whole=False)
 
 
-def _await_nobody_is_there(config: Config, say: Callable[[str], None]) -> None:
-    """Whoever died, or has a name of its own, is a member for the session's timeout."""
+def _await_no_members(config: Config, say: Callable[[str], None]) -> None:
+    """Wait until the groups are empty: a crashed or static member stays for the session timeout."""
     for group, who in ((config.group, "all workers"), (f"{config.group}-ingest", "`prequential ingest`")):
         deadline = monotonic() + config.worker.session_timeout / 1000 + _GRACE_SECONDS
         while (there := has_members(config.kafka, group)) is not False:
             if there is None:
                 unseen = lacking(config.kafka, [Permission("Describe", "group", group)])
-                say(f"warning: whether {who} have stopped can't be seen: {unseen}")
+                say(f"warning: can't check whether {who} have stopped: {unseen}")
                 break
             if monotonic() > deadline:
                 raise WorkError(f"group {group!r} has members: stop {who}")
@@ -186,7 +188,7 @@ def _await_nobody_is_there(config: Config, say: Callable[[str], None]) -> None:
 
 
 class _Growth:
-    """Splits shards, one after the other."""
+    """Splits shards one after the other."""
 
     def __init__(self, config: Config, plan: _Plan, say: Callable[[str], None]) -> None:
         self._config, self._plan, self._say = config, plan, say
@@ -203,13 +205,15 @@ class _Growth:
                 self._check_quiet()
                 await self._write(parent, state)  # step 5
         except ShardLost as why:
-            raise WorkError(f"a worker has taken a shard ({why}): stop all workers, run it again") from why
+            raise WorkError(
+                f"a worker has taken a shard ({why}): stop all workers, and run the command again"
+            ) from why
         finally:
             self._fetcher.stop()
             self._in_thread.close()
 
     async def _caught_up(self, parent: int) -> list[bytes]:
-        """The state of a former shard after all that is in its inputs, as a snapshot has it."""
+        """Return the state of a previous shard after all records of its inputs, in the form of a snapshot."""
         lost: list[str] = []
         runner = ShardRunner(
             self._config, parent, self._fetcher, self._plan.before, rebuild=False,
@@ -236,12 +240,12 @@ class _Growth:
         return [msgspec.msgpack.encode(part) for part in runner.shard.snapshot()]
 
     def _check_quiet(self) -> None:
-        """Nothing may have come since step 1: it might be of streams that are about to leave."""
+        """Raise WorkError if records have arrived since step 1: they may belong to streams that will move."""
         for line in _late(self._config, self._plan):
-            raise WorkError(f"{line}: stop whatever writes to the inputs, and run it again")
+            raise WorkError(f"{line}: stop whatever writes to the inputs, and run the command again")
 
     async def _write(self, number: int, state: list[bytes]) -> None:
-        """A shard's own streams of a former shard's state, for good."""
+        """Write the final snapshot of a shard: its own streams of a previous shard's state."""
         before, after = self._plan.before.partitions, self._plan.after.partitions
         moved = number >= before
         publisher = Publisher(self._config, number)
@@ -269,14 +273,14 @@ class _Growth:
 
 
 def _has_begun(known: Known) -> bool:
-    """Whether a new shard has anything but what this command writes."""
+    """Return whether a new shard has a state or journal entries that this command did not write."""
     return (known.manifest is not None and any(known.manifest.vector)) or any(
         not isinstance(entry.note, Grown) for entry in known.journal
     )
 
 
 def _late(config: Config, plan: _Plan) -> Iterator[str]:
-    """What has come to the former partitions since step 1."""
+    """Yield a line for each previous partition in which records have arrived since step 1."""
     names = [config.kafka.topic(name) for name in INPUTS]
     now = ends(config.kafka, names, dict.fromkeys(names, plan.before.partitions))
     for name, offsets in zip(names, plan.ends):

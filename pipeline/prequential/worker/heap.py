@@ -1,8 +1,8 @@
-"""Memory of the C library: few arenas, and what was freed is given back to the system.
+"""Memory of the C library: use few arenas, and return freed memory to the system.
 
-glibc keeps what a process frees for its next requests, in an arena for each few threads. After a burst (a
-backlog, a recovery) that is most of what the process holds, for good: a little that is still in use lies
-between much that is free.
+glibc keeps freed memory for later requests, in one arena for every few threads. After a burst, such as a
+backlog or a recovery, most memory of the process is free, but glibc never returns it. The reason is that
+small blocks in use lie between large free ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-#: Arenas that all threads share: librdkafka has dozens, and each arena keeps free memory of its own.
+#: Arenas that all threads share: librdkafka has dozens of threads, and each arena keeps its own free memory.
 _ARENAS = 2
 
 #: `M_ARENA_MAX` of malloc.h.
@@ -21,7 +21,7 @@ _ARENA_MAX = -8
 
 
 def _loaded(name: str, *types: Any) -> Callable[..., int] | None:
-    """A function of glibc's; other C libraries, such as musl, don't have it."""
+    """Return a function of glibc; None in other C libraries, such as musl."""
     if sys.platform != "linux":
         return None
     function: Any = getattr(ctypes.CDLL(None), name, None)
@@ -35,9 +35,9 @@ _mallopt = _loaded("mallopt", ctypes.c_int, ctypes.c_int)
 
 
 def share_arenas() -> bool:
-    """Have few arenas of the C library; to be called before there are threads. Returns whether that was done.
+    """Limit the arenas of the C library; return whether that succeeded. Call it before any thread starts.
 
-    It isn't where the C library can't, or the environment has decided.
+    Returns False if the C library has no such limit or the environment sets its own.
     """
     if _mallopt is None or "MALLOC_ARENA_MAX" in os.environ:
         return False
@@ -45,9 +45,9 @@ def share_arenas() -> bool:
 
 
 def give_back() -> bool:
-    """Give the pages back that are free as a whole; False where the C library can't.
+    """Return wholly free pages to the system; return False where the C library can't.
 
-    The interpreter goes on meanwhile, but whoever asks for memory of the arena that is looked at waits.
+    The interpreter goes on meanwhile, but a thread that requests memory from the arena being trimmed waits.
     """
     if _trim is None:
         return False

@@ -1,10 +1,10 @@
-"""What a shard does after workers have died at its records: fewer at a time, until the one is known.
+"""Isolation: after workers have died at records, their successors find the record that crashes them.
 
-A worker that dies of an unexpected error, or of a crash below Python, knows at most the micro-batch that it
-was in. So its successor takes the same records in small parts, each of them announced in the journal before
-it is processed (`prequential.worker.journal.Attempt`): a part that follows an announcement of which nothing
-came is the one that was died at, however the process ended. A part of a single record at which enough workers
-have died is passed over from then on (`Quarantine`).
+If a worker dies of an unexpected error, or of a crash below Python, the journal shows at most the micro-batch
+in which it died. So its successor takes the same records in small parts. It announces each part in the
+journal before it processes the part (`prequential.worker.journal.Attempt`). However the process ends, it died
+at the announced part that no later entry follows. If enough workers have died at a part with a single record,
+shards skip that record from then on (`Quarantine`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from prequential.core.input.merge import Merge, OffsetVector
 from prequential.topics.errors import Fault
 from prequential.worker.journal import Attempt, Idle, PairStatus, Quarantine, Suspicion
 
-#: Records of a part at first: small enough that its records can be tried one by one in some seconds, large
-#: enough that a whole micro-batch of them takes only about that long.
+#: Records of a part at first. Parts are small enough that the shard can try the records of one part singly in
+#: a few seconds, and large enough that a whole micro-batch takes only about as long.
 _PART = 250
 
-#: Where it isn't known at which records a worker died, so many are taken in parts: more than a shard
-#: processes between two commits. Beyond them the journal has got on, and all of it begins anew there. There
-#: are fewer if the topics end before: see `Isolation.limit`.
+#: Records taken in parts if it is unknown where a worker died: more than a shard processes between two
+#: commits. After so many the journal has newer entries, from which isolation would start again. The number is
+#: smaller if the topics end earlier: see `Isolation.limit`.
 _DOUBTFUL = 200_000
 
 #: Characters of an error that a reason repeats.
@@ -30,16 +30,16 @@ _LONGEST_ERROR = 300
 
 
 class Isolation:
-    """The records that are to be taken in small parts.
+    """The records that the shard takes in small parts.
 
-    First those of `planned`, offset vectors whose order is settled; then, if it isn't known where the worker
-    died, those that come.
+    First it takes the records below `planned`, offset vectors whose order is settled. If it is unknown where
+    the worker died, it then takes the next records in parts.
     """
 
     def __init__(self, status: PairStatus) -> None:
         suspicion = status.suspicion or Suspicion()
         self.deaths = suspicion.deaths
-        # What a silence made due is published before anything is tried.
+        # Outputs that a silence made due are published before the first part is tried.
         self.planned = deque(one for one in status.open if not isinstance(one, Idle))
         self.most = 1 if 0 < suspicion.records <= _PART else _PART
         self._left = 0 if suspicion.records else _DOUBTFUL
@@ -47,13 +47,14 @@ class Isolation:
 
     @property
     def over(self) -> bool:
-        """Whether the shard may go on as ever."""
+        """Whether isolation has ended, so that the shard may go on as before."""
         return not self.planned and self._left <= 0
 
     def limit(self, ends: Sequence[int], vector: Sequence[int]) -> None:
-        """The topics have been read to these ends, and the shard has come to an offset vector.
+        """Stop trying new records once the shard has processed all that existed when the worker died.
 
-        What came behind the first of these ends came after the worker's death: it didn't die at that.
+        The topics have been read up to `ends`, and the shard has processed the records below `vector`.
+        Records after the first `ends` arrived after the worker's death, so it can't have died at them.
         """
         if self._ends is None:
             self._ends = tuple(ends)
@@ -61,7 +62,7 @@ class Isolation:
             self._left = 0
 
     def next(self, merge: Merge, watermarks: Sequence[int | None]) -> tuple[OffsetVector, Attempt] | None:
-        """The next part, as the offset vector behind it; None while there is none, or it isn't known yet."""
+        """Return the offset vector after the next part, and its attempt; None if there is no part yet."""
         until = self.planned[0] if self.planned else None
         if until is not None and not merge.covers(until):
             return None
@@ -69,7 +70,7 @@ class Isolation:
         if not records:
             if until is None:
                 return None
-            merge.take_until(until)  # what is left of it is gone for good
+            merge.take_until(until)  # its remaining records have been deleted
             self.taken(until, 0)
             return self.next(merge, watermarks)
         record = None
@@ -79,7 +80,7 @@ class Isolation:
         return vector, Attempt(self.deaths, records, record)
 
     def taken(self, vector: OffsetVector, records: int) -> None:
-        """The shard has processed these records and stands at an offset vector."""
+        """Note that the shard has processed these records, up to an offset vector."""
         if not self.planned:
             self._left -= records
         while self.planned and all(at >= end for at, end in zip(vector, self.planned[0])):
@@ -87,11 +88,11 @@ class Isolation:
 
 
 def to_quarantine(suspicion: Suspicion, after: int | None) -> Quarantine | None:
-    """The record that is to be passed over from now on, if so many workers have died at it.
+    """Return the record that shards skip from now on, if `after` workers have died at it; otherwise None.
 
-    An error that came when the record was tried alone shows that it was this one that the deaths before were
-    about. A process that ended without a word may have been killed for other reasons just then: only deaths
-    when the record was tried alone count. A fault of the program is no record's (`Fault`).
+    If an error occurred while the record was tried alone, the record also caused the earlier deaths. If the
+    process ended without an error, it may have been killed for other reasons. In that case only deaths while
+    the record was tried alone count. A fault of the program is never attributed to a record (`Fault`).
 
     >>> to_quarantine(Suspicion(3, 1, (2, 17), "ValueError: no", 1), 3).reason
     '3 workers in a row died at it: ValueError: no'

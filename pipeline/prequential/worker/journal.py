@@ -1,15 +1,19 @@
-"""The journal: in which order a shard's records were really taken.
+"""The journal: the order in which a shard actually processed its records.
 
-Time alone can't decide everything (see `prequential.core.input.merge`), so the offset vectors that a worker
-made are published before the outputs which came of them, and nobody can see an output whose order may still
-change. The outputs follow in one transaction with the next entry, which has no offset vectors: so outputs of
-all entries but the last one are out. Recovery and `replay --from-topics` follow the offset vectors.
+Record times alone don't determine the order (see `prequential.core.input.merge`). So a worker publishes its
+offset vectors before the outputs that result from them, and no reader sees outputs whose order may change.
+The outputs follow in one transaction with the next entry, which has no offset vectors. So the outputs of all
+entries but the last are published. Recovery and `replay --from-topics` follow the offset vectors.
 
-An entry may also have a note: about deaths of workers (see `prequential.worker.isolation`), that records are
-about to be tried, that a worker died at them, or that a record is passed over for good; that the inputs
-have got more partitions; that the shard goes on without records that retention has removed; or that no record
-has come for a while, so that what was unpublished is published.
-`standing` says what a journal as a whole comes to.
+An entry may also have a note:
+
+- An `Attempt`, a `Death` or a `Quarantine` is about deaths of workers (see `prequential.worker.isolation`).
+  The shard is about to try records, a worker died at them, or shards skip a record from then on.
+- `Grown`: the inputs have more partitions.
+- `Lost`: the shard goes on without records that retention has removed.
+- `Idle`: no record has arrived for a while, so the shard publishes outputs that wait for the next one.
+
+`standing` combines the entries of a journal.
 """
 
 from __future__ import annotations
@@ -22,34 +26,34 @@ from prequential.core.input.merge import OffsetVector
 from prequential.topics.errors import WorkError
 from prequential.worker.origin import Origin
 
-#: Version of the journal's form and meaning: of an entry without a note, as all of them once were, and of
-#: one with a note.
+#: Version of the journal's form and meaning: for entries without a note, which came first, and for entries
+#: with a note.
 FORMAT, FORMAT_WITH_NOTE = 2, 3
 
 
 class Attempt(msgspec.Struct, array_like=True, frozen=True, tag="attempt"):
-    """The records up to the entry's offsets are about to be processed; or, without these, whatever comes.
+    """The shard is about to process the records up to the entry's offset vector, if it has one, or any.
 
-    Outputs of all offset vectors below it are out.
+    The outputs of all offset vectors below it are published.
     """
 
-    #: Workers that died at records among which these are.
+    #: Number of workers that died at a range of records that contains these.
     deaths: int
-    #: How many records there are up to the offset vector; 0 without one.
+    #: Number of records up to the offset vector; 0 without one.
     records: int = 0
     #: Kind and offset of the record, if it is a single one.
     record: tuple[int, int] | None = None
 
 
 class Death(msgspec.Struct, array_like=True, frozen=True, tag="death"):
-    """An unexpected error has ended the worker, at the records of the attempt before."""
+    """An unexpected error has ended the worker, at the records of the previous attempt."""
 
     #: The last line of its traceback.
     error: str
 
 
 class Quarantine(msgspec.Struct, array_like=True, frozen=True, tag="quarantine"):
-    """A record that is passed over: it goes to the dead letters when its turn comes."""
+    """A quarantined record: the shard sends it to the dead letters in its turn and skips it."""
 
     kind: int
     offset: int
@@ -59,31 +63,32 @@ class Quarantine(msgspec.Struct, array_like=True, frozen=True, tag="quarantine")
 class Grown(msgspec.Struct, array_like=True, frozen=True, tag="grown"):
     """The input topics have more partitions from here on (see `prequential.worker.growing`).
 
-    The shard goes on with those streams alone that lie in its partition now; one that is new, with streams of
+    The shard goes on with only the streams that are now in its partition. A new shard takes them over from
     the shard whose number is its own modulo `before`.
     """
 
-    #: Partitions until here.
+    #: Number of partitions up to this entry.
     before: int
 
 
 class Lost(msgspec.Struct, array_like=True, frozen=True, tag="lost"):
-    """The shard goes on without records that it hadn't taken when retention removed them.
+    """The shard goes on without records that retention removed before the shard processed them.
 
-    That was accepted by whoever runs it (`worker.accept_loss`).
+    The operator has accepted the loss (`worker.accept_loss`).
     """
 
-    #: From where the records of each input were wanted, and where they begin.
+    #: For each input, the first offset that the shard needs, and the first that exists.
     start: OffsetVector
     begins: OffsetVector
-    #: How many entries of the journal before this one are missing also.
+    #: Number of journal entries before this one that are also missing.
     entries: int = 0
-    #: Up to where their outputs are out: what is missing before was evaluated once, and is in no state.
+    #: Offset vector up to which outputs are published: lost records below it were evaluated once, but no
+    #: state contains them.
     published: OffsetVector = (0, 0, 0)
 
     @property
     def missing(self) -> list[int]:
-        """How many records of each input, entries of the journal, and records whose outputs are out."""
+        """Numbers of lost records by input, lost journal entries, and lost records with published outputs."""
         bounds = self._bounds
         return [
             *(end - taken for _, taken, end in bounds), self.entries,
@@ -92,14 +97,14 @@ class Lost(msgspec.Struct, array_like=True, frozen=True, tag="lost"):
 
     @property
     def _bounds(self) -> list[tuple[int, int, int]]:
-        """Of each input, where what is missing begins, up to where its outputs are out, and where it ends."""
+        """For each input: where lost records begin, where their published outputs end, and where they end."""
         return [
             (begin, min(max(begin, taken), end), end)
             for begin, taken, end in zip(self.start, self.published, self.begins)
         ]
 
     def says(self, topics: Sequence[str]) -> str:
-        """In words; `topics`: the full names of the inputs.
+        """Return the loss in words; `topics` are the full names of the inputs.
 
         >>> topics = ["instances", "predictions", "labels"]
         >>> Lost((10, 5, 7), (10, 5, 9), 1).says(topics)
@@ -119,19 +124,19 @@ class Lost(msgspec.Struct, array_like=True, frozen=True, tag="lost"):
 
 
 class Idle(msgspec.Struct, array_like=True, frozen=True, tag="idle"):
-    """No record has come for so many ms: what was unpublished is published here (`Shard.idle`)."""
+    """No record has arrived for `quiet` ms, so the shard publishes waiting outputs here (`Shard.idle`)."""
 
     quiet: int
 
 
 Note = Union[Attempt, Death, Quarantine, Grown, Lost, Idle]
 
-#: What whoever follows a journal does next: process up to an offset vector, or what the silence made due.
+#: One step in following a journal: process up to an offset vector, or publish what a silence made due.
 Step = Union[OffsetVector, Idle]
 
 
 class JournalEntry(NamedTuple):
-    """The offset vectors since the entry before; `number` counts a shard's entries from 1."""
+    """The offset vectors since the previous entry; `number` counts a shard's entries from 1."""
 
     number: int
     vectors: list[OffsetVector]
@@ -139,7 +144,7 @@ class JournalEntry(NamedTuple):
     note: Note | None = None
 
     def continues(self, before: JournalEntry) -> bool:
-        """Whether the entry before is of the same topics, maybe with the partitions before they grew."""
+        """Return whether the previous entry has the same topics, possibly from before they grew."""
         origins = [self.origin]
         if isinstance(self.note, Grown):
             origins.append(self.origin._replace(partitions=self.note.before))
@@ -147,7 +152,7 @@ class JournalEntry(NamedTuple):
 
 
 class _Plain(msgspec.Struct, array_like=True):
-    """An entry on the wire: first offset vector and differences of the others to those before."""
+    """An encoded entry: the first offset vector, and for each other one the difference from the last."""
 
     format: int
     number: int
@@ -160,9 +165,9 @@ _decode = msgspec.msgpack.Decoder(_Plain).decode
 
 
 def encode_entry(entry: JournalEntry) -> bytes:
-    """MessagePack: [format, number, first vector, differences of the others to those before, origin, note].
+    """Return the entry as MessagePack: [format, number, steps, origin, note], without the note if it is None.
 
-    Without a note the last one is left out.
+    The steps are the first vector, and the differences of the others from their predecessors.
 
     >>> entry = JournalEntry(7, [(1, 2, 3), (4, 2, 9)], Origin(4))
     >>> decode_entry(encode_entry(entry)) == entry
@@ -183,11 +188,11 @@ def encode_entry(entry: JournalEntry) -> bytes:
 
 
 def decode_entry(value: bytes) -> JournalEntry:
-    """The entry of a journal record; raises WorkError for a foreign one."""
+    """Return the entry of a journal record; raises WorkError for a record of another program."""
     try:
         plain = _decode(value)
     except msgspec.MsgspecError as error:
-        raise WorkError(f"the journal holds something that is no journal entry: {error}") from error
+        raise WorkError(f"the journal contains a record that is not a journal entry: {error}") from error
     if plain.format not in (FORMAT, FORMAT_WITH_NOTE):
         raise WorkError(
             f"the journal has format {plain.format}: this version reads formats {FORMAT} and "
@@ -204,46 +209,46 @@ def _vectors(steps: list[int]) -> Iterator[OffsetVector]:
 
 
 class Suspicion(NamedTuple):
-    """What a journal's end says of workers that died."""
+    """What the end of a journal shows about workers that died."""
 
-    #: How many have died at the same records, one after the other.
+    #: Number of workers that died at the same records, one after the other.
     deaths: int = 0
-    #: How many records the last of them was trying: 0 if that isn't known.
+    #: Number of records that the last of them was trying; 0 if unknown.
     records: int = 0
-    #: Which one, if it was a single one, as kind and offset.
+    #: The record that it was trying, as kind and offset, if it was a single one.
     record: tuple[int, int] | None = None
-    #: Its traceback's last line; None if it left none.
+    #: The last line of its traceback; None if it left none.
     error: str | None = None
-    #: How many have died, one after the other, when they were trying that record alone.
+    #: Number of workers that died, one after the other, while they tried that record alone.
     alone: int = 0
 
 
 class PairStatus(NamedTuple):
-    """What the entries of a journal come to."""
+    """The combined result of the entries of a journal."""
 
-    #: Steps in their order whose outputs are out, and those whose outputs may not be.
+    #: Steps in order whose outputs are published, and steps whose outputs may be unpublished.
     settled: list[Step]
     open: list[Step]
-    #: Records that are passed over.
+    #: Quarantined records, which the shard skips.
     quarantined: list[Quarantine]
-    #: Whether the last one to hold the shard may have died at its records; None: it has got on.
+    #: What is known if the last worker may have died at its records; None if it got past them.
     suspicion: Suspicion | None
 
 
 def standing(entries: Iterable[JournalEntry]) -> PairStatus:
-    """Read the entries from the first to the last.
+    """Combine the entries from the first to the last into a `PairStatus`.
 
-    - An entry without a note has everything before it published; its own offset vectors are open, also those
-      that stood open before.
-    - An attempt has all offset vectors below its own published. Offset vectors beyond it stay open, and in
-      their place: what one worker tried as a whole and died of, the next one tries in parts, in the same
-      order.
-    - An entry without a note that repeats open offset vectors has the parts tried before published. Nobody
-      has processed what is left, and the record that is looked for may be there: it is still to be tried,
-      however the worker ended.
-    - A silence has everything before it published; it is open itself.
-    - A death, a quarantine or a loss changes nothing about offset vectors.
-    - When the inputs have got more partitions, everything before is published.
+    - At an entry without a note, everything before it is published. Its own offset vectors are open, even
+      those that were open before.
+    - At an attempt, all offset vectors below its own are published. Later offset vectors stay open and keep
+      their place. If a worker died when it tried them as a whole, the next worker tries them in parts, in the
+      same order.
+    - An entry without a note may repeat open offset vectors. Then the parts tried before are published. No
+      worker has processed the rest, which may contain the record that crashes workers. So the rest is still
+      to be tried, however the worker ended.
+    - At a silence, everything before it is published; the silence itself is open.
+    - A death, a quarantine or a loss does not change offset vectors.
+    - When the inputs have grown, everything before is published.
 
     >>> first = JournalEntry(1, [(5, 0, 0)], Origin(1), Attempt(0, 5))
     >>> parts = JournalEntry(2, [(2, 0, 0)], Origin(1), Attempt(1, 2))
@@ -260,7 +265,7 @@ def standing(entries: Iterable[JournalEntry]) -> PairStatus:
         note = entry.note
         if isinstance(note, Death):
             suspicion = (suspicion or Suspicion(1))._replace(error=note.error)
-        elif isinstance(note, Grown):  # all that was open has been published before
+        elif isinstance(note, Grown):  # all open steps were published before the growth
             settled, open_, suspicion = settled + open_, [], None
         elif isinstance(note, Quarantine):
             quarantined.append(note)
@@ -290,48 +295,48 @@ def standing(entries: Iterable[JournalEntry]) -> PairStatus:
 
 
 def _of_rest(last: Suspicion) -> Suspicion:
-    """Of the records that are left when the last part that was tried came to its end.
+    """Return the suspicion against the remaining records after the last tried part was processed.
 
-    Nobody died at that part, so there are as many deaths as before it. The rest is tried as it was: record by
-    record, or in larger parts.
+    No worker died at that part, so the number of deaths is the same as before it. The shard tries the rest in
+    the same way: record by record, or in larger parts.
     """
     return Suspicion(max(0, last.deaths - 1), records=int(last.records == 1))
 
 
 def _is_below(step: Step, vector: OffsetVector) -> bool:
-    """Whether a step comes before any that ends at an offset vector: all of its records are below that."""
+    """Return whether all records of a step are below an offset vector, so that the step comes before it."""
     return isinstance(step, Idle) or all(a <= b for a, b in zip(step, vector))
 
 
 class Generation(NamedTuple):
-    """What a journal says of the time in which the inputs had as many partitions."""
+    """The part of a journal during which the number of the inputs' partitions was the same."""
 
-    #: How many they had before, if the shard began then, or went on with some of its streams; None: neither.
+    #: Previous number of partitions, if the shard began or kept some of its streams here; otherwise None.
     since: int | None
-    #: How many they had; None: it says nothing at all.
+    #: Number of partitions; None if the part has no entries.
     partitions: int | None
-    #: What was done, in its order.
+    #: The steps in order.
     steps: list[Step]
-    #: Records that are passed over.
+    #: Quarantined records, which the shard skips.
     quarantined: list[Quarantine]
-    #: What workers have gone on without.
+    #: Accepted losses.
     lost: list[Lost]
 
 
 def generations(entries: Iterable[JournalEntry]) -> list[Generation]:
-    """A journal by the numbers of partitions that the inputs had, one at least.
+    """Split a journal by the number of the inputs' partitions; return at least one part.
 
     >>> grown = JournalEntry(2, [], Origin(4), Grown(2))
     >>> [one[:3] for one in generations([JournalEntry(1, [(5, 0, 0)], Origin(2)), grown])]
     [(None, 2, [(5, 0, 0)]), (2, 4, [])]
-    >>> [one[:3] for one in generations([grown, grown])]  # of a shard that is new; somebody began twice
+    >>> [one[:3] for one in generations([grown, grown])]  # of a new shard; the command was started twice
     [(2, 4, [])]
     """
     parts: list[tuple[int | None, list[JournalEntry]]] = [(None, [])]
     for entry in entries:
         if isinstance(entry.note, Grown):
-            since, former = parts[-1]
-            if not former or (since == entry.note.before and len(former) == 1):
+            since, previous = parts[-1]
+            if not previous or (since == entry.note.before and len(previous) == 1):
                 parts.pop()
             parts.append((entry.note.before, []))
         parts[-1][1].append(entry)

@@ -1,7 +1,8 @@
-"""Parts of streams in all partitions while shards are replayed one after the other, until they are merged.
+"""Keeps the parts of streams in all partitions until they are merged, while shards are replayed one by one.
 
-A part has all periods that aren't forgotten, and there is one for each `emit.every` of each partition: they
-are kept as text, beyond some memory in files, and merged in order of time, so that few are needed at once.
+A part contains all periods that are not forgotten, and each partition has one part for every `emit.every`.
+The parts are kept as text, in files once they exceed a limit of memory. They are merged in order of time, so
+only a few are decoded at once.
 """
 
 from __future__ import annotations
@@ -15,24 +16,24 @@ from prequential.settings.model import Config
 from prequential.topics.outputs import Encoded
 from prequential.topics.parts import Part, decode
 
-#: Bytes of a partition's parts that are kept in memory.
+#: Most bytes of a partition's parts that are kept in memory.
 _IN_MEMORY = 16_000_000
 
 
 class KeptParts:
-    """The parts of all partitions, which come in order of time from each."""
+    """The parts of all partitions, in order of time within each partition."""
 
     def __init__(self) -> None:
         self._files: dict[int, SpooledTemporaryFile[bytes]] = {}
 
     def add(self, partition: int, json: bytes) -> None:
-        """Keep a part of a partition, as it stands in the topic."""
+        """Keep a part of a partition, in the form that it has in the topic."""
         if partition not in self._files:
             self._files[partition] = SpooledTemporaryFile(_IN_MEMORY)
         self._files[partition].write(json + b"\n")
 
     def merged(self, config: Config) -> Iterator[Encoded]:
-        """What is said of them together; the parts are gone then."""
+        """Yield the merged messages, then delete the parts."""
         merger = Merger(config)
         own = [_read(file) for _, file in sorted(self._files.items())]
         for part in heapq.merge(*own, key=lambda one: one.since):

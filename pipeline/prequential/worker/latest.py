@@ -1,4 +1,4 @@
-"""What was said last of streams in all partitions, as `/metrics` shows it."""
+"""The latest messages of streams in all partitions, for `/metrics`."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from prequential.topics.errors import Fault
 from prequential.topics.outputs import Encoded, Metrics, decoded
 from prequential.topics.specs import METRICS
 
-#: Of a sequence: stream, model, segment, stage and estimator.
+#: Key of a sequence: stream, model, segment, stage and estimator.
 _Key = tuple[str, str, str | None, str, str]
 
 
 class Latest:
-    """What was said last of streams in all partitions. One thread notes it, others may look."""
+    """The latest messages of streams in all partitions. One thread adds them, others may read them."""
 
     def __init__(self) -> None:
         self.metrics: dict[_Key, Metrics] = {}
-        #: By stream and model the start of the newest whole period of which anything is expected, and what.
+        #: By stream and model, the start of the newest whole period with expected values, and these values.
         self.expected: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
-        #: … and what is expected of predictions that wait.
+        #: By stream and model, the expected values of pending predictions.
         self.waiting: dict[tuple[str, str], dict[str, Any]] = {}
 
     def keep(self, stream: str, names: Names) -> None:
-        """Forget models of a stream, and segments, that there are no messages about any more."""
+        """Forget models and segments of a stream that no longer have messages."""
         for key in [one for one in self.metrics if one[0] == stream and not names.has(*one[1:3])]:
             del self.metrics[key]
         for known in (self.expected, self.waiting):
@@ -33,12 +33,12 @@ class Latest:
                 del known[model]
 
     def note(self, output: Encoded) -> None:
-        """Take a message over, if it is one of metrics."""
+        """Store a message if it is a metrics message."""
         if output.topic != METRICS:
             return
         said = decoded(output)
         if not isinstance(said, Metrics):
-            raise Fault(f"a message of topic {METRICS!r} is of another kind: {type(said).__name__}")
+            raise Fault(f"a message of topic {METRICS!r} has another type: {type(said).__name__}")
         model = said.stream, said.model
         if said.coverage is not msgspec.UNSET:
             waits = said.coverage.get("waiting_expected")

@@ -1,8 +1,8 @@
-"""State made anew from the journals, where shards have gone on with what others knew.
+"""State rebuilt from journals after growth, when shards continued with the state of other shards.
 
-Once the inputs have got more partitions, a shard's journal begins, or goes on, with an entry `Grown`: what
-the shard knew then was made in the partitions before. So these are followed first, up to there, and split as
-they were.
+When the inputs get more partitions, a shard's journal begins, or goes on, with an entry `Grown`. The shard's
+state at that entry results from the previous partitions. So the rebuild first follows the journals of these
+partitions up to the growth, and then splits the state as the growth did.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def made_anew(
     config: Config, partition: int, origin: Origin, known: Known, stopped: Callable[[], bool],
     waiting: Waiting | None = None,
 ) -> Known:  # fmt: skip
-    """What is known of a shard without a snapshot, with its state after the inputs grew last.
+    """Return `known` of a shard without a snapshot, with its state directly after the last growth.
 
-    It is what `known` is if they never have. Raises WorkError if anything that it takes isn't there any more.
-    `stopped` and `waiting` are those of `read_known`.
+    Returns `known` itself if the inputs have never grown. Raises WorkError if records or entries that it
+    needs have been deleted. `stopped` and `waiting` are those of `read_known`.
     """
     places = [place for place, entry in enumerate(known.journal) if isinstance(entry.note, Grown)]
     if not places:
@@ -44,7 +44,7 @@ def made_anew(
 
 
 class _Lineage:
-    """Follows journals from their beginnings, silently."""
+    """Follows journals from their beginnings, without publishing."""
 
     def __init__(
         self, config: Config, origin: Origin, stopped: Callable[[], bool], waiting: Waiting | None
@@ -53,7 +53,7 @@ class _Lineage:
         self._generations: dict[int, list[Generation]] = {}
 
     def generations(self, partition: int) -> list[Generation]:
-        """A shard's journal."""
+        """Return the parts of a shard's journal."""
         if partition not in self._generations:
             known = read_known(
                 self._config, partition, self._origin, rebuild=True, stopped=self._stopped,
@@ -65,7 +65,7 @@ class _Lineage:
         return self._generations[partition]
 
     def at_begin_of(self, partition: int, number: int) -> Shard:
-        """A shard as it was when one of its generations began."""
+        """Return a shard in its state at the beginning of one of its generations."""
         generation = self.generations(partition)[number]
         before, after = generation.since, generation.partitions
         if before is None or after is None:
@@ -80,18 +80,18 @@ class _Lineage:
         return shard
 
     def _grown_from(self, parent: int, before: int) -> int:
-        """The generation that began when there were more partitions than so many."""
+        """Return the number of the generation that began when the inputs grew from `before` partitions."""
         for number, generation in enumerate(self.generations(parent)):
             if number and generation.since == before:
                 return number
         raise WorkError(
-            f"the journal of shard {parent} doesn't go back to when there were {before} partitions: what "
-            "others have gone on with can't be made anew; begin under a new kafka.prefix"
+            f"the journal of shard {parent} doesn't go back to when there were {before} partitions: the "
+            "state that other shards took over can't be rebuilt; begin under a new kafka.prefix"
         )
 
     def _at_end_of(self, partition: int, number: int) -> Shard:
         shard, generation = self.at_begin_of(partition, number), self.generations(partition)[number]
-        # Of all generations: what is passed over in a later one isn't in this one's offset vectors.
+        # Records of all generations: one that a later generation skips is not in this one's offset vectors.
         shard.quarantine = {
             (q.kind, q.offset): q.reason for one in self.generations(partition) for q in one.quarantined
         }
@@ -104,7 +104,7 @@ class _Lineage:
         return shard
 
     def _follow(self, shard: Shard, steps: Sequence[Step]) -> None:
-        """Process exactly what is below these offset vectors, in their order, and what silences made due."""
+        """Process exactly the records below these offset vectors, in order, and the silences in between."""
         kafka, partition = self._config.kafka, shard.partition
         parser = SharedParser(values=self._config.reads_values, intervals=self._config.reads_intervals)
         readers: list[Iterator[Message]] = [
@@ -131,7 +131,7 @@ class _Lineage:
 
 
 def _written(shard: Shard) -> list[bytes]:
-    """A snapshot as topics hold it."""
+    """Return an encoded snapshot."""
     return [msgspec.msgpack.encode(part) for part in shard.snapshot()]
 
 

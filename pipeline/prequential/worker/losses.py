@@ -1,9 +1,9 @@
-"""What retention has removed before a shard took it, and whether the shard may go on without.
+"""Records that retention deleted before a shard processed them, and whether the shard may go on without them.
 
-A shard goes on from its snapshot, or without one from the beginning of what the journal speaks of. Where its
-inputs begin later than that, what it would publish isn't what it would have been: so it halts, alone, until
-somebody accepts the loss (`worker.accept_loss`). The journal then says what is missing (`Lost`), and so do
-all messages that follow (`counts`), whose ids are others than without the loss.
+A shard goes on from its snapshot, or without one from the first record that the journal covers. If its inputs
+begin later, the shard would publish different outputs than without the loss. So this shard halts, until the
+operator accepts the loss (`worker.accept_loss`). The journal then lists the missing records (`Lost`), and all
+later messages count them (`counts`). The IDs of these messages also differ from those without the loss.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from prequential.worker.journal import Idle, JournalEntry, Lost, standing
 
 
 class LostRecords(WorkError):
-    """What a shard needs isn't there any more: it can't go on, others can."""
+    """Records that a shard needs have been deleted: this shard can't go on, but others can."""
 
 
 def way_out(partition: int) -> str:
-    """What can be done about it, in words."""
+    """Return the instruction for the operator of a halted shard."""
     return (
         f"`prequential worker --accept-loss {partition}` (or worker.accept_loss: [{partition}]) goes on from "
-        "what is there, and says so; or begin under a new kafka.prefix"
+        "the first records that exist, and reports the loss; or begin under a new kafka.prefix"
     )
 
 
 def goes_on_from(start: OffsetVector, journal: Sequence[JournalEntry]) -> tuple[OffsetVector, list[Lost]]:
-    """Where a shard wants its inputs from, that stood at `start` before this journal, and accepted losses.
+    """Return the offsets from which a shard needs its inputs, and the accepted losses that apply to it.
 
-    A loss counts where it went on from there: one that another snapshot had, or none, says nothing of it.
+    `start` is the shard's offset vector before this journal. A loss applies only if it begins at or below the
+    vector that the shard has reached. Other losses belong to another snapshot, or to a shard without one.
 
     >>> from prequential.worker.origin import Origin
     >>> lost = Lost((4, 0, 0), (9, 0, 0))
@@ -50,7 +51,7 @@ def goes_on_from(start: OffsetVector, journal: Sequence[JournalEntry]) -> tuple[
 
 
 def missing_entries(journal: Sequence[JournalEntry], last: int) -> int:
-    """How many entries a journal lacks that goes on from the `last` one; not those of accepted losses.
+    """Return how many entries are missing in a journal after entry `last`, except for accepted losses.
 
     >>> from prequential.worker.origin import Origin
     >>> some = [JournalEntry(number, [], Origin(1)) for number in (3, 4, 7)]
@@ -69,10 +70,11 @@ def missing_entries(journal: Sequence[JournalEntry], last: int) -> int:
 def loss(
     start: OffsetVector, begins: Sequence[int], journal: Sequence[JournalEntry], entries: int, *, fresh: bool
 ) -> Lost | None:
-    """What is missing for who wants inputs from `start` that begin at `begins`; None: nothing.
+    """Return what a shard lacks that needs its inputs from `start`; None if nothing is missing.
 
-    `entries` of the journal are missing. A `fresh` shard has missed only what the journal's first offset
-    vector speaks of: topics may have begun later than at offset 0 when it was written.
+    The inputs begin at `begins`, and `entries` entries of the journal are missing. A `fresh` shard lacks
+    records only if an input begins after the journal's first offset vector. The topics may have begun later
+    than at offset 0 when that vector was written.
     """
     needed = list(start)
     if fresh:
@@ -89,7 +91,7 @@ def loss(
 
 
 def refusal(config: Config, partition: int, lost: Lost) -> str:
-    """The sentence of a shard that halts."""
+    """Return the error message of a shard that halts."""
     topics = [config.kafka.topic(name) for name in INPUTS]
     what = lost.says([f"{topic}/{partition}" for topic in topics])
     return (

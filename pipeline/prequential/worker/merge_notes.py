@@ -1,7 +1,8 @@
-"""Of which moments of merged streams there are messages, as the text that goes with a group's offsets.
+"""The newest published moments of merged streams, as the text that a group commits with its offsets.
 
-Kafka keeps 4,096 bytes of it (`offset.metadata.max.bytes` of the broker), so it is short, and has one length
-whatever the moments are: a configuration with too many streams is refused at the start.
+Kafka keeps 4,096 bytes of the text (`offset.metadata.max.bytes` of the broker), so the text is short. The
+length does not depend on the moments, so a worker can refuse a configuration with too many streams at the
+start.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from prequential.topics.errors import WorkError
 from prequential.topics.partitioning import partition_of
 from prequential.topics.specs import PARTS
 
-#: Bytes that a broker takes, left to its default.
+#: Most bytes that a broker with its default configuration accepts.
 MOST = 4_096
 
-#: Bytes of a moment, ms, one more than it is: enough for 8,900 years.
+#: Bytes of an encoded moment (in ms, plus one): enough for 8,900 years.
 _BYTES = 6
 
 _encode, _decode = msgspec.json.encode, msgspec.json.Decoder(dict[str, str]).decode
 
 
 def text_of(said: Mapping[str, Said], wide: Collection[str]) -> str:
-    """The text of these moments by stream.
+    """Return the text of these moments by stream.
 
-    Streams that aren't in all partitions (`wide`) any more, or by another worker's configuration alone, are
-    in it as long as there is room.
+    `wide` names the streams that lie in all partitions. Other streams were in all partitions earlier, or are
+    by another worker's configuration. The text includes them only if there is room.
 
     >>> text_of({"ads": Said(1_700_000_000_000)}, ["ads"])
     '{"ads":"AYvP5WgBAAAAAAAA"}'
@@ -49,7 +50,7 @@ def _text_of(said: Mapping[str, Said]) -> str:
 
 
 def said_of(text: str) -> dict[str, Said]:
-    """The moments of a text, which may be empty.
+    """Return the moments of a text, which may be empty.
 
     >>> said_of(text_of({"ads": Said(1_700_000_000_000, 0)}, ["ads"]))
     {'ads': Said(metrics=1700000000000, comparisons=0)}
@@ -65,9 +66,9 @@ def said_of(text: str) -> dict[str, Said]:
 
 
 def require_room(config: Config, partitions: int) -> None:
-    """Raise WorkError if the text of moments has no room for all streams that are in all partitions.
+    """Raise WorkError if the text of moments has no room for all streams that lie in all partitions.
 
-    `partitions` are those of the topic of parts, in one of which each stream is merged.
+    `partitions` is the number of partitions of the topic of parts; each stream is merged in one of them.
     """
     by_partition: dict[int, list[str]] = {}
     for name in config.wide:

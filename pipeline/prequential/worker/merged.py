@@ -1,4 +1,4 @@
-"""Streams that lie in all partitions as Prometheus metrics: without the label `partition`."""
+"""Prometheus metrics of streams that lie in all partitions; they have no label `partition`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ FAMILIES = (
 
 
 def add(families: dict[str, Family], merging: Merging, config: Config) -> None:
-    """What is merged here: by the measures and stages that are shown, and each estimator that adds up.
+    """Add the samples of merged streams: the shown measures and stages of each additive estimator.
 
-    And what is expected of models, as the last messages say it.
+    Also add the estimated performance of their models from the latest messages.
     """
     http = config.http
     for name, moment in merging.moments().items():

@@ -1,8 +1,9 @@
-"""Merging of streams whose instances lie in all partitions: parts in, messages out, in transactions.
+"""Merging of streams whose instances lie in all partitions: reads parts, writes messages, in transactions.
 
-Beside the shards, in a thread of its own. Workers share the partitions of the parts' topic as a group; each
-reads those it is given, and writes what it makes of them in one transaction with the offset from which on
-they are needed, and by stream the moment of which was spoken last. So whoever goes on says the same next.
+It runs concurrently with the shards, in its own thread. The workers share the partitions of the parts' topic
+as a consumer group, and each worker reads the partitions assigned to it. It writes its messages in one
+transaction with the offset from which on parts are still needed, and each stream's newest published moment.
+So a worker that takes a partition over publishes the same next message.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from prequential.worker.merge_notes import said_of, text_of
 
 log = logging.getLogger(__name__)
 
-#: Parts that are taken at once, and seconds that are waited for some.
+#: Most parts that are taken at once, and seconds to wait for the first one.
 _MOST, _WAIT_SECONDS = 500, 0.1
 
-#: Seconds after which the offsets are committed, though there is nothing to say.
+#: Seconds after which the offsets are committed even without messages.
 _COMMIT_SECONDS = 30.0
 
-#: Seconds that an answer about committed offsets may take; between attempts to begin anew.
+#: Seconds that a request for committed offsets may take, and seconds between attempts to restart.
 _ANSWER_SECONDS, _AGAIN_SECONDS = 10.0, 1.0
 
 
 class Merging(threading.Thread):
-    """A worker's part in it. What ends it unexpectedly is given to `failed`."""
+    """The merging thread of a worker. It passes an unexpected error to `failed`."""
 
     def __init__(self, config: Config, failed: Callable[[BaseException], None]) -> None:
         super().__init__(name="merging", daemon=True)
@@ -52,16 +53,16 @@ class Merging(threading.Thread):
         self._latest: dict[int, Latest] = {}  # by partition of the parts' topic
 
     def stop(self) -> None:
-        """End it, when what is under way is done."""
+        """End the thread after the transaction that is under way."""
         self._end.set()
         self.join(_ANSWER_SECONDS)
 
     def latest(self) -> list[Latest]:
-        """What was said last of the streams that are merged here, by partition of the parts' topic."""
+        """Return the latest messages of the streams merged here, one object per partition of parts."""
         return list(self._latest.values())
 
     def moments(self) -> dict[str, int]:
-        """By stream that is merged here the moment (epoch ms) up to which it is."""
+        """Return the moment (epoch ms) up to which each stream of this worker is merged."""
         return {
             name: said.metrics for one in list(self._mergers.values()) for name, said in one.said.items()
             if said.metrics != NEVER
@@ -69,20 +70,20 @@ class Merging(threading.Thread):
 
     @property
     def passed_over(self) -> int:
-        """Moments of which nothing was said, as partitions had different settings."""
+        """Number of moments without a message, because partitions had different settings."""
         return sum(one.passed_over for one in list(self._mergers.values()))
 
     def run(self) -> None:
-        """Merge until told to stop; begin anew where the group, or the broker, has decided otherwise."""
+        """Merge until `stop`; restart when another worker has taken over or the broker was away."""
         try:
             while not self._end.is_set():
                 try:
                     self._merge()
                 except (Expelled, Fenced) as why:
-                    log.info("merging begins anew: %s", why)
+                    log.info("merging restarts: %s", why)
                 except KafkaException as error:
-                    if said := self._denied(error.args[0]):
-                        raise WorkError(said) from error
+                    if sentence := self._denied(error.args[0]):
+                        raise WorkError(sentence) from error
                     if not is_temporary(error.args[0]):
                         raise
                     log.warning("merging waits for the broker: %s", error.args[0].str())
@@ -92,7 +93,7 @@ class Merging(threading.Thread):
             self._failed(error)
 
     def _denied(self, error: KafkaError) -> str | None:
-        """The sentence about an error that says that the principal may not do this."""
+        """Return the message about an error of missing permissions; None for other errors."""
         return refusal(self._config.kafka, error, *to_join(self._config.merge_group, [self._topic]))
 
     def _merge(self) -> None:
@@ -135,7 +136,7 @@ class Merging(threading.Thread):
         try:
             part = parts.decode(message.value() or b"")
         except msgspec.MsgspecError as why:
-            log.error("%s/%d offset %d is no part: %s", self._topic, number, message.offset(), why)
+            log.error("%s/%d offset %d is not a valid part: %s", self._topic, number, message.offset(), why)
             return []
         found = merger.add(part, message.offset())
         latest = self._latest.setdefault(number, Latest())
@@ -147,7 +148,7 @@ class Merging(threading.Thread):
         return [Outgoing(topic(output.topic), output.stream.encode(), output.json) for output in found]
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
-        """Go on where the group's offsets, and what goes with them, say."""
+        """Go on from the group's committed offsets and the moments committed with them."""
         self._forget()
         committed = consumer.committed(places, timeout=_ANSWER_SECONDS)
         for place in committed:

@@ -1,4 +1,4 @@
-"""What a shard has put out, as messages to Kafka; alarms and incidents stand in the log, too."""
+"""Converts a shard's outputs to messages for Kafka; also logs alarms and incidents."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Messages:
-    """Makes messages of a shard's outputs; `originals` has the records that can't be used."""
+    """Converts a shard's outputs to messages; `originals` has the original records of dead letters."""
 
     def __init__(
         self, config: Config, partition: int, streams: list[Stream], originals: Originals, origin: Origin
@@ -42,13 +42,13 @@ class Messages:
         self._settings_header = SettingsHeader()
 
     def of(self, outputs: Sequence[Output]) -> list[Outgoing]:
-        """Of these outputs, in their order."""
+        """Return the messages of these outputs, in the same order."""
         messages = [self._outgoing(output) for output in outputs]
         self._settings_header.add(self._streams, outputs, messages, monotonic())
         return messages
 
     def _outgoing(self, output: Output) -> Outgoing:
-        if isinstance(output, Encoded):  # nearly all
+        if isinstance(output, Encoded):  # nearly all outputs
             if output.topic == PARTS:
                 place = partition_of(output.stream, self._origin.partitions)
                 topic = self._config.kafka.topic(PARTS)
@@ -69,7 +69,7 @@ class Messages:
         return self._dead_letter(output)
 
     def _dead_letter(self, letter: DeadLetter) -> Outgoing:
-        """The original record, with the reason and its origin in headers."""
+        """Return the original record, with the reason and its place in headers."""
         original = self._originals.take(letter)
         kafka = self._config.kafka
         origin = (kafka.topic(INPUTS[letter.kind]), self._partition, letter.offset)

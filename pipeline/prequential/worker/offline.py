@@ -1,4 +1,4 @@
-"""Replaying a cluster's own input topics: what the workers made of them, digit for digit."""
+"""Replaying a cluster's own input topics: the result is identical to what the workers published."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from rich.progress import Progress, TaskID
 
 log = logging.getLogger(__name__)
 
-#: Most records taken from librdkafka, or processed of each topic, at once.
+#: Most records that are taken from librdkafka, or processed of each topic, at once.
 _MOST = 10_000
 
-#: Records buffered of one topic at which its fetching is paused, and at which it goes on.
+#: Numbers of buffered records of a topic at which fetching is paused, and at which it resumes.
 _HOLD, _RESUME = 200_000, 50_000
 
-#: Seconds without a record after which reading is given up.
+#: Seconds without a record after which the replay fails.
 _SILENCE_SECONDS = 60.0
 
-#: Needed by the client, never joined.
+#: Group ID that the client requires; it never joins the group.
 _GROUP = "prequential-replay"
 
-#: A watermark above all times: the topic is read to its present end.
+#: A watermark above all record times, for a topic that has been read to its present end.
 _ENDED = 1 << 62
 
 DeadLetterWriter = Callable[[DeadLetter, int, int, bytes | None, bytes | None], None]
@@ -65,12 +65,12 @@ def replay_topics(
 ) -> None:
     """Evaluate the input topics up to their present ends, shard by shard.
 
-    The order is that which the workers took as far as the journal goes, then the free one. Where the topics
-    have got more partitions, new shards go on from what theirs knew then. `put` takes metrics and alarms, at
-    last those about streams in all partitions together, `dead_letter` each unusable record with partition,
-    offset, key and value, `ended` each shard at its end.
-    Without `metrics` no metrics messages are made; with `past` shards keep their outcomes.
-    Joins no group and writes nothing.
+    As far as the journal goes, the order is the one in which the workers processed the records. If the topics
+    have grown, new shards go on from their parents' state at that time. The function passes metrics and
+    alarms to `put`, and last the merged messages of streams in all partitions. It passes each invalid record
+    with partition, offset, key and value to `dead_letter`, and each shard to `ended` when it has ended.
+    Without `metrics`, shards make no metrics messages; with `past`, shards keep their outcomes.
+    The function joins no group and writes nothing to Kafka.
     Raises WorkError if the cluster or a topic can't be read.
     """
     if not metrics:
@@ -91,8 +91,8 @@ def replay_topics(
     for partition, [first, *_] in enumerate(journals):
         if first.since is not None:
             if cluster.has_parent(partition, first.since):
-                continue  # its turn comes when that one has grown
-            log.warning("shard %d: what it knew when the topics grew can't be replayed any more", partition)
+                continue  # its turn comes when its parent grows
+            log.warning("shard %d: its state from when the topics grew can't be replayed any more", partition)
         shard = Shard(config, partition, first.partitions or origin.partitions)
         shard.state.courses = Courses()
         shard.state.past = Past() if past else None
@@ -102,7 +102,7 @@ def replay_topics(
 
 
 class _Cluster(NamedTuple):
-    """What all shards share."""
+    """Data and functions that all shards share."""
 
     config: Config
     journals: list[list[Generation]]
@@ -114,12 +114,12 @@ class _Cluster(NamedTuple):
     parts: KeptParts
 
     def has_parent(self, partition: int, before: int) -> bool:
-        """Whether a shard that has begun with the state of another finds it there."""
+        """Return whether the journal of a new shard's parent has the growth from `before` partitions."""
         return any(one.since == before for one in self.journals[partition % before][1:])
 
 
 class _ShardReplay:
-    """One shard: the same steps as `ShardRunner`, from the topics' beginnings and aloud."""
+    """One shard: the same steps as in `ShardRunner`, but from the topics' beginnings and with all outputs."""
 
     def __init__(self, cluster: _Cluster, shard: Shard) -> None:
         self._cluster = cluster
@@ -130,14 +130,14 @@ class _ShardReplay:
         self._originals = Originals()
         self._parser = SharedParser(values=self._config.reads_values, intervals=self._config.reads_intervals)
         self._steps: deque[Step] = deque()
-        #: What of the journal comes after these offset vectors.
+        #: The parts of the journal after these steps.
         self._generations = deque(cluster.journals[shard.partition])
         self._kinds = {cluster.config.kafka.topic(name): kind for kind, name in enumerate(INPUTS)}
         self._ended = [False, False, False]
         self._paused: set[int] = set()
 
     def run(self) -> None:
-        """Read and process everything."""
+        """Read and process all records."""
         self._shard.quarantine = {
             (q.kind, q.offset): q.reason for generation in self._generations for q in generation.quarantined
         }
@@ -162,7 +162,7 @@ class _ShardReplay:
             for part, (low, _) in zip(parts, ends):
                 if low > 0:
                     log.warning(
-                        "%s/%d begins at offset %d: what was before is gone and can't be replayed",
+                        "%s/%d begins at offset %d: earlier records were deleted and can't be replayed",
                         part.topic, part.partition, low,
                     )  # fmt: skip
             task = self._progress.add_task(
@@ -174,8 +174,8 @@ class _ShardReplay:
             consumer.close()
         if self._steps:
             raise WorkError(
-                f"shard {self._partition}: the journal speaks of records up to {self._steps[-1]} that "
-                "aren't in the input topics (any more): they can't be replayed"
+                f"shard {self._partition}: the journal covers records up to {self._steps[-1]} that are not "
+                "in the input topics (any more): they can't be replayed"
             )
         if self._cluster.last_set:
             self._shard.last_set()
@@ -183,7 +183,7 @@ class _ShardReplay:
         self._cluster.ended(self._shard)
 
     def _read(self, consumer: Consumer, ends: list[int], task: TaskID) -> None:
-        """Read up to `ends`, the partitions' ends at the beginning."""
+        """Read up to `ends`, where the partitions ended when the replay began."""
         silence = 0.0
         while True:
             first = consumer.poll(1.0) if not all(self._ended) else None
@@ -202,7 +202,7 @@ class _ShardReplay:
 
     def _add(self, messages: list[Message], ends: list[int]) -> None:
         for topic, group in groupby(messages, key=Message.topic):
-            if topic is None:  # of the client
+            if topic is None:  # an error of the client
                 for message in group:
                     self._fail(message.error(), topic)
                 continue
@@ -214,7 +214,7 @@ class _ShardReplay:
                     if message.offset() < ends[kind]:
                         good.append(message)
                     else:
-                        end = ends[kind]  # it came after we began
+                        end = ends[kind]  # it arrived after the replay began
                 elif error.code() == KafkaError._PARTITION_EOF:
                     end = message.offset()
                 else:
@@ -251,27 +251,27 @@ class _ShardReplay:
         return processed
 
     def _grow_if_due(self) -> None:
-        """Where the topics have got more partitions: replay the new shards, go on without their streams."""
+        """If the topics grew here, replay the new shards, then go on without their streams."""
         while not self._steps and self._generations:
             generation = self._generations.popleft()
             before = existing(generation.since, "the number of partitions before the topics grew")
             after = existing(generation.partitions, "the number of partitions since the topics grew")
-            former, cluster = self._shard, self._cluster
-            state = [msgspec.msgpack.encode(part) for part in former.snapshot()]
+            previous, cluster = self._shard, self._cluster
+            state = [msgspec.msgpack.encode(part) for part in previous.snapshot()]
             for number in range(self._partition + before, after, before):
                 if cluster.journals[number][0].since == before:
-                    _ShardReplay(cluster, _split(cluster, former, state, number, before, after)).run()
-            self._shard = _split(cluster, former, state, self._partition, before, after)
-            self._shard.merge = former.merge  # what is there already stays
-            self._shard.quarantine = former.quarantine
+                    _ShardReplay(cluster, _split(cluster, previous, state, number, before, after)).run()
+            self._shard = _split(cluster, previous, state, self._partition, before, after)
+            self._shard.merge = previous.merge  # keep the buffered records
+            self._shard.quarantine = previous.quarantine
             self._begin(generation)
 
     def _begin(self, generation: Generation) -> None:
-        """Follow its offset vectors. What workers went on without isn't here either, and messages say so."""
+        """Follow the steps of a generation, and count the records that the workers lost in it."""
         self._steps.extend(generation.steps)
         for lost in generation.lost:
             log.warning(
-                "shard %d: workers went on without what retention had removed: %s", self._partition,
+                "shard %d: workers went on without records that retention had removed: %s", self._partition,
                 lost.says(list(self._kinds)),
             )  # fmt: skip
             self._shard.skip(self._shard.merge.vector, lost.missing)
@@ -290,7 +290,7 @@ class _ShardReplay:
         self._originals.drop(self._shard.merge.vector)
 
     def _hold(self, consumer: Consumer) -> None:
-        """Back-pressure, except for a topic that the journal's next offset vector waits for."""
+        """Pause topics with many buffered records, except those that the journal's next step waits for."""
         merge = self._shard.merge
         vector = self._steps[0] if self._steps else merge.added
         for topic, kind in self._kinds.items():
@@ -306,12 +306,12 @@ class _ShardReplay:
 
 
 def _split(
-    cluster: _Cluster, former: Shard, state: list[bytes], number: int, before: int, after: int
+    cluster: _Cluster, previous: Shard, state: list[bytes], number: int, before: int, after: int
 ) -> Shard:
-    """A shard with its own streams of a former shard, and what was kept of them on the way."""
+    """Return a shard with its own streams of a previous shard's state, and copies of kept outcomes."""
     shard = Shard(cluster.config, number, after)
     keep = streams_of(number, before, after)
     shard.restore(split(map(msgspec.msgpack.decode, state), keep, moved=number >= before))
-    known = former.state
+    known = previous.state
     shard.state.courses, shard.state.past = deepcopy(known.courses), deepcopy(known.past)
     return shard

@@ -1,4 +1,4 @@
-"""Transactions of producers that are open, and keep what lies behind their first record from every reader."""
+"""Open transactions of producers, which withhold all records after their first one from every reader."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from time import monotonic
 
 log = logging.getLogger(__name__)
 
-#: Seconds for which a partition has records that can't be read before a transaction is taken for open: until
-#: then they may be on their way.
+#: Seconds for which records of a partition must be unreadable before a transaction counts as open. Until then
+#: the records may just be in transit.
 _SURE_SECONDS = 2.0
 
-#: Seconds after which it is logged: what lasts longer than the default transaction.timeout.ms is a warning.
+#: Seconds after which an open transaction is logged, and after which it is logged as a warning. The latter is
+#: the default of transaction.timeout.ms.
 _LONG_SECONDS, _VERY_LONG_SECONDS = 10.0, 60.0
 
-#: Seconds for which other topics wait for it: by default brokers abort what lasts longer
-#: (transaction.max.timeout.ms). One that is still open then may be so for ever.
+#: Seconds for which other topics wait for an open transaction. By default brokers abort longer ones
+#: (transaction.max.timeout.ms), so one that is still open after that may stay open for ever.
 _WAIT_SECONDS = 900.0
 
 
@@ -39,15 +40,15 @@ class OpenTransaction:
     """
 
     def __init__(self, name: str, clock: Callable[[], float] = monotonic) -> None:
-        """`name`: the topic and the partition."""
+        """`name` is the topic and the partition."""
         self._name, self._clock = name, clock
-        self._end = -1  # up to which it can be read
+        self._end = -1  # offset up to which the partition can be read
         self._high = -1
         self._since = math.inf
-        self._logged = 0.0  # the age that the log has last
+        self._logged = 0.0  # the age in the latest log line
 
     def look(self, end: int | None, high: int | None) -> None:
-        """Note where the partition ends for who reads what is committed, and for who reads all.
+        """Note where the partition ends for readers of committed records, and for readers of all records.
 
         `end` is None unless the partition was read to its end.
         """
@@ -66,19 +67,19 @@ class OpenTransaction:
 
     @property
     def age(self) -> float | None:
-        """Seconds for which it has been open, as far as this worker knows; None: there is none."""
+        """Seconds for which this worker has observed an open transaction; None if there is none."""
         age = self._clock() - self._since
         return age if age >= _SURE_SECONDS else None
 
     @property
     def holds_back(self) -> bool:
-        """Whether other topics wait: its records come before theirs in time."""
+        """Whether other topics wait, because the withheld records precede theirs in time."""
         age = self.age
         return age is not None and age < _WAIT_SECONDS
 
     @property
     def text(self) -> str | None:
-        """A sentence about it; None: there is none."""
+        """A sentence about the open transaction; None if there is none."""
         age = self.age
         if age is None:
             return None

@@ -1,7 +1,8 @@
-"""Which input topics offsets belong to: a topic that was made anew begins at 0 again.
+"""The input topics to which offsets belong: a recreated topic begins at offset 0 again.
 
-Offsets in snapshots and journal mean nothing for other topics, and a stream's records lie elsewhere once
-the number of partitions has changed. So what they belong to is written down with them.
+Offsets in snapshots and the journal are invalid for other topics. When the number of partitions changes, the
+records of a stream move to other partitions. So snapshots and the journal store the topics' IDs and number of
+partitions together with the offsets.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from prequential.topics.specs import INPUTS
 
 
 class Origin(NamedTuple):
-    """The input topics' ids (empty where the broker gives none), and their number of partitions."""
+    """The input topics' IDs (empty where the broker provides none), and their number of partitions."""
 
     partitions: int
     instances: str = ""
@@ -22,26 +23,26 @@ class Origin(NamedTuple):
     labels: str = ""
 
     def difference(self, now: Origin) -> str | None:
-        """In what way the topics are others `now`; None if they are the same.
+        """Return in what way the topics differ `now`; None if they are the same.
 
         >>> Origin(4, "a", "b", "c").difference(Origin(4, "a", "b", "d"))
-        'labels was made anew'
+        'labels was recreated'
         >>> Origin(4).difference(Origin(8, "a", "b", "c"))
         'the topics had 4 partitions and have 8'
         """
-        anew = [
+        recreated = [
             name
             for name, before, after in zip(INPUTS, self[1:], now[1:])
             if before and after and before != after
         ]
-        if anew:
-            return f"{' and '.join(anew)} {'was' if len(anew) == 1 else 'were'} made anew"
+        if recreated:
+            return f"{' and '.join(recreated)} {'was' if len(recreated) == 1 else 'were'} recreated"
         if self.partitions != now.partitions:
             return f"the topics had {self.partitions} partitions and have {now.partitions}"
         return None
 
     def has_grown(self, now: Origin) -> bool:
-        """Whether the topics are the same, but have several times as many partitions `now`.
+        """Return whether the topics are the same, but have a multiple of the partitions `now`.
 
         >>> Origin(2, "a", "b", "c").has_grown(Origin(4, "a", "b", "c")), Origin(2).has_grown(Origin(3))
         (True, False)
@@ -51,7 +52,7 @@ class Origin(NamedTuple):
 
 
 def present_origin(kafka: KafkaConfig) -> Origin:
-    """The cluster's input topics as they are; raises WorkError if one is missing."""
+    """Return the present origin of the cluster's input topics; raises WorkError if a topic is missing."""
     by_name = identities(kafka, [kafka.topic(name) for name in INPUTS])
     topics = list(by_name.values())
     return Origin(topics[0].partitions, *(topic.id for topic in topics))

@@ -1,7 +1,8 @@
-"""Publishing: a shard's outputs and its journal, each transaction whole or not at all.
+"""Publishing: a shard's outputs and its journal, each transaction completely or not at all.
 
-One transactional producer a shard. Its transactional id is the shard's, so whoever takes a shard over
-fences the former holder and aborts what that had open; a read_committed reader sees each output once.
+Each shard has one transactional producer with the shard's own transactional ID. So a worker that takes a
+shard over fences the previous worker and aborts its open transaction. A read_committed reader sees each
+output once.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS, JOURNAL
 from prequential.worker.recovery import read_partition
 
-#: A transaction that its worker abandoned is aborted by the broker after this many ms; until then it
-#: would hold up read_committed readers. Longer than any pause of a healthy worker.
+#: Milliseconds after which the broker aborts an abandoned transaction. Until then the transaction withholds
+#: records from read_committed readers. The time is longer than any pause of a healthy worker.
 _TRANSACTION_TIMEOUT_MS = 60_000
 
 
 class ShardLost(Fenced):
-    """Another worker holds the shard now: whatever this one would still publish is refused."""
+    """Another worker holds the shard now: the broker refuses all further messages of this worker."""
 
 
 class Publisher(Transactions):
     """The transactional producer of one shard.
 
-    Raises ShardLost as soon as the broker, or the journal, says that another worker has taken over.
+    Raises ShardLost as soon as the broker or the journal shows that another worker has taken over.
     """
 
     fenced = ShardLost
@@ -40,20 +41,23 @@ class Publisher(Transactions):
             config.kafka,
             f"{config.group}-shard-{partition}",
             who=f"shard {partition}",
-            topic=config.kafka.topic(INPUTS[0]),  # one that is sure to exist
+            topic=config.kafka.topic(INPUTS[0]),  # a topic that certainly exists
             timeout_ms=_TRANSACTION_TIMEOUT_MS,
             partition=partition,
         )
 
     def publish(self, messages: Iterable[Outgoing]) -> dict[str, int]:
-        """As `Transactions.publish`; of messages that were there already the journal's offset is known."""
+        """Publish as `Transactions.publish` does, and note the offset after the journal entry.
+
+        If the messages were committed already, the result has only the offset of the journal entry.
+        """
         offsets = super().publish(messages)
         if self._journal in offsets:
             self.journal_offset = offsets[self._journal] + 1
         return offsets
 
     def _committed(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
-        """Read the journal on: it has the messages' entry, or nothing; or another worker's."""
+        """Read the rest of the journal: the entry of these messages, nothing, or another worker's entry."""
         try:
             entries: list[Message] = list(
                 read_partition(

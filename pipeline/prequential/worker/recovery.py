@@ -1,4 +1,4 @@
-"""What a shard's topics say about it: the newest snapshot, and the journal after it."""
+"""Reads the state of a shard from its topics: the newest snapshot, and the journal after it."""
 
 from __future__ import annotations
 
@@ -23,42 +23,42 @@ from prequential.worker.snapshots import MANIFEST_KEY, Manifest, SnapshotReader
 
 log = logging.getLogger(__name__)
 
-#: Seconds without a record or the end of the partition after which reading is given up or, by who waits for a
-#: broker, begun anew with another client: one that has lost its brokers for good finds none (`is_stranded`).
+#: Seconds without a record or the end of the partition after which a read fails. A read that waits for a
+#: broker starts again with another client then, as the first may have lost its brokers (`is_stranded`).
 _SILENCE_SECONDS = 60.0
 
-#: Seconds of silence after which who waits says so, again and again.
+#: Seconds of silence after which, and then between which, a waiting read reports that it waits.
 _TELL_SECONDS = 10.0
 
-#: Seconds that a poll waits, and until a question that no broker has answered is asked again.
+#: Seconds that a poll waits, and seconds until an unanswered request is repeated.
 _POLL_SECONDS = 1.0
 
-#: Needed by the clients, never joined.
+#: Group ID that the clients require; they never join the group.
 _GROUP = "prequential-read"
 
-#: Is told what is waited for, and None when it has come.
+#: Receives a description of what the read waits for, and None when the wait has ended.
 Waiting = Callable[[Union[str, None]], None]
 
-#: Name of the header that says to which snapshot a chunk belongs.
+#: Name of the header with the generation of the snapshot to which a chunk belongs.
 GENERATION = "generation"
 
 
 class Known(NamedTuple):
-    """Where a shard stands according to its topics."""
+    """The state of a shard according to its topics."""
 
     manifest: Manifest | None
     parts: Iterator[Any]
-    journal: list[JournalEntry]  # after the snapshot
+    journal: list[JournalEntry]  # entries after the snapshot
     journal_number: int  # of the last entry
     journal_offset: int  # after the last entry
-    made_anew: bool = False  # the parts aren't a snapshot's: see `prequential.worker.lineage`
-    #: Losses that were accepted before, and what is missing beyond them and isn't accepted yet.
+    made_anew: bool = False  # the parts are not from a snapshot: see `prequential.worker.lineage`
+    #: Losses that were accepted earlier, and the loss beyond them that is not accepted yet.
     accepted: tuple[Lost, ...] = ()
     lost: Lost | None = None
 
     @property
     def fresh(self) -> bool:
-        """Whether the shard begins with nothing."""
+        """Whether the shard begins without any state."""
         return self.manifest is None and not self.made_anew
 
 
@@ -66,10 +66,10 @@ def read_partition(
     kafka: KafkaConfig, topic: str, partition: int, offset: int, stopped: Callable[[], bool],
     patience: float | None = None, waiting: Waiting | None = None,
 ) -> Iterator[Message]:  # fmt: skip
-    """The committed records of a partition from `offset` up to its present end, in no group.
+    """Yield the committed records of a partition from `offset` up to its present end, without a group.
 
-    If neither a record nor the end comes for `patience` seconds (60), raises WorkError; with `waiting` it
-    waits for ever instead, each `patience` seconds with a new client.
+    Raises WorkError if neither a record nor the end arrives for `patience` seconds (default: 60). With
+    `waiting` the function waits for ever instead, and creates a new client every `patience` seconds.
     """
     patience = _SILENCE_SECONDS if patience is None else patience
     consumer = _reader(kafka, topic, partition, offset)
@@ -80,12 +80,12 @@ def read_partition(
             if message is None:
                 silence += _POLL_SECONDS
                 why = f"{topic}/{partition}: nothing came for {silence:.0f} s"
-                over = silence % patience < _POLL_SECONDS
-                if waiting is None and over:
+                expired = silence % patience < _POLL_SECONDS
+                if waiting is None and expired:
                     raise WorkError(why)
                 if waiting is not None and silence % _TELL_SECONDS < _POLL_SECONDS:
                     waiting(why)
-                if over:
+                if expired:
                     consumer.close()
                     consumer = _reader(kafka, topic, partition, offset)
                 continue
@@ -106,7 +106,7 @@ def read_partition(
 
 
 def _reader(kafka: KafkaConfig, topic: str, partition: int, offset: int) -> Consumer:
-    """A client that reads a partition from `offset` on."""
+    """Return a client that reads a partition from `offset` on."""
     consumer = Consumer(
         kafka.client(
             **{
@@ -134,13 +134,14 @@ def read_known(
     whole: bool = True,
     waiting: Waiting | None = None,
 ) -> Known:
-    """Snapshot and journal of a shard, both read to their ends.
+    """Read the snapshot and the journal of a shard to their ends.
 
-    Both must be of the present input topics (`origin`; None: of whichever), or WorkError says what has
-    changed. `rebuild` passes over snapshots, and over journal entries of topics that are no more. The journal
-    and the inputs must be there from the snapshot on, without one from their beginnings on; what is missing
-    is `lost`, with `whole` false a warning. A broker that doesn't answer is waited for if
-    there is `waiting`, see `read_partition`. Once `stopped`, what is known is in part, or a WorkError.
+    Both must belong to the present input topics `origin`; otherwise the function raises WorkError with the
+    difference. If `origin` is None, any topics are valid. `rebuild` ignores snapshots, and journal entries of
+    topics that no longer exist. The journal and the inputs must be complete from the snapshot on, or from
+    their beginnings without one. Missing records and entries are in `lost`; if `whole` is false, they only
+    cause a warning. With `waiting` the function waits for a broker that doesn't answer, see `read_partition`.
+    If `stopped` returns true, the function returns an incomplete result or raises WorkError.
     """
     kafka = config.kafka
     reader = SnapshotReader()
@@ -169,7 +170,7 @@ def read_known(
         if manifest is None or entry.number > manifest.journal_number:
             entries.append(entry)
     journal = _of_one_origin(entries)
-    begins = 1 if len(journal) == len(entries) else journal[0].number  # number of the first entry
+    begins = 1 if len(journal) == len(entries) else journal[0].number  # number of its first entry
     if not rebuild:
         for entry in (*entries[: len(entries) - len(journal)], *journal[-1:]):
             _check_origin(entry.origin, origin, partition)
@@ -194,7 +195,7 @@ def read_known(
 
 
 def _of_one_origin(entries: list[JournalEntry]) -> list[JournalEntry]:
-    """The last of them, as far back as each continues the one before."""
+    """Return the last entries, back to the first one that does not continue its predecessor."""
     start = len(entries) - 1
     while start > 0 and entries[start].continues(entries[start - 1]):
         start -= 1
@@ -204,7 +205,7 @@ def _of_one_origin(entries: list[JournalEntry]) -> list[JournalEntry]:
 def _beginnings(
     kafka: KafkaConfig, partition: int, stopped: Callable[[], bool], waiting: Waiting | None
 ) -> list[int]:
-    """The offsets at which the inputs begin."""
+    """Return the offsets at which the inputs begin."""
     consumer = Consumer(kafka.client(**{**COMPLAINING, "group.id": _GROUP}))
     try:
         with plain_errors(kafka):
@@ -217,7 +218,7 @@ def _beginnings(
 def _beginning(
     consumer: Consumer, part: TopicPartition, stopped: Callable[[], bool], waiting: Waiting | None
 ) -> int:
-    """The first offset of a partition; a broker that doesn't answer is waited for if there is `waiting`."""
+    """Return the first offset of a partition; with `waiting`, wait for a broker that doesn't answer."""
     while True:
         try:
             low, _ = watermarks(consumer, part)
@@ -233,10 +234,12 @@ def _beginning(
 def _check_origin(then: Origin, now: Origin | None, partition: int) -> None:
     if now is None or not (difference := then.difference(now)):
         return
-    said = f"shard {partition}: {difference} since its state was written"
+    changed = f"shard {partition}: {difference} since its state was written"
     if then.has_grown(now):
         raise WorkError(
-            f"{said}; `prequential topics grow --partitions {now.partitions}` carries it over, as long as "
+            f"{changed}; `prequential topics grow --partitions {now.partitions}` carries it over, as long as "
             "nothing has been written to the new partitions"
         )
-    raise WorkError(f"{said}; `prequential worker --rebuild` begins anew with the topics as they are")
+    raise WorkError(
+        f"{changed}; `prequential worker --rebuild` starts from scratch with the topics as they are"
+    )

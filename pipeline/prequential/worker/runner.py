@@ -1,6 +1,6 @@
-"""Running one shard: recovery, then batches in and micro-batches, with checkpoints between.
+"""Running one shard: recovery first, then micro-batches of the fetched records, with checkpoints in between.
 
-The shard itself is pure; this is where it meets the clock and the broker.
+The shard itself uses neither the clock nor the broker; this module connects it with both.
 """
 
 from __future__ import annotations
@@ -41,37 +41,37 @@ from prequential.worker.statistics import ShardStatistics
 
 log = logging.getLogger(__name__)
 
-#: Most records of each topic processed without a look at anything else: some 10 ms. Where many messages come
-#: of them, micro-batches are smaller, so that they take at most about so many seconds: who asks the loop must
-#: wait.
+#: Most records of each topic in one micro-batch, which takes about 10 ms. If they lead to many messages,
+#: micro-batches are smaller, so that each takes at most about `_LONG_ROUND_SECONDS`. The event loop answers
+#: no other request meanwhile.
 _ROUND = 8_000
 _LEAST_ROUND, _LONG_ROUND_SECONDS = 250, 0.5
 
-#: A micro-batch has costs of its own, some 1 ms. So one with fewer new records than this waits until what
-#: comes of it can be published: micro-batches are at least so far apart then, and at most.
+#: A micro-batch has a fixed cost of about 1 ms. So one with fewer new records than `_FULL_ROUND` waits until
+#: its outputs can be published. The other two are the least and the most seconds between such micro-batches.
 _FULL_ROUND, _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 6_000, 0.04, 0.5
 
-#: Seconds between looks at what the clock alone decides (grace, transactions, snapshots).
+#: Seconds between checks of what depends on the clock alone (grace, transactions, snapshots).
 _TICK_SECONDS = 0.05
 
-#: The shortest wait for the clock: records are looked for no more often.
+#: The shortest wait for the clock, in seconds: the shard checks for records no more often.
 _LEAST_SECONDS = 0.005
 
-#: Offsets meaning the partition's first record, as librdkafka has it.
+#: Offsets that mean the first record of the partition in librdkafka.
 _BEGINNING = (-2, -2, -2)
 
-#: Parts that a shard tries in a row (see `Isolation`) before it is another shard's turn: some 0.3 s.
+#: Parts that a shard tries in a row (see `Isolation`) before another shard's turn: about 0.3 s.
 _TURN = 32
 
-#: Seconds that a dying worker takes to leave word of its error.
-_LAST_WORD_SECONDS = 5.0
+#: Most seconds that a dying worker spends on writing its error into the journal.
+_ERROR_SECONDS = 5.0
 
 
 class ShardRunner:
     """One shard of a worker, from taking it over until it is lost or closed.
 
-    Nothing that it holds refers back to it: whoever drops it has freed its state, without the collector of
-    cyclic garbage, which hardly ever runs in a worker.
+    No object that it refers to refers back to it. So dropping it frees its state at once, without the
+    collector of cyclic garbage, which hardly ever runs in a worker.
     """
 
     def __init__(
@@ -88,24 +88,25 @@ class ShardRunner:
         snapshot_turn: SnapshotTurn | None = None,
         gone: str | None = None,
     ) -> None:
-        """`turns`: shards of a process that have one try what workers have died at one after the other.
+        """Prepare a shard; `run` starts it.
 
-        So a worker that dies is in the middle of one attempt at most. Those that have a tick's messages to
-        make do so one after the other (`ticking`): each one's are on their way before the next one begins.
-        `snapshot_turn` is that of all, too.
-        `gone`: what a former runner couldn't fetch any more.
+        Shards that share the lock `turns` try records at which workers have died one after the other. So a
+        worker that dies is in the middle of at most one attempt. Shards that share the lock `ticking` make
+        the messages of a tick one after the other: each shard starts to send its own before the next begins.
+        All shards of a process also share `snapshot_turn`. `gone` describes the records that a previous
+        runner could not fetch because they were deleted.
         """
         self.partition = partition
         self.shard = Shard(config, partition, origin.partitions)
         self.statistics = ShardStatistics()
         self.recovering = True
         self.progress = "waiting"
-        #: Why it can't go on, while others can.
+        #: Why this shard can't go on, although others can; None if it has not halted.
         self.halted: str | None = None
-        #: What a change of configuration did to what the snapshot had, when this worker took the shard over.
+        #: How a changed configuration affected the snapshot's state when this worker took the shard over.
         self.changed: str | None = None
         self._gone = gone
-        #: What was known when this worker took the shard over.
+        #: Facts about the streams when this worker took the shard over.
         self.restored: list[StreamFacts] = []
         self._config = config
         self._fetcher = fetcher
@@ -119,7 +120,7 @@ class ShardRunner:
         topics = [config.kafka.topic(name) for name in INPUTS]
         self._arrivals = Arrivals(fetcher, partition, config.worker.grace / 1000, topics)
         self._back_pressure = BackPressure(fetcher, partition, self.shard)
-        self._fed = 0  # records that came since the last micro-batch
+        self._fed = 0  # records that arrived since the last micro-batch
         self._was_full = False  # the last micro-batch
         self._most = _ROUND  # records of each topic in the next one
         self._round_at = 0.0
@@ -127,12 +128,12 @@ class ShardRunner:
         self._originals = Originals()
         self._parser = SharedParser(values=self._config.reads_values, intervals=self._config.reads_intervals)
         self._journal: deque[Step] = deque()  # steps yet to be followed
-        self._unpublished = 0  # how many of them, the last ones, nobody may have published outputs of
+        self._unpublished = 0  # how many of the last steps may have unpublished outputs
         self._isolation: Isolation | None = None
         self._turns: Any = turns or nullcontext()
         self._ticking: Any = ticking or nullcontext()
         self._trying = asyncio.Lock()  # held while an attempt is under way
-        self._begun = False  # whether the journal knows that this worker processes records
+        self._begun = False  # whether the journal has an entry that this worker processes records
         self.checkpoint = Checkpoint(
             config, partition, self.shard, self._originals, origin, fetcher, self.statistics,
             self._publisher, self._in_thread, snapshot_turn or SnapshotTurn(),
@@ -141,11 +142,11 @@ class ShardRunner:
 
     @property
     def published(self) -> bool:
-        """Whether all that was processed has been published."""
+        """Whether the outputs of all processed records have been published."""
         return self.checkpoint.published and not self.recovering
 
     def has_taken(self, ends: Sequence[int]) -> bool:
-        """Whether all that is below these offsets of the inputs, and all that was fetched, is published."""
+        """Return whether all fetched records, and all below these offsets, are evaluated and published."""
         return (
             self.published
             and self._isolation is None
@@ -155,24 +156,24 @@ class ShardRunner:
 
     @property
     def open_transactions(self) -> list[OpenTransaction]:
-        """By topic, the transaction of a producer that keeps records from this shard, if there is one."""
+        """By topic, a producer's open transaction that may withhold records from this shard."""
         return self._arrivals.open_transactions
 
     # ---- records in
 
     @property
     def parses_ahead(self) -> bool:
-        """Whether records may be parsed before their turn: not those at which workers have died."""
+        """Whether records may be parsed before their turn; not during recovery or isolation."""
         return not self.recovering and self._isolation is None
 
     def parse_ahead(self, fetched: Fetched) -> Content | None:
-        """What `feed` is given with a fetched batch; in any thread."""
+        """Return the parsed content of a fetched batch for `feed`, or None; may run in any thread."""
         if fetched.records is None or not self.parses_ahead:
             return None
         return self._parser.parse_ahead(fetched.kind, fetched.records)
 
     def feed(self, fetched: Fetched, content: Content | None = None) -> None:
-        """Take a fetched batch, and its records if they are parsed; called by the agents."""
+        """Take a fetched batch, and its content if it is parsed already; the agents call this method."""
         kind, records = fetched.kind, fetched.records
         if fetched.end is not None:
             self._arrivals.reach(kind, fetched.end)
@@ -184,7 +185,7 @@ class ShardRunner:
             self._silence.end()
             self._arrivals.add(fetched, int(batch.times.max()))
             self.statistics.records[kind] += len(records)
-            self._say_demand()
+            self._report_demand()
             self._back_pressure.hold_if_full(kind)
         if fetched.end is not None:
             self.shard.merge.reach(kind, fetched.end)
@@ -195,15 +196,15 @@ class ShardRunner:
     async def run(self) -> None:
         """Recover, then process until closed.
 
-        1. Fence the former holder and abort what it had open.
-        2. Read the newest snapshot and the journal after it, to their ends. If there is none, and the inputs
-           have got more partitions once, make anew what the shard knew then. Where what they need isn't
-           there any more the shard halts here, unless that is accepted.
-        3. Restore the state, say in the journal what is lost, and fetch the inputs from the snapshot's
-           offsets, or where they begin.
-        4. Follow the journal silently, but for its last entry: the outputs of those before have been
-           published already. Publish those of the last one.
-        5. Go on freely, aloud.
+        1. Fence the previous worker and abort its open transaction.
+        2. Read the newest snapshot and the journal after it, to their ends. If there is no snapshot and the
+           inputs have grown, rebuild the state that the shard had when they grew. If records that it needs
+           were deleted, the shard halts here, unless the loss is accepted.
+        3. Restore the state, write losses into the journal, and fetch the inputs from the snapshot's offsets,
+           or from their beginnings.
+        4. Follow the journal without publishing, because the outputs of all entries but the last have already
+           been published. Publish the outputs of the last entry.
+        5. Process and publish in an order that the shard chooses itself.
         """
         try:
             await self._in_thread(self._publisher.take_over)  # step 1
@@ -220,50 +221,50 @@ class ShardRunner:
             if not self._stopping:
                 self._halt(str(why))
         except WorkError:
-            if not (self._stopping and self.recovering):  # what was read in part says nothing
+            if not (self._stopping and self.recovering):  # an interrupted read raises misleading errors
                 raise
         except Exception as error:
-            await self._leave_word(error)
+            await self._write_error(error)
             raise
 
     def _read(self) -> Known:
-        """Step 2; blocks, for as long as there is no broker."""
+        """Do step 2; blocks for as long as there is no broker."""
         self._wait(None)
-        whose, stopped = (self._config, self.partition, self._origin), lambda: self._stopping
-        known = read_known(*whose, self._rebuild, stopped, waiting=self._wait)
+        place, stopped = (self._config, self.partition, self._origin), lambda: self._stopping
+        known = read_known(*place, self._rebuild, stopped, waiting=self._wait)
         if known.lost is not None and not self._accepts:
             raise LostRecords(refusal(self._config, self.partition, known.lost))
         if known.lost is None and self._gone is not None:
             raise LostRecords(f"shard {self.partition} halted: {self._gone}; {way_out(self.partition)}")
-        return known if known.manifest else made_anew(*whose, known, stopped, self._wait)
+        return known if known.manifest else made_anew(*place, known, stopped, self._wait)
 
     @property
     def _accepts(self) -> bool:
-        """Whether it may go on without what is lost."""
+        """Whether the shard may go on without the lost records."""
         return self.partition in self._config.worker.accept_loss
 
     def _halt(self, why: str) -> None:
-        """Stand still, alone, and say so."""
+        """Stop this shard, but not the others, and report why."""
         log.error("%s", why)
         self.halted, self.progress = why, f"halted: {why}"
 
     def _wait(self, what: str | None) -> None:
-        """Say what is waited for, here and at `/ready`; None: nothing any more."""
+        """Report what the shard is waiting for, in the log and at `/ready`; None ends the wait."""
         self.progress = "reading snapshot and journal"
         if what is not None:
             self.progress += f"; {what}: waiting for the broker"
             log.warning("shard %d: %s: waiting for the broker", self.partition, what)
 
-    async def _leave_word(self, error: Exception) -> None:
-        """Write an unexpected error into the journal, if that is possible, for whoever comes next."""
+    async def _write_error(self, error: Exception) -> None:
+        """Write an unexpected error into the journal for the next worker, if that is possible."""
         self.checkpoint.broken = True
         if self.recovering or self._stopping:
             return
         line = " ".join(format_exception_only(type(error), error)[-1].split())
         try:
-            await asyncio.wait_for(self.checkpoint.death(line), _LAST_WORD_SECONDS)
-        except Exception as why:  # the error itself ends the process: this one only costs its successor time
-            log.warning("shard %d: the journal doesn't know of the error: %r", self.partition, why)
+            await asyncio.wait_for(self.checkpoint.death(line), _ERROR_SECONDS)
+        except Exception as why:  # the first error ends the process; this one only costs its successor time
+            log.warning("shard %d: could not write the error into the journal: %r", self.partition, why)
 
     async def _restore(self, known: Known) -> None:
         started = monotonic()
@@ -283,7 +284,7 @@ class ShardRunner:
         self._journal.extend([*status.settled, *open_])
         self._unpublished = len(open_)
         self.shard.replaying = True
-        self._speak_if_due()
+        self._end_replay_if_due()
         fresh = known.fresh
         log.info(
             "shard %d: %s, %d offset vectors of the journal to follow (%.1f s)",
@@ -293,7 +294,7 @@ class ShardRunner:
             len(self._journal),
             monotonic() - started,
         )
-        if self._rebuild:  # a former snapshot is of another journal's order
+        if self._rebuild:  # an earlier snapshot has the order of another journal
             tombstone = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, None)
             await self._in_thread(self._publisher.publish, [tombstone])
         if status.suspicion is not None:
@@ -302,19 +303,19 @@ class ShardRunner:
         self._fetcher.open(self.partition, _BEGINNING if begins else self.shard.merge.vector)
 
     async def _skip(self, known: Known) -> None:
-        """Pass over what is lost, as was accepted before, or is now."""
+        """Skip lost records, whose loss was accepted earlier or is accepted now."""
         for lost in known.accepted:
             self.shard.skip(lost.begins, lost.missing)
         if known.lost is not None:
             await self.checkpoint.lose(known.lost)
             self.shard.skip(known.lost.begins, known.lost.missing)
             log.error(
-                "shard %d: going on without what retention has removed: %s", self.partition,
+                "shard %d: going on without records that retention has removed: %s", self.partition,
                 known.lost.says([self._config.kafka.topic(name) for name in INPUTS]),
             )  # fmt: skip
 
     async def _be_cautious(self, status: PairStatus) -> None:
-        """Workers have died: pass over the record that it was, or find out which it is."""
+        """Workers have died at some record: skip it if it is known, or isolate it."""
         suspicion = status.suspicion or Suspicion()
         record = to_quarantine(suspicion, self._config.worker.quarantine_after)
         if record is not None:
@@ -328,18 +329,18 @@ class ShardRunner:
         self._isolation = isolation = Isolation(status)
         if isolation.deaths:
             log.warning(
-                "shard %d: a worker has died here, the %d. in a row (%s): taking records %d at a time",
-                self.partition, isolation.deaths, suspicion.error or "without an error", isolation.most,
+                "shard %d: a worker has died here (%d in a row, error: %s): taking records %d at a time",
+                self.partition, isolation.deaths, suspicion.error or "none", isolation.most,
             )  # fmt: skip
 
-    def _speak_if_due(self) -> None:
-        """Replay no longer than up to the journal's last entry."""
+    def _end_replay_if_due(self) -> None:
+        """End the silent replay when only steps with unpublished outputs are left."""
         if self.shard.replaying and len(self._journal) == self._unpublished:
             self.shard.flush()
             self.shard.replaying = False
 
     async def _recovered(self) -> None:
-        """End step 4. The free order begins when the outputs of the journalled one are out."""
+        """End step 4: step 5 begins when the outputs of all journal entries are published."""
         await self.checkpoint.commit()
         self.recovering = False
         self._silence.end()
@@ -347,21 +348,21 @@ class ShardRunner:
         log.info("shard %d: running", self.partition)
 
     async def _step(self) -> None:
-        """One micro-batch: process what is in turn, publish when it is time."""
+        """Do one micro-batch: process the next records, and publish if a commit is due."""
         while not self._much_has_come and (pause := self._next_round - monotonic()) > 0:
-            self._commit_if_due()  # of a backlog's end no later than that
+            self._commit_if_due()  # the end of a backlog is committed no later than now
             await self._woken(pause)
         self._fed = 0
         ticks = self._tick_has_come
         if self.checkpoint.many_outputs:
-            # The broker takes nothing: neither do we, and what is fetched is bounded.
+            # The broker accepts no outputs, so the shard stops processing. Back-pressure bounds the fetching.
             await self.checkpoint.committed()
         if self._stopping:
             return
         takes_turns = ticks and self._begun and self._isolation is None
         async with self._ticking if takes_turns else nullcontext():
             processed = 0 if self._stopping else await self._process()
-            self._say_demand()
+            self._report_demand()
             self._was_full = processed >= _FULL_ROUND
             if processed:
                 self.checkpoint.processed(processed, timely=ticks)
@@ -375,7 +376,7 @@ class ShardRunner:
             await self._woken(self._next_look)
 
     async def _publish_if_idle(self) -> None:
-        """Publish what waits for records that don't come, once the journal says that it is published here."""
+        """Publish outputs that wait for further records if none arrive, and note this in the journal."""
         free = not (self.recovering or self._isolation or self._stopping)
         quiet = self._silence.due() if free else None
         if quiet is None or not self.shard.has_unpublished(quiet):
@@ -388,7 +389,7 @@ class ShardRunner:
             await self.checkpoint.commit()
 
     async def _process(self) -> int:
-        """Process what is in turn; returns how many records."""
+        """Process the next records; return how many."""
         if self._journal:
             return self._follow()
         if self.recovering:
@@ -401,7 +402,7 @@ class ShardRunner:
 
     @property
     def _next_look(self) -> float:
-        """Seconds until the clock may let something go on; of a backlog's end as soon as grace is over."""
+        """Seconds until the clock may allow progress; at the end of a backlog, until grace has ended."""
         waits, at = self._begun and self.checkpoint.ends_backlog, self._arrivals.grace_ends_at
         if not waits or at is None or self._journal or self._isolation:
             return _TICK_SECONDS
@@ -409,12 +410,12 @@ class ShardRunner:
 
     @property
     def _much_has_come(self) -> bool:
-        """Whether a micro-batch is worth its own costs: one that was full has probably left records."""
+        """Whether a micro-batch justifies its fixed cost; a full one has probably left records."""
         return self._fed >= _FULL_ROUND or self._was_full
 
     @property
     def _next_round(self) -> float:
-        """When a micro-batch that isn't full is to begin (monotonic seconds)."""
+        """When a micro-batch that is not full is to begin (monotonic seconds)."""
         if self._journal or self._stopping:
             return 0.0
         least, most = self._round_at + _PAUSE_SECONDS, self._round_at + _LONGEST_PAUSE_SECONDS
@@ -424,28 +425,28 @@ class ShardRunner:
 
     @property
     def _ticks_are_rare(self) -> bool:
-        """Whether time makes messages due no more often than commits are wanted anyway."""
+        """Whether messages become due by time at most once per `worker.commit_every`."""
         return self._config.worker.commit_every <= min(self.shard.state.ticks, default=0)
 
     @property
     def _tick_has_come(self) -> bool:
-        """Whether all topics have records behind the time that makes messages due."""
+        """Whether all topics have records after the time at which messages are due."""
         return self._ticks_are_rare and self.shard.merge.reached >= self.shard.state.next_tick
 
     @property
     def _tick_is_near(self) -> bool:
-        """Whether that time comes within half of `worker.commit_every`."""
+        """Whether that time is less than half of `worker.commit_every` after the newest records."""
         left = self.shard.state.next_tick - self.shard.merge.reached
         return self._ticks_are_rare and 0 < left <= self._config.worker.commit_every / 2
 
     async def _woken(self, seconds: float) -> None:
-        """Wait until something comes, or the time is over."""
+        """Wait until something happens or the time has passed."""
         self._wake.clear()
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._wake.wait(), seconds)
 
     def _follow(self) -> int:
-        """Step 4: process up to the journal's next offset vector, if all of it is here."""
+        """Do step 4: process up to the journal's next offset vector, if all its records have arrived."""
         step = self._journal[0]
         if not isinstance(step, Idle) and not self.shard.merge.covers(step):
             self._back_pressure.release_for(step)
@@ -456,12 +457,12 @@ class ShardRunner:
             self.shard.idle(step.quiet)
         else:
             processed = self.shard.follow(step)
-        self._speak_if_due()
+        self._end_replay_if_due()
         self.progress = f"following the journal: {len(self._journal)} offset vectors to go"
         return max(1, processed)
 
     async def _go_on(self) -> int:
-        """Step 5: process what is in turn, once the journal knows that this worker does."""
+        """Do step 5: process the next records, once the journal has an entry that this worker does so."""
         if not self._begun:
             if not any(self.shard.merge.buffered):
                 return 0
@@ -471,7 +472,7 @@ class ShardRunner:
         return 0 if self._stopping else self._advance()
 
     async def _try(self) -> int:
-        """Process some parts of what workers have died at, each after it was announced."""
+        """Process some parts of the records at which workers died; announce each part first."""
         isolation, shard, processed = existing(self._isolation, "what is isolated"), self.shard, 0
         async with self._turns, self._trying:
             for _ in range(_TURN):
@@ -495,7 +496,7 @@ class ShardRunner:
             self._back_pressure.release_for(isolation.planned[0])
         elif isolation.over:
             self._isolation, self._begun = None, True
-            log.info("shard %d: going on as ever", self.partition)
+            log.info("shard %d: going on as before", self.partition)
         return processed
 
     def _advance(self) -> int:
@@ -508,7 +509,7 @@ class ShardRunner:
             self._most = next_round(self._most, took)
         return processed
 
-    def _say_demand(self) -> None:
+    def _report_demand(self) -> None:
         self._arrivals.look_for_open_transactions(self.shard.merge.added)
         settled = self._journal or (self._isolation.planned if self._isolation else ())
         vectors = (one for one in settled if not isinstance(one, Idle))
@@ -517,25 +518,25 @@ class ShardRunner:
     # ---- the end
 
     def stranded(self) -> bool:
-        """Whether it can't publish any more, ever; blocks, see `is_stranded`."""
+        """Return whether the shard can never publish again; blocks, see `is_stranded`."""
         return self._publisher.stranded()
 
     async def close(self) -> None:
-        """Publish what is processed, take a last snapshot, and let the shard go."""
+        """Publish the outputs of processed records, take a last snapshot, and let the shard go."""
         self._stopping = True
         self._wake.set()
         try:
             async with self._trying:
-                # Planned offset vectors are the last journal entry's, which a snapshot behind it would hide.
+                # The last journal entry has the planned offset vectors; a snapshot after it would hide them.
                 planned = self._isolation is not None and bool(self._isolation.planned)
                 await self.checkpoint.end(last=not (self.recovering or planned))
         except ShardLost:
-            pass  # whoever has it now goes on from the journal
+            pass  # the worker that has it now goes on from the journal
         finally:
             self.abandon()
 
     def abandon(self) -> None:
-        """Let the shard go at once; nothing more is published."""
+        """Let the shard go at once, without publishing anything more."""
         self._stopping = True
         self._publisher.stopping = True
         self.checkpoint.forget()
@@ -544,7 +545,7 @@ class ShardRunner:
 
 
 def next_round(most: int, seconds: float) -> int:
-    """Most records of each topic in the micro-batch after one of `most` that took so long.
+    """Return the most records of each topic in the next micro-batch, after one of `most` took `seconds`.
 
     >>> next_round(8_000, 2.0), next_round(4_000, 0.3), next_round(4_000, 0.01), next_round(300, 2.0)
     (4000, 4000, 8000, 250)

@@ -1,4 +1,4 @@
-"""One scrape: which families there are, and what is said of copies of the state."""
+"""One scrape: the metric families, and the samples from copies of the state."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _DETAIL_HELP: dict[str, str] = {
     "increment": "Increase of a class's probability by one more equal label in a row",
 }
 
-#: The others, in the order in which they are shown: what it is called, what it is, and what it says.
+#: The other families in the order in which they are shown: name, type, and help text.
 _FAMILIES = (
     ("outcomes_total", COUNTER, "Outcomes evaluated"),
     (
@@ -126,24 +126,25 @@ _FAMILIES = (
     ("config_info", GAUGE, "Digest of the settings that decide what is evaluated, and how"),
 )  # fmt: skip
 
-#: The quantile of all labels that is held against that of the latest ones.
+#: The quantile of all labels that is comparable with that of the latest labels.
 _MEDIAN = "p50"
 
 _LATENCY_HELP = "Time from an instance to its label"
 
-#: What an objective is about: models, as wholes, in segments and at ages.
+#: Entities that an objective covers: models as wholes, in segments and at ages.
 _OF_MODELS = (MODEL, SEGMENT, AGE)
 
-#: Lines written at a stretch (some 0.3 ms), and seconds of pause thereafter: the loop lets the interpreter's
-#: lock go in each of its kernels, and would else wait each time for the 5 ms that Python lets a thread go on.
+#: Lines written in a row (about 0.3 ms), and seconds of pause afterwards. The event loop releases the
+#: interpreter's lock in each compiled kernel. Without the pauses it would then wait up to 5 ms for the lock,
+#: because Python lets a thread run for so long.
 _STRETCH, _PAUSE_SECONDS = 200, 0.0002
 
 
 class Scrape:
-    """One scrape: families, to which what is said of one picture after the other is added."""
+    """One scrape: collects the samples of one copy of the state after the other."""
 
     def __init__(self, http: HttpConfig, group: str) -> None:
-        """A scrape of a worker of a consumer group, whose name every sample carries."""
+        """Begin a scrape; every sample has the name of the consumer group `group` as a label."""
         self._http = http
         self._measures = measures = frozenset(http.measures)
         self._shown: dict[tuple[str, ...], list[tuple[Family, int]]] = {}
@@ -163,11 +164,11 @@ class Scrape:
         }
 
     def text(self) -> str:
-        """All of it."""
+        """Return the text of all families."""
         return "".join(family.text() for family in self.families.values())
 
     def add(self, taken: ReadSnapshot) -> None:
-        """What there is to say of a picture."""
+        """Add the samples of a copy of the state."""
         entities = [taken.catalog.entities[row] for row in taken.part.entities.tolist()]
         self._estimates(taken)
         for about in entities:
@@ -189,7 +190,7 @@ class Scrape:
             self._accounts(taken, some)
 
     def _pause(self, lines: int) -> None:
-        """Let others have the interpreter's lock, now and then."""
+        """Release the interpreter's lock after every `_STRETCH` lines."""
         self._written += lines
         if self._written >= _STRETCH:
             self._written = 0
@@ -198,7 +199,7 @@ class Scrape:
     # ---- sequences
 
     def _columns(self, measures: tuple[str, ...]) -> list[tuple[Family, int]]:
-        """The measures of a stream that are shown."""
+        """Return the families and columns of those measures of a stream that are shown."""
         if measures not in self._shown:
             self._shown[measures] = [
                 (self.families[name], INDEX[name]) for name in measures if name in self._measures
@@ -239,7 +240,7 @@ class Scrape:
             self._pause(len(shown) + 1)
 
     def _details(self, where: str, details: dict[str, Any]) -> None:
-        """Samples of the details that an estimator has."""
+        """Add the samples of an estimator's details."""
         families = self.families
 
         def with_measure(measure: str) -> str:
@@ -268,7 +269,7 @@ class Scrape:
     # ---- what is evaluated
 
     def _counts(self, taken: ReadSnapshot, about: Entity) -> None:
-        """Of a model, or of what is evaluated beside it: outcomes and alarms; of a segment, alarms."""
+        """Add outcomes and alarms of a model, a baseline or a correction, and alarms of a segment."""
         catalog, families, row = taken.catalog, self.families, about.row
         stream, entities = catalog.streams[about.stream], catalog.registry.entities
         plan, first = catalog.plans[entities.plan[row]], int(entities.first[row])
@@ -303,7 +304,7 @@ class Scrape:
             if not self._http.shows_stage(stage, stream.config, same):
                 continue
             of_stage = f'{where},stage="{stage}"'
-            if not about.segment:  # the model's are those of all segments
+            if not about.segment:  # the count of the model covers all segments
                 families["outcomes_total"].add(of_stage, int(entities.outcomes[row]))
                 for one in same:
                     if self._http.shows_stage(one, stream.config):
@@ -372,14 +373,14 @@ class Scrape:
         self._pause(30)
 
     def _accounts(self, taken: ReadSnapshot, streams: list[Stream]) -> None:
-        """What became of the predictions of these streams' models."""
+        """Add pending predictions, label coverage and selection of these streams' models."""
         families, account = self.families, taken.accounts.coverage
-        whose = [(stream, model, row) for stream in streams for model, row in stream.models.items()]
-        models = np.array([row for _, _, row in whose], dtype=np.int64)
-        codes = np.array([stream.code for stream, _, _ in whose], dtype=np.int64)
+        owners = [(stream, model, row) for stream in streams for model, row in stream.models.items()]
+        models = np.array([row for _, _, row in owners], dtype=np.int64)
+        codes = np.array([stream.code for stream, _, _ in owners], dtype=np.int64)
         clocks = taken.catalog.registry.streams.clock[codes].astype(np.int64)
         for (stream, model, row), waiting, oldest, curve in zip(
-            whose, account.models.waiting[models].tolist(), coverage.oldest(account, models, clocks),
+            owners, account.models.waiting[models].tolist(), coverage.oldest(account, models, clocks),
             maturity.curves(account, models, clocks),
         ):  # fmt: skip
             where = labels(stream=stream.name, partition=taken.catalog.partition, model=model)
@@ -393,7 +394,7 @@ class Scrape:
                 self._selected(taken, stream, where, row)
 
     def _selected(self, taken: ReadSnapshot, stream: Stream, where: str, row: int) -> None:
-        """How a model's predictions with a label differ from those without."""
+        """Add how a model's labelled predictions differ from its unlabelled ones."""
         families, counts = self.families, taken.accounts.selection
         if stream.config.task == "classification":
             for label, share in selection.shares(counts, row, stream.class_names).items():
@@ -406,9 +407,9 @@ class Scrape:
 
 
 def _stages(about: Entity, stream: Stream, single: bool) -> list[str]:
-    """The stages of an entity that have outcomes of their own, as they are configured.
+    """Return the configured stages of an entity that have their own outcomes.
 
-    Of a `single` one, `initial` is `final`.
+    For a `single` entity, with one prediction per instance, `initial` is identical to `final`.
     """
     if about.age is not None:
         return [about.age]

@@ -1,8 +1,8 @@
-"""Which settings a digest stands for: said in a header of metrics messages, now and then.
+"""The settings that belong to a digest, in a header of metrics messages from time to time.
 
-Messages name the settings by which they were made by a digest (`config`). What these are stands in the header
-`settings` of one message in ten minutes, of each shard and each digest: beside the messages, which stay a
-function of the log. Whoever shows that two configurations are at work can so say what differs between them.
+Each message has the digest of the settings with which it was made (`config`). The header `settings` of one
+message in ten minutes, for each shard and each digest, lists these settings. They are in a header so that the
+message itself depends only on the records. A reader that finds two configurations can show how they differ.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from prequential.settings.listing import Settings, texts
 from prequential.topics.outputs import Encoded, Output
 from prequential.topics.specs import METRICS, SETTINGS_HEADER
 
-#: Seconds between two messages that say the same: whoever begins to read at some time knows it so soon, and
-#: 1.4 KB in ten minutes are nothing beside the messages.
+#: Seconds between two headers with the same settings. A reader that starts at any time receives them within
+#: this time, and 1.4 KB in ten minutes are negligible next to the messages.
 _EVERY = 600.0
 
-#: Seconds between looks at which digests are due again.
-_LOOK = 10.0
+#: Seconds between checks of which digests are due again.
+_CHECK = 10.0
 
 
 class SettingsHeader:
     """Adds the header to messages of one shard.
 
-    Where nothing is due that costs nothing; while a stream's message is awaited, a look at each message.
+    This costs nothing while no digest is due. While one is due, `add` checks each message for its stream.
     """
 
     def __init__(self) -> None:
-        #: By digest: when it was said (monotonic seconds).
-        self._said: dict[str, float] = {}
-        #: By name of a stream whose settings are due: these.
+        #: By digest: when its settings were last published (monotonic seconds).
+        self._published: dict[str, float] = {}
+        #: Streams whose settings are due, by name.
         self._due: dict[str, Stream] = {}
-        self._look_at = 0.0
-        #: Streams that have been looked at since then.
-        self._known = 0
+        self._check_at = 0.0
+        #: Number of streams that were checked since the last full check.
+        self._checked = 0
 
     def add(
         self, streams: Sequence[Stream], outputs: Sequence[Output], messages: list[Outgoing], now: float
@@ -47,20 +47,20 @@ class SettingsHeader:
         Parameters
         ----------
         streams
-            Those that the shard knows.
+            All streams of the shard.
         outputs
-            What the shard gives.
+            The outputs of the shard.
         messages
-            The same, as it is published: place by place.
+            The messages of these outputs, in the same order; this method replaces some of them.
         now
-            Monotonic seconds.
+            The present time in monotonic seconds.
         """
-        if now >= self._look_at:
-            self._look_at, self._known = now + _LOOK, 0
-        for stream in streams[self._known :]:
+        if now >= self._check_at:
+            self._check_at, self._checked = now + _CHECK, 0
+        for stream in streams[self._checked :]:
             if self._is_due(stream, now):
                 self._due[stream.name] = stream
-        self._known = len(streams)
+        self._checked = len(streams)
         if not self._due:
             return
         before = len(self._due)
@@ -68,13 +68,13 @@ class SettingsHeader:
             if isinstance(output, Encoded) and output.topic == METRICS and output.stream in self._due:
                 stream = self._due.pop(output.stream)
                 if self._is_due(stream, now):
-                    self._said[stream.config.digest] = now
-                    said = Settings(stream.config.digest, texts(stream.config))
-                    header = [(SETTINGS_HEADER, msgspec.json.encode(said))]
+                    self._published[stream.config.digest] = now
+                    settings = Settings(stream.config.digest, texts(stream.config))
+                    header = [(SETTINGS_HEADER, msgspec.json.encode(settings))]
                     messages[place] = msgspec.structs.replace(messages[place], headers=header)
         if len(self._due) < before:
             self._due = {name: one for name, one in self._due.items() if self._is_due(one, now)}
 
     def _is_due(self, stream: Stream, now: float) -> bool:
-        said = self._said.get(stream.config.digest)
-        return said is None or now - said >= _EVERY
+        published = self._published.get(stream.config.digest)
+        return published is None or now - published >= _EVERY

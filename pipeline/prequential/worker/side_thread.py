@@ -1,4 +1,4 @@
-"""Calls that block, made beside the loop: one after the other, in a thread of their own."""
+"""Blocking calls outside the event loop: one after the other, in a separate thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prequential.worker.publisher import ShardLost
 class SideThread:
     """The thread in which a shard reads and publishes.
 
-    Once it is closed, calls that wait are cancelled, others raise ShardLost; one that is being made goes on.
+    `close` cancels waiting calls; later calls raise ShardLost. A call that is running goes on.
     """
 
     def __init__(self, name: str) -> None:
@@ -21,12 +21,12 @@ class SideThread:
         self._closed = False
 
     async def __call__(self, call: Callable[..., Any], *args: Any) -> Any:
-        """What the call returns."""
+        """Run the call in the thread and return its result."""
         if self._closed:
             raise ShardLost("the worker lets it go")
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
 
     def close(self) -> None:
-        """Begin no more calls."""
+        """Cancel waiting calls and refuse new ones."""
         self._closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)

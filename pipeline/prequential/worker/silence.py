@@ -1,4 +1,4 @@
-"""How long no record has come to a shard: after `emit.idle` it publishes what would wait for the next one."""
+"""Silences, in which a shard receives no record: after `emit.idle` it publishes the outputs that wait."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from prequential.settings.model import Config
 
 
 class Silence:
-    """When a silence has lasted long enough to publish, and again each time that it has lasted twice as long.
+    """Decides when a silence has lasted long enough to publish, and again each time its length has doubled.
 
-    Again, since streams have values of their own, and since a stream in all partitions is merged up to a time
-    that each partition has reached.
+    The shard publishes again because each stream may have its own `emit.idle`. Also, a stream in all
+    partitions is merged only up to a time that every partition has reached.
 
     >>> now = 100.0
     >>> silence = Silence(Config(), lambda: now)
@@ -32,12 +32,12 @@ class Silence:
         self.end()
 
     def end(self) -> None:
-        """A record has come."""
+        """End the silence: a record has arrived."""
         self._since = self._clock()
         self._next: float = self._values[0] if self._values else math.inf
 
     def due(self) -> int | None:
-        """How long the silence has lasted (ms), if that is long enough now; None: it isn't, or was before."""
+        """Return the silence's length (ms) if the shard should publish now; None if not yet or not again."""
         quiet = 1000 * (self._clock() - self._since)
         if quiet < self._next:
             return None

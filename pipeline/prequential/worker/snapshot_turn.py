@@ -1,7 +1,8 @@
-"""Whose turn it is to write a snapshot: one shard of a worker at a time, in memory that is kept for the next.
+"""The turn to write a snapshot: one shard of a worker at a time, in memory that the next shard reuses.
 
-So a worker that runs needs memory for one copy of a shard's tables, however many shards it has, and that
-memory doesn't come and go. And between two turns there is time for what snapshots keep waiting: outputs.
+So a running worker needs memory for only one copy of a shard's tables, however many shards it has, and the
+process does not repeatedly allocate and free this memory. Between two turns there is time to publish outputs
+that a snapshot has delayed.
 """
 
 from __future__ import annotations
@@ -11,30 +12,30 @@ from threading import Lock
 
 from prequential.core.compiled.space import Space
 
-#: Whoever has the turn longer than so many seconds keeps nobody else from writing: its partition may have no
-#: leader, say.
+#: Seconds after which a shard that still has the turn no longer prevents others from writing. Its partition
+#: may have no leader, for example.
 _LONGEST_SECONDS = 300.0
 
-#: Who hasn't asked for so many seconds waits no longer: its shard is gone. Others ask several times a second.
+#: Seconds without a request after which a shard counts as gone: shards ask several times a second.
 _LATELY_SECONDS = 5.0
 
 
 class SnapshotTurn:
     """The turn that the shards of a worker share, in the order in which they first ask for it.
 
-    Who asks is any object that stands for a shard; times are monotonic seconds.
+    Any object can represent a shard (`who`); times are monotonic seconds.
     """
 
     def __init__(self) -> None:
         self._holder: object = None
         self._since = -inf
         self._paused_until = -inf
-        self._line: dict[object, float] = {}  # when those who wait have last asked, who came first, first
+        self._line: dict[object, float] = {}  # when each waiting shard last asked, in order of arrival
         self._space = Space()
-        self._lock = Lock()  # for `space`, which is called in the shards' own threads
+        self._lock = Lock()  # for `space`, which the shards call in their own threads
 
     def ask(self, who: object, now: float) -> bool:
-        """Wait in line, unless it is one's turn already; whether one may take it now."""
+        """Join the line unless `who` has the turn; return whether `who` may take the turn now."""
         if who is self._holder:
             return False
         self._line[who] = now
@@ -43,33 +44,33 @@ class SnapshotTurn:
         return self._is_free(now) and now >= self._paused_until and next(iter(self._line)) is who
 
     def take(self, who: object, now: float) -> bool:
-        """Have the turn, whoever waits and however long is to be rested; False if somebody else has it."""
+        """Take the turn regardless of the line and of pauses; return False if another shard has it."""
         if not self._is_free(now):
             return False
         with self._lock:
             if self._holder is not None:
-                self._space = Space()  # the former holder's copy is still in what there was
+                self._space = Space()  # the previous holder's copy is still in the old memory
             self._holder, self._since = who, now
         self._line.pop(who, None)
         return True
 
     def pause(self, until: float) -> None:
-        """Whoever asks has to wait until then."""
+        """Let all shards that ask wait until then."""
         self._paused_until = until
 
     def give(self, who: object) -> None:
-        """Have it no longer, if it was one's own; who waits keeps its place."""
+        """Give the turn back if `who` has it; waiting shards keep their places."""
         if self._holder is who:
             self._holder = None
 
     def space(self, who: object, size: int) -> Space:
-        """Memory of so many bytes; without the turn, memory of one's own. Blocks for as long as it takes."""
+        """Return memory of `size` bytes, separate memory without the turn; blocks while it is allocated."""
         with self._lock:
             if self._holder is who:
                 if self._space.fits(size):
                     self._space.clear()
                     return self._space
-                self._space = Space()  # before there is more
+                self._space = Space()  # free it before more is allocated
         made = Space(size)
         with self._lock:
             if self._holder is who:

@@ -1,8 +1,8 @@
 """Snapshots of a shard in a compacted topic: chunks, then a manifest that makes them valid.
 
-A shard's state is written in parts (see `Shard.snapshot`), laid end to end and cut into chunks that
-fit a Kafka message. Two slots take turns, so the newest whole snapshot stays readable until the next
-one's manifest is there. Nothing is ever pickled.
+A shard writes its state in parts (see `Shard.snapshot`), which are concatenated and cut into chunks that
+fit a Kafka message. Snapshots alternate between two sets of keys, so the newest complete snapshot stays
+readable until the next one's manifest is written. Snapshots never contain pickled objects.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from prequential.core.input.merge import OffsetVector
 from prequential.topics.errors import WorkError
 from prequential.worker.origin import Origin
 
-#: Format of what snapshots hold: another one can't be read.
+#: Format of the snapshots that this version writes; it can't read any other format.
 FORMAT = 11
 
-#: Bytes of a chunk, at most: Kafka's default limit of a message is 1 MiB.
+#: Most bytes of a chunk: Kafka's default limit of a message is 1 MiB.
 CHUNK_BYTES = 900_000
 
 MANIFEST_KEY = b"manifest"
 
-_REBUILD = "`prequential worker --rebuild` makes the state anew from the input topics"
+_REBUILD = "`prequential worker --rebuild` recomputes the state from the input topics"
 
 
 class Manifest(msgspec.Struct):
-    """What is needed to read a snapshot, and where to go on from it."""
+    """The data needed to read a snapshot, and the offsets from which to go on."""
 
     format: int
     generation: int
     chunks: int
     size: int
     checksum: int
-    #: Next input offsets, by kind; on the wire by the name that all formats have.
+    #: Next input offsets by kind; encoded under the name `cut`, as in all formats.
     vector: OffsetVector = msgspec.field(name="cut")
     #: Number of the last journal entry that the state contains, and the journal's offset after it.
     journal_number: int
@@ -45,7 +45,7 @@ class Manifest(msgspec.Struct):
 
 
 def chunk_key(generation: int, place: int) -> bytes:
-    """Key of a chunk; generations share keys with the one before the last.
+    """Return the key of a chunk; each generation reuses the keys of the second last generation.
 
     >>> chunk_key(7, 0)
     b'1/0'
@@ -54,7 +54,7 @@ def chunk_key(generation: int, place: int) -> bytes:
 
 
 class ChunkWriter:
-    """Turns parts into chunks, and counts what the manifest must say."""
+    """Turns parts into chunks, and computes their number, size and checksum for the manifest."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
@@ -63,7 +63,7 @@ class ChunkWriter:
         self.chunks = 0
 
     def chunks_of(self, parts: Iterator[object]) -> Iterator[bytes]:
-        """Chunks of all parts."""
+        """Yield the chunks of all parts."""
         for part in parts:
             encoded = msgspec.msgpack.encode(part)
             self._pending += len(encoded).to_bytes(4, "big")
@@ -83,19 +83,19 @@ class ChunkWriter:
 
 
 class SnapshotReader:
-    """Collects a partition's records, oldest first, and gives the newest whole snapshot."""
+    """Collects a partition's records, oldest first, and returns the newest complete snapshot."""
 
     def __init__(self) -> None:
         self._chunks: dict[bytes, tuple[bytes, int]] = {}
         self._newest: tuple[Manifest, list[tuple[bytes, int] | None]] | None = None
-        self._trouble: WorkError | None = None  # with the newest manifest
+        self._trouble: WorkError | None = None  # error of the newest manifest
 
     def forget(self) -> None:
-        """The newest manifest was taken back: there is no snapshot until the next one."""
+        """Forget the newest manifest, which was deleted: there is no snapshot until the next one."""
         self._newest = self._trouble = None
 
     def add(self, key: bytes, value: bytes, generation: int) -> None:
-        """A record of the topic."""
+        """Add a record of the topic."""
         if key != MANIFEST_KEY:
             self._chunks[key] = (value, generation)
             return
@@ -114,7 +114,7 @@ class SnapshotReader:
         self._newest = manifest, [self._chunks.get(key) for key in keys]
 
     def newest(self) -> tuple[Manifest, Iterator[Any]] | None:
-        """Manifest and parts; None if there is no snapshot. Raises WorkError for a damaged one."""
+        """Return manifest and parts, or None if there is no snapshot; raises WorkError for a damaged one."""
         if self._trouble is not None:
             raise self._trouble
         if self._newest is None:

@@ -1,10 +1,10 @@
-"""What a worker measures of itself, per shard."""
+"""Statistics that a worker collects about itself, per shard."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 
-#: Upper bounds in seconds, from a micro-batch of a few records to a broker that is hardly there.
+#: Upper bounds in seconds, from a micro-batch of a few records to a broker that hardly responds.
 DURATION_BOUNDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -32,8 +32,8 @@ class ShardStatistics:
 
     def __init__(self) -> None:
         self.records = [0, 0, 0]  # fetched, by kind
-        self.processing = Durations()  # a micro-batch
+        self.processing = Durations()  # of micro-batches
         self.transactions = Durations()
-        self.snapshots = Durations()  # what writing the chunks costs, without pauses and outages
-        self.stall = Durations()  # the copy: what a snapshot holds processing up
+        self.snapshots = Durations()  # cost of writing the chunks, without pauses and outages
+        self.stall = Durations()  # copies of the state, during which processing pauses
         self.snapshot_bytes = 0
