@@ -147,7 +147,7 @@ def place_of(timeline: Timeline, stream: int, ts: int) -> int:
 
 @inner
 def cohort_of(timeline: Timeline, stream: int, ts: int) -> int:
-    """The number of the open cohort that a prediction of this time is in, or what says that it is closed."""
+    """The number of a prediction's open cohort, by its time; `CLOSED` or below if its cohort is closed."""
     place, cluster = place_of(timeline, stream, ts), timeline.cluster[stream]
     if place != CLOSED:
         return timeline.first[stream] + place

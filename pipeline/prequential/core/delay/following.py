@@ -1,4 +1,4 @@
-"""The log of events, as the counters follow it from which periods are estimated (see `expected`)."""
+"""How the counters for estimates of periods (see `expected`) follow the log of events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from prequential.core.tables.outcomes import WEIGHTED as HAS_WEIGHT
 #: What the update of tables waits for: a model's block, more classes, a period.
 _BLOCK, _CLASSES, _PERIOD = range(1, 4)
 
-#: After so many outcomes of a model all of its counts are faded at once, so that the last 20,000 or so count.
+#: After this many outcomes of a model, all of its counts fade at once, with a memory of about 20,000 outcomes.
 FADE_EVERY = 256
 _MEMORY = 20_000
 
@@ -53,9 +53,9 @@ FADING = _fading()
 
 
 def update(expected: Expected, events: Events, start: int, stop: int) -> Expected:
-    """Follow what became of predictions in rows `start` to `stop` of the log.
+    """Follow the events of predictions in rows `start` to `stop` of the log.
 
-    Returns the tables, maybe wider.
+    Returns the tables, maybe with more rows.
 
     >>> from prequential.core.delay.expected import new_expected, with_model
     >>> from prequential.core.tables.events import new_events

@@ -59,7 +59,7 @@ def stakes_of(pool: Pool, cells: Cells, first: int, count: int, capacity: int) -
 def put_counts(
     key: Ints, following: Ints32, count: Ints, row: int, cells: int, capacity: int, counts: Floats
 ) -> None:
-    """Put so many cells from a row on into `counts`. Behind them may stand others, which are free."""
+    """Put this number of cells from a row on into `counts`. The list may go on with free cells."""
     for _ in range(cells):
         cell = key[row]
         counts[cell_of(cell >> 18, (cell >> 2) & 0xFFFF, cell & 3, capacity)] += count[row]
@@ -70,7 +70,7 @@ def put_counts(
 def put_stakes(
     key: Ints, following: Ints32, stakes: Floats, row: int, cells: int, capacity: int, into: Floats
 ) -> None:
-    """Likewise what is at stake, of any bits, into `into`: (k², 2)."""
+    """Put the stakes of the cells, summed over all bits, into `into`: (k², 2)."""
     for _ in range(cells):
         cell = key[row]
         place = (cell >> 18) * capacity + ((cell >> 2) & 0xFFFF)

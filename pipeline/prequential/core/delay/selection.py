@@ -94,16 +94,16 @@ def update(selection: Selection, events: Events, start: int, stop: int) -> Selec
 
 
 def part(selection: Selection, models: Ints, segments: Ints) -> Selection:
-    """A copy of what is known of these models and (rows of) segments, to be read only."""
+    """A read-only copy of the data of these models and segments (rows)."""
     table = of_rows(selection.models, models)
     classes = _classes_of(selection, table, models)
     return selection._replace(models=table, classes=classes, segments=of_rows(selection.segments, segments))
 
 
 def forget(selection: Selection, models: Iterable[int], segments: Ints) -> Selection:
-    """The tables, with the blocks of these models free; what becomes of their predictions is passed over.
+    """The tables, with the blocks of these models free; later events of their predictions are ignored.
 
-    These rows of segments are empty, for whom the caller gives them to.
+    The rows of `segments` are empty and can be reused.
     """
     selection.segments.counts[segments] = 0
     for model in models:
@@ -112,7 +112,7 @@ def forget(selection: Selection, models: Iterable[int], segments: Ints) -> Selec
 
 
 def _classes_of(selection: Selection, table: Models, models: Ints) -> Counts:
-    """The counts by class of these models, one behind the other; the models are told where."""
+    """The counts by class of these models, one after the other; `table` gets their new places."""
     lengths = table.capacity[models].astype(np.int64)
     starts = np.cumsum(lengths) - lengths
     rows = np.repeat(table.block[models] - starts, lengths) + np.arange(int(lengths.sum()))

@@ -1,7 +1,7 @@
 """How much periods usually deviate (see `deviating`), and how unusual a deviation is: three signals.
 
-By model, signal and maturity mean and variance of the last 50 periods or so, whatever their predictions and
-labels depend on. A signal is the deviation less this mean, in standard deviations.
+The tables have, by model, signal and maturity, the mean and variance of the last 50 periods or so. They include
+all dependence between predictions and labels. A signal is the deviation less this mean, in standard deviations.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from prequential.core.tables.keys import Key, Table, of_pool
 #: The signals, in the order of the deviations (`calibrating.CONCEPT` …).
 SIGNALS = ("concept", "delays", "inputs")
 
-#: Periods that count, and the fewest that say what is usual.
+#: Periods that count, and the fewest that give a signal.
 MEMORY, LEAST = 50, 20
 
-#: The least standard deviation, in units of what chance alone would give.
+#: The smallest standard deviation, in standard deviations by chance alone.
 _LEAST_DEVIATION = 0.5
 
-#: What is more unusual than that moves what is usual no further.
+#: Larger signals count as this one when they update mean and variance.
 UNUSUAL = 4.0
 
 
