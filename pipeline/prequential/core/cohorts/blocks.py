@@ -8,9 +8,9 @@ largest ratio of variances among the lengths that have at least `LEAST` blocks:
     f = max over j of  c_j·(1 + EXTRA/K_j)·(1 + r_j)/(1 - r_j),     c_j = Σ (B_k - m)²/Σ (x_i - x̄)²
 
 Here B_1 … B_K are the sums of blocks of 2^j values, and m is their mean. r_j >= 0 is the correlation of
-neighbouring blocks less its standard error 1/√K_j, at most `MOST_CORRELATION`. It stands for the variance that
-longer blocks would show. EXTRA allows for the uncertain variance of the few longest blocks. The method cannot
-detect dependence over more than n/`LEAST` values, and no other method can without knowing of it.
+neighbouring blocks less its standard error 1/√K_j, at most `MOST_CORRELATION`. It stands for the variance
+that longer blocks would show. EXTRA allows for the uncertain variance of the few longest blocks. The method
+cannot detect dependence over more than n/`LEAST` values, and no other method can without knowing of it.
 (Simulations are in `docs/papers.md`.)
 """
 
@@ -132,8 +132,9 @@ def inflation(blocks: Blocks, row: int, n: int) -> float:
 def local_inflation(blocks: Blocks, row: int, n: int, least: int) -> float:
     """Return f as `inflation` does, from differences of neighbouring blocks, at least `least` of them.
 
-    Use it where the mean may have moved: a single change of the mean hardly affects Σ (B_k - B_(k-1))²/2. This
-    sum underestimates the variance if neighbouring blocks are correlated; longer blocks compensate for that.
+    Use it where the mean may have moved: a single change of the mean hardly affects Σ (B_k - B_(k-1))²/2.
+    This sum underestimates the variance if neighbouring blocks are correlated; longer blocks compensate for
+    that.
     """
     most, known = 1.0, 0
     for j in range(LENGTHS):

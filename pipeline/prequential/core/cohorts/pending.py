@@ -1,10 +1,10 @@
 """Outcomes of a sequence by the time of their predictions: they wait until their cohort has its labels.
 
-Outcomes depend on each other in the order in which predictions were made. The outcomes whose labels come first
-needn't be a fair sample (see `timeline`). So a sequence's values wait until their cohort is closed. Then they
-count, one cohort at a time, in the order of their predictions' time. A value that comes after its cohort was
-closed counts at once, as a cohort of its own. If a model is run over past data, all of its predictions come
-after their labels; then each value counts in the order of arrival.
+Outcomes depend on each other in the order in which predictions were made. The outcomes whose labels come
+first needn't be a fair sample (see `timeline`). So a sequence's values wait until their cohort is closed.
+Then they count, one cohort at a time, in the order of their predictions' time. A value that comes after its
+cohort was closed counts at once, as a cohort of its own. If a model is run over past data, all of its
+predictions come after their labels; then each value counts in the order of arrival.
 
 With clusters, values that come after their cluster was closed wait together as a *late cluster*. The late
 cluster counts once a value of a later cluster comes. So if a model is run over past data, its values also
@@ -69,7 +69,7 @@ def begin(pending: Pending, row: int, at: Position) -> None:
 
 @inner
 def add(pending: Pending, row: int, at: Position, x: float, closed: Closed) -> int:
-    """Take the row's next value x; puts the cohorts that count from now on into `closed`, returns their number.
+    """Take the row's next value x; returns the number of cohorts that count from now on, in `closed`.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def add(pending: Pending, row: int, at: Position, x: float, closed: Closed) -> i
 
 @inner
 def _add_late(pending: Pending, row: int, begin: int, x: float, closed: Closed, count: int) -> int:
-    """Take a value whose cluster is closed. `begin`: the cluster's begin (ms); -1: the value counts at once."""
+    """Take a value whose cluster, which begins at `begin` (ms), is closed; -1: the value counts at once."""
     if begin > pending.late[row]:
         count = _close_late(pending, row, closed, count)
         pending.late[row] = begin

@@ -1,9 +1,9 @@
 """The correction of calibration where a class is known at the horizon alone (see `expecting`).
 
 Instances without a label by the horizon get that class (`label_at_horizon`). So labels that come earlier are
-of the other classes only. If N predictions of class j will have the label k, about N·F labels have come by now.
-For these classes, the correction is the excess of labels over their expected number. The class at the horizon
-gets the opposite of the sum of these corrections.
+of the other classes only. If N predictions of class j will have the label k, about N·F labels have come by
+now. For these classes, the correction is the excess of labels over their expected number. The class at the
+horizon gets the opposite of the sum of these corrections.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def correct_events(
 ) -> None:
     """For predictions of class j, put the correction, its variance and its number of predictions, by label.
 
-    The labels so far are a binomial share F of all that will come. So the estimate of the total number has the
-    variance n·m·(1 - F)/F.
+    The labels so far are a binomial share F of all that will come. So the estimate of the total number has
+    the variance n·m·(1 - F)/F.
     """
     predicted, labels, bins = model.predicted, model.labels, model.bins
     met, by_slot = block + predicted * bins, block + predicted * bins * (labels + 2)

@@ -19,7 +19,8 @@ LABELLED, EXPECTED, WAITING, WEIGHT, SCALE, CONCEPT, DELAYS, INPUTS = range(8)
 COLUMNS = 8
 
 #: Columns of `Scratch.events`, for models with a class that is known at the horizon alone: predictions that
-#: should have their label by now, how many more labels than calibrated there will be, and the variance of that.
+#: should have their label by now, how many more labels than calibrated there will be, and the variance of
+#: that.
 SEEN, OFF, DOUBT = range(3)
 
 
@@ -163,9 +164,9 @@ def share_arrived(
 
 @inner
 def weigh(whole: Ints32, met: int, labels: int, j: int, k: int, sampled: bool, scratch: Scratch) -> float:
-    """Return how many labels k of predictions of class j have come; put their mean weights in `scratch.weights`.
+    """Return how many labels k of predictions of class j have come.
 
-    `met`: where counts by slot begin.
+    Puts their mean weights in `scratch.weights`. `met`: where counts by slot begin.
     """
     count = inverse = doubt = 0.0
     for slot in range(SLOTS):

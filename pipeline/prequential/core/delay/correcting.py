@@ -9,7 +9,8 @@ from prequential.core.delay.expected import LEVEL
 #: With fewer labels there is no correction.
 FEW = 5.0
 
-#: A correction that is off by more than this many squared deviations has moved: the level counts less at once.
+#: A correction that is off by more than this many squared deviations has moved: the level counts less at
+#: once.
 _SURPRISE = 9.0
 
 #: How fast the level's noise is learned from final periods, and the smallest noise.

@@ -1,8 +1,8 @@
 """The account of models' predictions: which are pending, since when, and their label coverage by age.
 
 Predictions of a model are grouped by their `ts` into *cohorts*, intervals of 1/128 of the label horizon (at
-least 1 ms). A prediction's age is counted from its `ts`; the prediction meets its label at the age t1 - ts. All
-models of a shard share the tables. A cohort is a row of a pool and is found by hashing (model, number).
+least 1 ms). A prediction's age is counted from its `ts`; the prediction meets its label at the age t1 - ts.
+All models of a shard share the tables. A cohort is a row of a pool and is found by hashing (model, number).
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def deviate(model: Model, whole: Ints32, block: int, scratch: Scratch, result: L
 
 @inner
 def _delays(model: Model, whole: Ints32, block: int, scratch: Scratch) -> float:
-    """Labels that have come, less the labels expected by the age of the predictions, in standard deviations."""
+    """Labels so far, less the labels expected by the predictions' ages, in standard deviations."""
     predicted, labels, bins = model.predicted, model.labels, model.bins
     met = block + predicted * bins
     by_slot = block + predicted * bins * (labels + 2)
@@ -97,7 +97,7 @@ def _inputs(model: Model, whole: Ints32, block: int) -> float:
 
 @inner
 def _before(model: Model, expired: int, stratum: int, labels: int) -> float:
-    """Predictions of a stratum in the past, with and without labels; weighted sampled labels stand for all."""
+    """Past predictions of a stratum, with and without labels; weighted sampled labels stand for all."""
     count = 0.0 if model.squares else model.faded[expired + stratum]
     for k in range(labels):
         count += model.faded[model.at + stratum * labels + k]

@@ -162,7 +162,7 @@ class _Question(NamedTuple):
 def _due(
     tables: PeriodTables, whose: Ints, clocks: Ints, shares: Floats, all_news: bool, rows: Ints32, ends: Ints
 ) -> None:
-    """Put the rows of the periods to report into `rows`, in order of time, and each model's end into `ends`."""
+    """Put the rows of the periods to report into `rows`, in order of time, and models' ends into `ends`."""
     models, count = tables.models, 0
     for m in range(len(whose)):
         model, clock, share = whose[m], clocks[m], shares[m]

@@ -7,16 +7,16 @@ Each model has counters that fade by outcomes:
 - `delays[j, k, a]`: labels that came after the share a of the horizon;
 - losses by stratum (j, b).
 
-Each open period has counts of its predictions, of those that met their label, and of those that expired. It has
-them by stratum, and again by class and slot (an eighth of the period), which gives their ages. `following`
-fills the counters, `expecting` makes estimates of them, and `records` grades the estimates.
+Each open period has counts of its predictions, of those that met their label, and of those that expired. It
+has them by stratum, and again by class and slot (an eighth of the period), which gives their ages.
+`following` fills the counters, `expecting` makes estimates of them, and `records` grades the estimates.
 
 If labels are sampled with known propensities π, `classes` are sums of 1/π, and `squares[j, b]` are sums of
 1/π². They give the effective sample size of a stratum. Each period then also has both sums by (j, b, k).
 
 The counters of a model are one block of floats. Those of a period are one block of integers, in which sums of
-weights are floats of four bytes. The sizes of blocks depend on the number of classes. For a model with more than
-eight classes, only right and wrong are distinguished.
+weights are floats of four bytes. The sizes of blocks depend on the number of classes. For a model with more
+than eight classes, only right and wrong are distinguished.
 """
 
 from __future__ import annotations
@@ -315,7 +315,8 @@ def _forget_all(expected: Expected, model: int) -> None:
 def take_block(expected: Expected, which: int, size: int, places: int) -> tuple[Expected, int]:
     """Take a block of counters, all 0, for a model (0) or a period (1).
 
-    The first place of a free block has the place of the next free one. Returns the tables and the block's place.
+    The first place of a free block has the place of the next free one. Returns the tables and the block's
+    place.
     """
     at = int(expected.free[which, size])
     if at:

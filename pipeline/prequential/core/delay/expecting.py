@@ -1,12 +1,13 @@
 """The expected confusion matrix of a period once all labels are there.
 
-Calibration estimates it from the labels of similar predictions (CBPE is this term alone). The labels that have
-come correct the estimate. Each is weighted with the inverse of the share of labels of its kind that have come by
-its age (nowcasting: Lawless 1994).
+Calibration estimates it from the labels of similar predictions (CBPE is this term alone). The labels that
+have come correct the estimate. Each is weighted with the inverse of the share of labels of its kind that have
+come by its age (nowcasting: Lawless 1994).
 
-If labels are sampled with known propensities, the inverse propensity is a further factor of the weight, and the
-estimate is for all predictions. This is the difference estimator of survey sampling (Särndal, Swensson and
-Wretman 1992, 6.3). Its mean over a stream is that of prediction-powered inference (Angelopoulos et al. 2023).
+If labels are sampled with known propensities, the inverse propensity is a further factor of the weight, and
+the estimate is for all predictions. This is the difference estimator of survey sampling (Särndal, Swensson
+and Wretman 1992, 6.3). Its mean over a stream is that of prediction-powered inference (Angelopoulos et al.
+2023).
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ def look_together(
     whose, clocks
         (m,) rows of models, each of them once, and the clock of each one's stream, ms.
     rows, ends
-        Rows of their periods, model by model and in order of time, and the cumulative number of rows by model.
+        Rows of their periods, model by model and in order of time, and the cumulative number of rows by
+        model.
     closing
         Whether these periods are final; then the levels of the correction learn from them.
 

@@ -36,7 +36,8 @@ from prequential.core.tables.outcomes import WEIGHTED as HAS_WEIGHT
 #: What the update of tables waits for: a model's block, more classes, a period.
 _BLOCK, _CLASSES, _PERIOD = range(1, 4)
 
-#: After this many outcomes of a model, all of its counts fade at once, with a memory of about 20,000 outcomes.
+#: After this many outcomes of a model, all of its counts fade at once, with a memory of about 20,000
+#: outcomes.
 FADE_EVERY = 256
 _MEMORY = 20_000
 

@@ -1,8 +1,8 @@
 """Label latencies by stream, the times from instance to label: a histogram, and bins for quantiles.
 
 The bins are those of a DDSketch of 1% accuracy (Masson, Rim and Lee 2019, doi:10.14778/3352063.3352135). They
-have equal relative width, so their counts can be added in any order with the same result. Streams need different
-ones of the 1,501 bins. So bins are allocated in blocks, when a latency first falls into a block.
+have equal relative width, so their counts can be added in any order with the same result. Streams need
+different ones of the 1,501 bins. So bins are allocated in blocks, when a latency first falls into a block.
 
 Quantiles over a stream's whole life hardly move when labels become slower. So there are also quantiles of the
 latest labels, from two *generations*. When the newer generation is old enough, by the stream's clock, and has
@@ -61,8 +61,8 @@ _BITS = 5
 _BLOCK = 1 << _BITS
 _BLOCKS = (len(_VALUES) - 1) // _BLOCK + 1
 
-#: A generation ends when it has at least this age (ms of the stream's clock) and this number of labels. So the
-#: latest labels are those of the last five to ten minutes or, if labels are rare, the last 100 to 200.
+#: A generation ends when it has at least this age (ms of the stream's clock) and this number of labels. So
+#: the latest labels are those of the last five to ten minutes or, if labels are rare, the last 100 to 200.
 RECENT_MS, RECENT_LABELS = 5 * 60_000, 100
 
 #: A bin of a generation covers four of the other bins: an accuracy of 4% at a quarter of the memory. That is

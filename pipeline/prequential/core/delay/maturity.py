@@ -22,8 +22,8 @@ from prequential.core.delay.latency import BOUNDS_MS
 #: Steps after which shares are computed again, from all cohorts.
 _STEPS = 2
 
-#: In one of `_FOLDED_EACH` steps, or if a model has more than `_MANY` cohorts, computing its shares first folds
-#: the cohorts that will not change any more.
+#: In one of `_FOLDED_EACH` steps, or if a model has more than `_MANY` cohorts, computing its shares first
+#: folds the cohorts that will not change any more.
 _FOLDED_EACH, _MANY = 16, COHORTS + COHORTS // 2
 
 
@@ -31,8 +31,8 @@ def labelled(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, f
     """Each model's label maturity curve: by age, the share of predictions that had met their label by then.
 
     A share is among all predictions that are at least that old. Ages go up to the horizon, which is the share
-    `horizon`. A curve is computed again when the clock of the model's stream has moved by 1/64 of the horizon.
-    Curves are state.
+    `horizon`. A curve is computed again when the clock of the model's stream has moved by 1/64 of the
+    horizon. Curves are state.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def _count_row(
 
 @inner
 def _count(sums: Ints, made: int, met_by_age: Ints, horizon: int, least: int) -> None:
-    """Count a cohort whose predictions are at least `least` ms old, for the ages below that and the horizon."""
+    """Count a cohort, at least `least` ms old, for the ages up to that and for the horizon."""
     met = np.int64(0)
     for age in range(HORIZON):
         if BOUNDS_MS[age] > least or BOUNDS_MS[age] >= horizon:

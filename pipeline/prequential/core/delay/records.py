@@ -1,10 +1,10 @@
 """Estimates of periods before their labels were there, and their errors.
 
-A *maturity* is the time since a period's end, as a share of the horizon. The first estimate at each maturity is
-kept until the period is final. Then it is graded: its error is |estimate - final|/scale. Intervals follow from
-the last 50 of these errors, by conformal prediction (Vovk, Gammerman and Shafer 2005): a quantile of them times
-the scale. The quantile's level follows the coverage (adaptive conformal inference: Gibbs and Candès 2021), but
-has a lower bound for intervals that have been too wide.
+A *maturity* is the time since a period's end, as a share of the horizon. The first estimate at each maturity
+is kept until the period is final. Then it is graded: its error is |estimate - final|/scale. Intervals follow
+from the last 50 of these errors, by conformal prediction (Vovk, Gammerman and Shafer 2005): a quantile of
+them times the scale. The quantile's level follows the coverage (adaptive conformal inference: Gibbs and
+Candès 2021), but has a lower bound for intervals that have been too wide.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _COLUMNS = 6
 #: The number of final periods that an interval uses, and the fewest that give one.
 FINALS, LEAST = 50, 20
 
-#: Coverage of intervals, the step of their level, and the level's bounds. Without a lower bound, the level would
-#: fall in quiet periods. After a change, intervals would then be too narrow until final periods raise the level,
-#: a horizon later.
+#: Coverage of intervals, the step of their level, and the level's bounds. Without a lower bound, the level
+#: would fall in quiet periods. After a change, intervals would then be too narrow until final periods raise
+#: the level, a horizon later.
 LEVEL = 0.9
 _STEP, _LOWEST, _HIGHEST = 0.05, 0.85, 1.0
 
@@ -48,8 +48,8 @@ _LARGEST = float(np.finfo(np.float32).max)
 #: Later than every clock.
 NEVER = 1 << 62
 
-#: While there are too few final periods, intervals are graded but not published. Half their width in scales is
-#: 1.3 times that of a normal distribution.
+#: While there are too few final periods, intervals are graded but not published. Half their width in scales
+#: is 1.3 times that of a normal distribution.
 _FIRST_HALF = 1.645 * 1.3
 
 
@@ -163,8 +163,8 @@ def begin(records: Records, row: int) -> None:
 def ratio_of(records: Records, row: int, maturity: int, room: Floats) -> float:
     """Half the width of an interval in scales, from the errors at a maturity; NaN: there are too few of them.
 
-    It is the ⌈(n + 1)·level⌉-th smallest of n errors, or the largest. If errors are exchangeable, the next one
-    is at most that with this probability. `room` has space for `FINALS` numbers.
+    It is the ⌈(n + 1)·level⌉-th smallest of n errors, or the largest. If errors are exchangeable, the next
+    one is at most that with this probability. `room` has space for `FINALS` numbers.
     """
     finals = min(FINALS, records.finals[row, maturity])
     if finals < LEAST:
@@ -210,9 +210,9 @@ def say(
 def grade(records: Records, row: int, said: Any, final: float, variance: float = 0.0) -> None:
     """Grade the estimates `said` (maturities, 6) of a period by its final value.
 
-    `variance` is the variance of a final value that is itself an estimate. An earlier estimate shares its random
-    error in proportion to the weight λ of the labels. So their difference has the variance
-    scale² + (1 - 2λ)·variance.
+    `variance` is the variance of a final value that is itself an estimate. An earlier estimate shares its
+    random error in proportion to the weight λ of the labels. So their difference has the variance scale² + (1
+    - 2λ)·variance.
     """
     for maturity, one in enumerate(said.tolist()):
         estimate, scale, half = one[:_LABELLED_SO_FAR]

@@ -1,7 +1,7 @@
 """ADWIN: an adaptive window that is cut where the means of its parts differ (Bifet and Gavaldà 2007).
 
-https://doi.org/10.1137/1.9781611972771.42, as river 0.26 has it: cuts are tried at every boundary of buckets,
-every `clock` values; after an alarm the window begins empty. MOA keeps the part after the cut instead.
+https://doi.org/10.1137/1.9781611972771.42, as in river 0.26: every `clock` values, cuts are tried at every
+boundary of buckets. After an alarm the window is empty; MOA keeps the part after the cut instead.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def new_table(rows: int, settings: Settings) -> Adwin:
 
 @inner
 def _insert(table: Adwin, settings: Settings, q: int, x: float) -> None:
-    """Add a value: a bucket of its own. Where there are too many of a size, the two oldest become one.
+    """Add a value as a bucket. If there are too many buckets of a size, the two oldest are merged.
 
-    Of the largest size the oldest are forgotten.
+    If there are too many of the largest size, the two oldest are dropped.
     """
     width = table.width[q] + 1.0
     if width > 1.0:

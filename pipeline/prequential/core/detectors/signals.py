@@ -1,10 +1,10 @@
-"""What detectors watch: a value for each outcome (`docs/reference/detectors.md`).
+"""Signals, which detectors watch: a value for each outcome (`docs/reference/detectors.md`).
 
-A signal writes `values[i]`, and whether it is fed to the detector into `fed[i]`, for the i-th of the rows. A
-revision feeds nothing: signals keep what they saw.
+For the i-th of the rows, a signal writes `values[i]`, and into `fed[i]` whether the detector gets the value.
+A revision feeds no value, and doesn't change earlier ones.
 
-`error` is the outcome's own loss, and what the errors of estimators are made of; each of those has a value
-after each outcome. A ratio is made of the values of two of them.
+The signal `error` is the outcome's own loss. The errors of estimators are means of these losses; each has a
+value after each outcome. A ratio is the ratio of two such errors.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from prequential.core.measures.positive import Positives
 from prequential.core.measures.registry import MEASURES
 from prequential.core.tables.outcomes import OUTCOME, SCORED, Log
 
-#: Losses of an outcome: of classes 0 or 1, whether it was wrong; of numbers |e| or e², e = prediction -
-#: label.
+#: Losses of an outcome. For classification: 1 if it was wrong, else 0. For regression: |e| or e², with
+#: e = prediction - label.
 WRONG, ABSOLUTE_LOSS, SQUARED_LOSS = range(3)
 
-#: First outcomes of a sequence that say how large its losses are: their median is then known to some 12%.
+#: The first outcomes of a sequence, whose median gives the scale of its losses to about 12%.
 SCALE_OUTCOMES = 100
 
-#: A ratio beyond it is taken for this: detectors add values up.
+#: The largest ratio; larger ones count as this, since detectors add values up.
 LARGEST = 1e200
 
 

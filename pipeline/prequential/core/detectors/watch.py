@@ -1,4 +1,4 @@
-"""A detector and the signal that it watches, of all sequences of a plan (`docs/reference/detectors.md`)."""
+"""A detector and its signal, for all sequences of a plan (`docs/reference/detectors.md`)."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from prequential.topics.outputs import identity
 #: Hex digits of a sequence's seed: 60 bits.
 _SEED_DIGITS = 15
 
-#: Losses of numbers by their name in the configuration.
+#: Losses for regression by their name in the configuration.
 LOSSES = {"absolute": ABSOLUTE_LOSS, "squared": SQUARED_LOSS}
 
-#: The ratio whose excursions are known, `fading:0.997/fading:0.9994`, and its δ.
+#: The ratio for which a threshold can be calibrated, `fading:0.997/fading:0.9994`, and its δ.
 _RATIO, _DELTA = "fading:0.997/fading:0.9994", 0.1
 
-#: Signals that are an outcome's own loss of 0 or 1, and other ones that have a largest one.
+#: Signals that are an outcome's own loss: those of 0 or 1, and others with an upper bound.
 _BINARY = tuple(name for name in OWN_LOSSES if OF_MEASURES[name].largest == 1.0)
 _BOUNDED = (*(name for name in OWN_LOSSES if OF_MEASURES[name].largest > 1.0), SCALED)
 
 
 class WatchedRows(Rows):
-    """Rows of the log as signals are made of them: beside `Rows`, their losses."""
+    """Rows of the log with their losses, for signals."""
 
     def __init__(
         self, log: Log, rows: Ints32, capacity: int, loss: int, positives: Positives, run: Run = run,
@@ -76,7 +76,7 @@ class WatchedRows(Rows):
 
     @cached_property
     def errors(self) -> Additions:
-        """What the rows add to the means of errors: each outcome's loss, nothing of revisions."""
+        """The additions of the rows to the means of errors: each outcome's loss; revisions add none."""
         into = additions(len(self.rows), payload_of_errors(self.loss))
         self.run(
             signals.errors, self.log, self.rows, self.loss == WRONG, self.losses, self.outcome, into
@@ -92,8 +92,8 @@ def payload_of_errors(loss: int) -> Payload:
 class Signal:
     """The values that a detector is fed with (see `prequential.core.estimators.naming`).
 
-    `by_value`: whether outcomes cost by what is at stake in them (`cost_per_value`); `extended`: whether
-    predictions of numbers have intervals, or labels have ranks among probabilities.
+    `by_value`: whether an outcome's cost depends on its value (`cost_per_value`). `extended`: whether
+    predictions for regression have intervals, or labels have ranks among probabilities.
     """
 
     def __init__(
@@ -271,9 +271,9 @@ class Watch:
 
     @property
     def key(self) -> str:
-        """What it is, for snapshots: detector, signal, changed parameters; the same for equal ones.
+        """The key in snapshots: detector, signal, changed parameters; equal watches have equal keys.
 
-        Of numbers, what is fed with the configured loss is another one with another loss.
+        For regression, a signal of the configured loss also has the loss in its key.
         """
         of_losses = not parse_signal(self.config.signal).measure
         squared = " squared" if self._loss == SQUARED_LOSS and of_losses else ""

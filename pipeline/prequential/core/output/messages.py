@@ -1,4 +1,4 @@
-"""Messages: what is said of an entity's sequences, when it is due (`docs/reference/output-messages.md`)."""
+"""Messages about an entity's sequences, and when they are due (`docs/reference/output-messages.md`)."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ from prequential.topics.specs import METRICS
 _REFERENCES = {"persistent": INDEX["p_per"], "majority": INDEX["p_maj"]}
 _ACCURACY = INDEX["accuracy"]
 
-#: Fields of a message that the configuration asks for, in their order.
+#: Fields of a message that the configuration can add, in their order.
 _FIELDS = Metrics.__struct_fields__
 _DETAILS = _FIELDS[_FIELDS.index("coverage") + 1 :]
 
-#: What a new configuration may bring of an estimator: all of it, its histogram of scores, or its residuals.
+#: Parts of an estimator that a new configuration may add: all of it, its histogram of scores, its residuals.
 _BEGUN = ("estimator", SCORES, RESIDUALS)
 
 
 class Estimate(NamedTuple):
-    """What there is to say of one estimator in one stage of an entity: its state, and details."""
+    """One estimator in one stage of an entity: its state, and details."""
 
     entity: Entity
     model: str  # … or of random predictions with the model's distribution
@@ -62,11 +62,11 @@ class Estimate(NamedTuple):
 
 
 class Reporter:
-    """Makes the messages about what is known of a catalog's streams and entities."""
+    """Makes the messages about a catalog's streams and entities."""
 
     def __init__(self, catalog: Catalog, accounts: Accounts, notes: Notes) -> None:
         self._catalog, self._accounts, self._notes = catalog, accounts, notes
-        #: What its messages say of estimators.
+        #: The values of estimators in its messages.
         self.of_estimators = Estimates(catalog)
         self.expectations = Expectations(catalog, accounts)
         self.periods = PeriodReporter(catalog, accounts, self.expectations)
@@ -103,17 +103,17 @@ class Reporter:
         covered
             Whether all records up to now are accounted for: then messages say what became of predictions.
         replaying
-            Whether only state goes on, such as since when a model is worse than baselines; no message is
-            made.
+            Whether to update only state, such as since when a model is worse than baselines, and make no
+            messages.
 
         Returns
         -------
         list of Encoded
-            Of the topic of metrics; [] where it is replaying.
+            Records of the topic of metrics; [] if it is replaying.
         """
         catalog, entities = self._catalog, self._catalog.columns.entities
         states = None if replaying and not self._compares(rows) else self.of_estimators.states(rows)
-        # Which moves what has run out: it's state, too.
+        # This call also updates state: it folds cohorts older than the horizon.
         coverages = self._coverages(rows, replaying=replaying) if covered else {}
         self._notes.reported.update(zip(rows, self._present(rows)))
         entities.changed[rows] = 0
@@ -167,12 +167,12 @@ class Reporter:
         self, about: Entity, stream: Stream, lines: Lines, version: int, counts: dict[str, int],
         coverage: dict[str, Any] | None, texts: dict[tuple[Any, ...], bytes],
     ) -> Iterable[tuple[int, bytes]]:  # fmt: skip
-        """How many of an entity's messages have what in common behind their measures, in their order.
+        """The fields after the measures: numbers of consecutive messages, each with the text they share.
 
-        `texts` has what others with the same counts have there: segments of one stream have the same.
+        `texts` has the texts of other entities with the same counts, such as segments of one stream.
         """
         row, config, began_later = about.row, stream.config, self._notes.started_empty.get(about.row)
-        said = {} if coverage is None else {"coverage": coverage}  # the first message alone says it
+        said = {} if coverage is None else {"coverage": coverage}  # only in the first message
         place, alone = 0, bool(config.details or began_later or refers(config))
         for count, chance, same in lines.runs:
             versioned = version and not chance
@@ -308,7 +308,7 @@ class Reporter:
         )
 
     def _coverages(self, rows: Sequence[int], *, replaying: bool) -> dict[int, dict[str, Any]]:
-        """By entity, the `coverage` of its first message; what isn't predicted by anybody has none."""
+        """By entity, the `coverage` of its first message; entities without predictions have none."""
         streams, entities = self._catalog.columns.streams, self._catalog.columns.entities
         covered = self._covered(rows)
         if not covered:
@@ -351,7 +351,7 @@ class Reporter:
         return coverages
 
     def _covered(self, rows: Sequence[int]) -> list[int]:
-        """Of these entities the first one of each model whose messages say what became of its predictions."""
+        """The first of these entities for each model whose messages have `coverage`."""
         by_model: dict[int, int] = {}
         models = self._catalog.columns.entities.model
         for row in rows:
@@ -388,7 +388,7 @@ class Reporter:
         Parameters
         ----------
         about, stage
-            Whose sequence it is.
+            The entity and the stage of the sequence.
         outcome
             Number of the outcome in the sequence.
         watch
@@ -396,7 +396,7 @@ class Reporter:
         statistic, threshold
             Of the detector, at the alarm.
         correlation
-            Autocorrelation of the errors up to there; NaN: it has no value, and isn't said.
+            Autocorrelation of the errors up to this outcome; NaN: it has no value, and is left out.
         instance_id, ts
             Of the outcome: its instance, and the label time, ms.
 
