@@ -94,8 +94,8 @@ def calibrated(
 ) -> float:  # fmt: skip
     """The threshold of a sequence with these sums from now on, `before` until now (0: the configured one).
 
-    It follows from all losses. After an alarm, it is at least the threshold for the losses since: the alarm
-    may have been for a real change, and losses of a model that has become worse vary more.
+    It follows from all losses. After an alarm, it is at least the threshold for the losses since then. The
+    alarm may have been for a real change, and losses of a model that has become worse vary more.
     """
     threshold = threshold_for(sums[:SUMS], kind, drift, standardised, up, down, apart)
     if threshold == 0.0:

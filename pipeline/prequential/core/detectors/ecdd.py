@@ -60,7 +60,7 @@ def limit(p: float, run_length: int) -> float:
 
 @inner
 def step(table: Ecdd, settings: Settings, q: int, x: float) -> tuple[bool, float, float]:
-    """Feed sequence `q` an error (1) or none (0); returns whether it raises an alarm, the statistic, its bound.
+    """Feed sequence `q` an error (1) or none (0); returns whether it alarms, the statistic and its bound.
 
     p is the error rate of all n outcomes, and the statistic is z = (1 - λ)·z + λ·x with z_0 = 0. There is an
     alarm when n >= `min_outcomes` and z > `p + L·sqrt(p(1 - p)·λ/(2 - λ)·(1 - (1 - λ)^2n))`.

@@ -49,13 +49,13 @@ def _radius(n: float, confidence: float) -> float:
 
 @inner
 def _bound(n: float, vector: float, confidence: float) -> float:
-    """Hoeffding's bound for the difference between the means of n values and of the first ones, up to a cut."""
+    """Hoeffding's bound for the difference between the means of n values and of those up to a cut."""
     return math.sqrt((n - vector) / vector * (1.0 / n) / 2.0 * ln(2.0 / confidence))
 
 
 @inner
 def step(table: HddmA, settings: Settings, q: int, x: float) -> tuple[bool, float, float]:
-    """Feed sequence `q` an error (1) or none (0); returns whether it raises an alarm, the statistic, its bound.
+    """Feed sequence `q` an error (1) or none (0); returns whether it alarms, the statistic and its bound.
 
     z̄ is the mean of all n outcomes. x̄ is the mean of the first m < n, for which x̄ + sqrt(ln(1/α)/2m) was
     smallest. There is an alarm when z̄ - x̄ >= sqrt((n - m)/(m·n)·ln(2/α)/2). The two-sided test also does the

@@ -32,32 +32,32 @@ from prequential.core.measures.ranking import Ranks, group
 from prequential.core.measures.table import put_ranks, refuse_ranks
 from prequential.core.tables import outcomes, scores
 
-#: Longest window, in outcomes: each sequence has a ring of so many.
+#: The longest window, in outcomes: each sequence has a ring of this size.
 _LONGEST = 10_000_000
 
 #: Outcomes of a block, and of the shortest window that has blocks.
 _BLOCK = 128
 _LEAST_WITH_BLOCKS = 4 * _BLOCK
 
-# One spelling, because names stand in messages.
+# One spelling, because names are in messages.
 _SIZE = re.compile("[1-9][0-9]*")
 
 
 class WindowCounts(NamedTuple):
-    """By sequence: how many of the last W outcomes are in each cell, and the cells of these."""
+    """By sequence: how many of the last W outcomes are in each cell, and the cell of each outcome."""
 
     cells: Ints  # (sequences, cells)
     ring: Ints32  # (sequences, W), the m-th outcome that it has seen at (m - 1) mod W
     n: Ints  # outcomes seen, in the window or before it
-    known: Ints  # the last of them of which baselines had a label to predict by, from 1; 0: none had
+    known: Ints  # the last outcome at which baselines had a label to predict from, from 1; 0: none
     began: Ints  # outcomes that the sequence had before: their revisions don't reach it
 
 
 class WindowSums(NamedTuple):
-    """By sequence: what the last W outcomes add; summed up when read, so that nothing drifts.
+    """By sequence: the additions of the last W outcomes. Readings sum them up, so that sums can't drift.
 
     A long window of scores is read by its blocks: outcomes b·128 + 1 … (b + 1)·128 are block b, at b mod B.
-    In place of W outcomes less than 128 are read, and W/128 sums of blocks.
+    Instead of W outcomes, a reading adds fewer than 128 outcomes and W/128 sums of blocks.
     """
 
     flags: Bytes  # (sequences, W), the m-th outcome that it has seen at (m - 1) mod W
@@ -154,7 +154,7 @@ def add_sums(
 
 @inner
 def revise_sums(table: WindowSums, q: int, number: int, values: Floats) -> None:
-    """A former outcome of sequence `q` adds so much more, if it is still in the window."""
+    """Add the difference that a revision makes to an earlier outcome of `q`, if the window still has it."""
     size = table.flags.shape[1]
     seen_before = number - table.began[q] - 1
     if seen_before >= max(0, table.n[q] - size):

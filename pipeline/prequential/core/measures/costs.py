@@ -1,7 +1,7 @@
-"""What outcomes cost: measures of `costs` and of the confusion matrix or, by value, of sums beside it.
+"""The costs of outcomes: measures from `costs` and the confusion matrix or, by value, from separate sums.
 
-Where costs are by what is at stake (`cost_per_value`) an outcome costs `costs[label][prediction]` times its
-value; outcomes without a value count neither in the sum nor in their number.
+With costs by value (`cost_per_value`), an outcome costs `costs[label][prediction]` times its value. Outcomes
+without a value count neither in the sum nor in their number.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ def sum_up_stakes(positives: Positives, sequence: int, stakes: Floats, k: int, s
 def paid_by_chance(
     positives: Positives, sequence: int, labels: Floats, predictions: Floats, n: float, whole: bool
 ) -> Paid:
-    """The same of random predictions with the same distribution: each label with each prediction.
+    """The costs of random predictions with the same distribution: each label with each prediction.
 
-    Nothing says what would be at stake in these.
+    They have no costs by value, since their values are unknown.
     """
     of = _costs_of(positives, sequence)
     if of == 0 or of == PER_VALUE:

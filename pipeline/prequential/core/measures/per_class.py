@@ -104,7 +104,7 @@ def g_mean(c: Classes) -> Result:
             classes += 1
     if product > _TINY:
         return min(1.0, root(product, classes)), DEFINED
-    total = 0.0  # of hundreds of classes, or nearly forgotten hits
+    total = 0.0  # the product is too small for a float
     for i in range(len(c.labels)):
         if c.labels[i] > 0.0:
             total += log(c.hits[i]) - log(c.labels[i])
@@ -113,13 +113,13 @@ def g_mean(c: Classes) -> Result:
 
 @inner
 def missed_positive(label: bool, prediction: bool) -> tuple[float, bool]:
-    """The loss that 1 less `recall` is the mean of: of outcomes with the positive label."""
+    """The loss whose mean is 1 minus `recall`: for outcomes with the positive label."""
     return 1.0 if label != prediction else 0.0, label
 
 
 @inner
 def false_positive(label: bool, prediction: bool) -> tuple[float, bool]:
-    """The loss that 1 less `precision` is the mean of: of outcomes that are predicted as positive."""
+    """The loss whose mean is 1 minus `precision`: for outcomes that are predicted as positive."""
     return 1.0 if label != prediction else 0.0, prediction
 
 

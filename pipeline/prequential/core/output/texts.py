@@ -66,7 +66,7 @@ class Vocabulary(NamedTuple):
 
 
 def vocabulary(names: Sequence[str], reasons: Sequence[str], counts: Iterable[str] = ()) -> Vocabulary:
-    """The texts of columns and reasons. The first reason means that there is a value; `counts` are integers."""
+    """The texts of columns and reasons. The first reason means a value; `counts` are integers."""
     named = [b'"%b":' % name.encode() for name in names]
     why = [b'"%b"' % reason.encode() if reason else b"" for reason in reasons]
     whole = np.isin(np.array(names), list(counts)).astype(np.uint8)
