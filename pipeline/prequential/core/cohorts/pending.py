@@ -23,7 +23,7 @@ PLACES = OPEN + 1
 
 
 class Pending(NamedTuple):
-    """By sequence: values that don't count yet, by cohort from the oldest one on."""
+    """By sequence: values that wait, by cohort from the oldest one on."""
 
     oldest: Ints  # number of the oldest cohort that doesn't count yet …
     epoch: Ints  # … in this epoch of the stream's timeline
@@ -35,7 +35,7 @@ class Pending(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """Cohorts with values that `add` closes at a time, in order: at most all that were open, and one more."""
+    """Cohorts with values that one call of `add` closes, in order: at most all open ones and one more."""
 
     n: Ints  # (OPEN + 1,) values
     total: Floats  # (OPEN + 1,) Σ x
@@ -43,9 +43,9 @@ class Closed(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a prediction lies in its stream's timeline, when its label has come."""
+    """The position of a prediction in its stream's timeline when its label comes."""
 
-    cohort: int  # its number; `CLOSED`, or below where there are clusters: it was closed before
+    cohort: int  # its number; `CLOSED`, or below with clusters: its cohort is closed
     epoch: int  # of the timeline
     frontier: int  # cohorts before this one are closed now
 
@@ -78,7 +78,7 @@ def add(pending: Pending, row: int, at: Position, x: float, closed: Closed) -> i
     row
         The sequence.
     at
-        Where its prediction lies.
+        The position of the prediction.
     x
         The value.
     closed

@@ -62,7 +62,7 @@ class Models(NamedTuple):
     added: Ints32  # row of the cohort that last got a prediction: the next one is usually in it
     met: Ints32  # row of the cohort whose prediction met a label last
     folded: Ints  # (models, _SIZE): the sum of cohorts that will not change any more
-    shares: Floats  # (models, len(SHARES)): NaN where there is none
+    shares: Floats  # (models, len(SHARES)): NaN: there is none
 
 
 class Cohorts(NamedTuple):
@@ -201,7 +201,7 @@ def forget(coverage: Coverage, models: Iterable[int]) -> Coverage:
 
 
 def without(coverage: Coverage, models: Ints) -> Coverage:
-    """The tables without these models (rows); the cohorts of the others lie one behind the other."""
+    """The tables without these models (rows); the cohorts of the others are contiguous."""
     kept = np.setdiff1d(np.arange(len(coverage.models.first)), models)
     table, lists, cohorts = part(coverage, kept)
     table.added[:] = table.met[:] = 0

@@ -88,7 +88,7 @@ EDGES = _edges()
 class Models(NamedTuple):
     """By model (row)."""
 
-    width: Ints  # of a period, ms; 0: nothing is estimated
+    width: Ints  # of a period, ms; 0: it has no estimates
     calendar: Ints32  # by which periods begin and end
     horizon: Ints  # of labels, ms
     settle: Ints  # how long revisions are recognised, ms

@@ -72,7 +72,7 @@ class _Together(NamedTuple):
     clock: Ints
     closes: Bytes
     last: Ints
-    ends: Ints  # behind the last period of each
+    ends: Ints  # after the last period of each
 
 
 class Group(NamedTuple):

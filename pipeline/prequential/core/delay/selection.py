@@ -1,8 +1,8 @@
-"""Whether the labelled are like the rest: of predictions that got a label, and of those that never will.
+"""Whether labelled predictions are like the rest: counts of predictions with a label, and of expired ones.
 
-By model and predicted class, and by segment. Models differ in how many classes they predict, from 2 to
-65,534, so their counts lie in blocks of a pool: 2, 4, 8, … rows, one for each class code. They move to a
-larger one when a class comes that doesn't fit.
+The counts are by model and predicted class, and by segment. Models predict from 2 to 65,534 classes, so their
+counts are in blocks of a pool: 2, 4, 8, … rows, one for each class code. They move to a larger block when a
+class doesn't fit.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Selection(NamedTuple):
     models: Models
     classes: Counts
     segments: Counts  # by (model, segment), rows that the caller gives out
-    free: Ints  # (_SIZES,): by size the first row of a free block, -1: none; its first count is the next's
+    free: Ints  # (_SIZES,): by size the first row of a free block, -1: none; its first count links the next
     used: Ints
 
 
@@ -72,7 +72,7 @@ def tables(selection: Selection) -> Iterator[Table]:
 
 
 def with_rows(selection: Selection, models: int, segments: int) -> Selection:
-    """The tables with at least so many models, and rows for segments."""
+    """The tables with at least this many models and rows of segments."""
     return selection._replace(
         models=grown(selection.models, models), segments=grown(selection.segments, segments)
     )

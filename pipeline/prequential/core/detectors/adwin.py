@@ -43,7 +43,7 @@ class Settings(NamedTuple):
 
 
 def new_table(rows: int, settings: Settings) -> Adwin:
-    """Empty windows of so many sequences."""
+    """Empty windows of sequences."""
     return zeros(Adwin, rows, counts=SIZES, totals=SIZES * (settings.max_buckets + 1))
 
 
@@ -94,7 +94,7 @@ def _vector(table: Adwin, settings: Settings, q: int) -> tuple[bool, float, floa
     with l the least length of a side.
     """
     width, room = table.width[q], settings.max_buckets + 1
-    if table.variance[q] < 0.0:  # by rounding: nothing varies
+    if table.variance[q] < 0.0:  # a rounding error: the variance is 0
         return False, 0.0, 0.0
     least = float(settings.min_window_length)
     delta = ln(2.0 * ln(width) / settings.delta)

@@ -109,7 +109,7 @@ def radius(variance: float, needed: float, rho: float) -> float:
 
 @inner
 def _at_zero(a: float) -> float:
-    """ln Γ(a) - a·ln a + a for a >= ρ, by Stirling's series, cut off where it is short of it (by 6e-12)."""
+    """ln Γ(a) - a·ln a + a for a >= ρ, by Stirling's series, cut off so that it is too small (by 6e-12)."""
     z = 1.0 / (a * a)
     series = (1.0 / 12.0 - z * (1.0 / 360.0 - z * (1.0 / 1260.0 - z * (1.0 / 1680.0)))) / a
     return _HALF_LN_2PI - 0.5 * log(a) + series

@@ -47,11 +47,11 @@ class Settings(NamedTuple):
     min_outcomes: int
     direction: int
     apart: float = 0.0  # ms between false alarms of a stream, which set the threshold; 0: it is as configured
-    kind: int = 0  # … of what is watched
+    kind: int = 0  # the kind of signal, see `budgets`
 
 
 def new_table(rows: int, settings: Settings) -> Cusum:
-    """Tests of so many sequences, none begun."""
+    """Tests of sequences without values."""
     return zeros(Cusum, rows, losses=WIDTH)
 
 
@@ -66,7 +66,7 @@ def _off(table: Cusum, q: int, x: float) -> float:
     """A value's deviation from the mean of the n before it, over its standard deviation s·sqrt((n + 1)/n)."""
     n = table.n[q]
     spread = math.sqrt(table.squares[q] / (n - 1) * (n + 1) / n) if n > 1 else 0.0
-    if spread <= _ROUNDING * abs(table.mean[q]):  # nothing has varied yet
+    if spread <= _ROUNDING * abs(table.mean[q]):  # the values have not varied yet
         return 0.0
     return min(max((x - table.mean[q]) / spread, -_MOST), _MOST)
 

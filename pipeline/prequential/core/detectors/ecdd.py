@@ -30,7 +30,7 @@ class Ecdd(NamedTuple):
     n: Ints  # outcomes
     p: Floats  # their error rate
     z: Floats  # their exponentially weighted error rate
-    left: Floats  # 1 - what is left of the variance's beginning: 1 - (1 - λ)^2n
+    left: Floats  # the factor of the variance, which is small at first: 1 - (1 - λ)^2n
     warning: Bytes  # whether there is one
     alarms: Ints  # raised so far
 
@@ -43,7 +43,7 @@ class Settings(NamedTuple):
 
 
 def new_table(rows: int, settings: Settings) -> Ecdd:
-    """Charts of so many sequences, none begun."""
+    """Charts of sequences without outcomes."""
     return zeros(Ecdd, rows)
 
 

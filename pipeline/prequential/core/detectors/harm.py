@@ -129,7 +129,7 @@ class Settings(NamedTuple):
 
 
 def new_table(rows: int, settings: Settings) -> Harm:
-    """Tests of so many sequences, none begun."""
+    """Tests of sequences without values."""
     widths = dict.fromkeys(("n", "total", "variance", "tests"), RANGES)
     widths |= dict.fromkeys(("waiting", "waiting_total", "waiting_squares"), PLACES)
     widths |= {name: RANGES * LENGTHS for name in Harm._fields if name.startswith("block_")}

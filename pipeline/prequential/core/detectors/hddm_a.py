@@ -37,7 +37,7 @@ class Settings(NamedTuple):
 
 
 def new_table(rows: int, settings: Settings) -> HddmA:
-    """Tests of so many sequences, none begun."""
+    """Tests of sequences without values."""
     return zeros(HddmA, rows)
 
 

@@ -41,7 +41,7 @@ class Settings(NamedTuple):
 
 
 def new_table(rows: int, settings: Settings) -> HddmW:
-    """Tests of so many sequences, none begun."""
+    """Tests of sequences without values."""
     return zeros(HddmW, rows, begun=_SAMPLES, mean=_SAMPLES, bound=_SAMPLES)
 
 

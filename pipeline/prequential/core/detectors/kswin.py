@@ -50,7 +50,7 @@ class Settings(NamedTuple):
 
 
 def new_table(rows: int, settings: Settings) -> Kswin:
-    """Empty windows of so many sequences."""
+    """Empty windows of sequences."""
     size = settings.window_size
     return zeros(Kswin, rows, values=size, places=size)
 
@@ -101,9 +101,9 @@ def _numbers(table: Kswin, q: int, numbers: Ints) -> None:
 
 @inner
 def _draw(table: Kswin, settings: Settings, q: int, numbers: Ints, weights: Ints) -> None:
-    """Weights by place: 1 the newest values, -1 a sample of the others, each set of them alike.
+    """Set weights by place: 1 for the newest values, -1 for a sample of the others.
 
-    (Knuth's algorithm S.)
+    Each sample has the same probability (Knuth's algorithm S).
     """
     size = settings.window_size
     _numbers(table, q, numbers)
@@ -120,7 +120,7 @@ def _draw(table: Kswin, settings: Settings, q: int, numbers: Ints, weights: Ints
 
 @inner
 def _apart(table: Kswin, q: int, weights: Ints) -> int:
-    """The largest difference of the numbers of values up to any one, of the newest and of the sample."""
+    """The largest difference between the cumulative counts of the newest values and of the sample."""
     values, places, size = table.values[q], table.places[q], len(weights)
     off, most = 0, 0
     for k in range(size):

@@ -40,11 +40,11 @@ class Settings(NamedTuple):
     min_outcomes: int
     direction: int
     apart: float = 0.0  # ms between false alarms of a stream, which set the threshold; 0: it is as configured
-    kind: int = 0  # … of what is watched
+    kind: int = 0  # the kind of signal, see `budgets`
 
 
 def new_table(rows: int, settings: Settings) -> PageHinkley:
-    """Tests of so many sequences, none begun."""
+    """Tests of sequences without values."""
     return zeros(PageHinkley, rows, losses=WIDTH)
 
 

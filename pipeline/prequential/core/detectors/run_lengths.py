@@ -71,23 +71,26 @@ RATIO = np.array(
 
 
 class Losses(NamedTuple):
-    """What is known of a sequence's losses."""
+    """Statistics of a sequence's losses."""
 
     mean: float
     variance: float
-    #: Of neighbours.
+    #: The correlation of neighbours.
     correlation: float
     #: Squared relative standard errors: of the long-run variance, and of c (of losses of 0 and 1).
     unsure: float
     unsure_spread: float
-    #: Of losses of 0 and 1: how often wrong follows right, and right follows wrong; else 0.
+    #: For losses of 0 and 1: how often wrong follows right, and right follows wrong; else 0.
     worse: float
     better: float
 
 
 @inner
 def losses_of(pairs: Floats, binary: bool) -> tuple[bool, Losses]:
-    """From sums over pairs of neighbours (`prequential.core.detectors.budgets`); whether they say much."""
+    """Statistics from sums over pairs of neighbours (`prequential.core.detectors.budgets`).
+
+    Also returns whether there are enough pairs, with enough variance.
+    """
     n, before, after, squares, both = pairs[0], pairs[1], pairs[2], pairs[3], pairs[4]
     nothing = Losses(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     if n < 2.0:

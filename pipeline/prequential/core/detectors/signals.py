@@ -38,8 +38,8 @@ LARGEST = 1e200
 def error(log: Log, rows: Ints32, loss: int, values: Floats, fed: Bytes) -> None:
     """The signal `error`: the outcome's own loss, for each of `rows` of the log.
 
-    `loss` is `WRONG`, `ABSOLUTE` or `SQUARED`. Written: `values`, (n,) float64, and `fed`, (n,) uint8: 1 for
-    outcomes; revisions have the value 0 and feed nothing.
+    `loss` is `WRONG`, `ABSOLUTE_LOSS` or `SQUARED_LOSS`. It writes `values`, (n,) float64, and `fed`, (n,)
+    uint8, which is 1 for outcomes. Revisions have the value 0 and aren't fed.
     """
     for i in range(len(rows)):
         row = rows[i]
@@ -58,7 +58,7 @@ def error(log: Log, rows: Ints32, loss: int, values: Floats, fed: Bytes) -> None
 def errors(
     log: Log, rows: Ints32, binary: bool, losses: Floats, outcome: Bytes, into: Additions
 ) -> None:
-    """Write the losses of rows, as `error` has them, as what they add to sums; `binary`: of 0 and 1."""
+    """Write the additions to sums from the losses that `error` wrote; `binary`: losses are 0 and 1."""
     for i in range(len(rows)):
         into.sequence[i] = NO_OUTCOME
         if outcome[i]:
@@ -72,7 +72,7 @@ def errors(
 
 @kernel
 def mean(read: Floats, outcome: Bytes, values: Floats) -> None:
-    """An estimator's error after each row that is an outcome, of the sum and the weight of its losses."""
+    """Write an estimator's error after each outcome, from the sum and the weight of its losses."""
     for i in range(len(outcome)):
         if outcome[i]:
             values[i] = read[i, 0] / read[i, 1]
@@ -101,10 +101,10 @@ def own_loss(
 class ScaledError(NamedTuple):
     """By sequence: the usual size of its losses."""
 
-    reference: Floats  # (sequences, `REFERENCE`): losses above 0 of its first outcomes, the smallest first
-    above: Ints  # how many they are
+    reference: Floats  # (sequences, `SCALE_OUTCOMES`): its first outcomes' losses above 0, in ascending order
+    above: Ints  # number of these losses
     n: Ints  # outcomes seen
-    scale: Floats  # their median, when there are `REFERENCE` outcomes; 0: none of these was above 0
+    scale: Floats  # their median, after `SCALE_OUTCOMES` outcomes; 0: none of these was above 0
 
 
 class Errors(NamedTuple):
@@ -154,8 +154,8 @@ def scaled_error(
 ) -> None:
     """`scaled_error`: x/(x + s) of a loss x, from 0 to 1 and 1/2 where x = s; `losses`, `outcome` as `error`.
 
-    s is the median of the losses above 0 among the sequence's first `REFERENCE` outcomes; none of these is
-    fed. Where all were 0, so is s.
+    s is the median of the losses above 0 among the sequence's first `SCALE_OUTCOMES` outcomes; none of these
+    is fed. Where all were 0, so is s.
     """
     for i in range(len(rows)):
         fed[i] = 0
@@ -188,17 +188,17 @@ def ratio(
                 fed[i] = 1
 
 
-# ESTIMATOR:MEASURE: an estimator of its own, and the measure of it after each outcome
+# ESTIMATOR:MEASURE: a separate estimator, and its measure after each outcome
 
 
 def is_of_sums(measure: str) -> bool:
-    """Whether a measure is made of sums of scores, and not of joint cells alone."""
+    """Whether a measure needs sums of scores, and not only joint cells."""
     return MEASURES[measure].inputs.of_sums
 
 
 @kernel
 def feed(measured: Measured, measure: int, outcome: Bytes, values: Floats, fed: Bytes) -> None:
-    """Write what grows when the model gets worse, where a measure (a column) is defined after an outcome."""
+    """Write a measure (a column) where it has a value, turned so that it grows when the model gets worse."""
     for i in range(len(outcome)):
         fed[i] = 0
         if outcome[i] and measured.reasons[i, measure] == DEFINED:

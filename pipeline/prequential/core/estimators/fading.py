@@ -41,18 +41,18 @@ class FadingSums(NamedTuple):
 
 
 def new_counts(rows: int, payload: Payload, parameter: float) -> FadingCounts:
-    """No weight in so many sequences."""
+    """Empty counts of sequences."""
     return zeros(FadingCounts, rows, weights=payload.width, touched=payload.width)
 
 
 def new_sums(rows: int, payload: Payload, parameter: float) -> FadingSums:
-    """Sums of nothing."""
+    """Empty sums of sequences."""
     return zeros(FadingSums, rows, sums=payload.width)
 
 
 @inner
 def advance(table: Any, q: int, t1: int, parameter: float) -> None:
-    """One more outcome."""
+    """Advance by one outcome."""
     table.n[q] += 1
 
 

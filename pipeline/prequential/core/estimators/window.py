@@ -50,7 +50,7 @@ class WindowCounts(NamedTuple):
     ring: Ints32  # (sequences, W), the m-th outcome that it has seen at (m - 1) mod W
     n: Ints  # outcomes seen, in the window or before it
     known: Ints  # the last outcome at which baselines had a label to predict from, from 1; 0: none
-    began: Ints  # outcomes that the sequence had before: their revisions don't reach it
+    began: Ints  # outcomes that the sequence had before: their revisions are ignored
 
 
 class WindowSums(NamedTuple):
@@ -62,14 +62,14 @@ class WindowSums(NamedTuple):
 
     flags: Bytes  # (sequences, W), the m-th outcome that it has seen at (m - 1) mod W
     values: Floats  # (sequences, W, kept of each)
-    blocks: Floats  # (sequences, B, sums); of short windows, and other payloads, (sequences, 0, sums)
-    sums: Floats  # (sequences, sums) of losses of 0 and 1, whose sums lose what leaves; else (sequences, 0)
+    blocks: Floats  # (sequences, B, sums); for short windows, and other payloads, (sequences, 0, sums)
+    sums: Floats  # (sequences, sums) for losses of 0 and 1, whose sums can be subtracted; else (sequences, 0)
     n: Ints  # outcomes seen, in the window or before it
-    began: Ints  # as of counts
+    began: Ints  # as in `WindowCounts`
 
 
 def new_counts(rows: int, payload: Payload, parameter: float) -> WindowCounts:
-    """Empty windows of so many sequences."""
+    """Empty windows of sequences."""
     return zeros(WindowCounts, rows, cells=payload.width, ring=int(parameter))
 
 
@@ -77,7 +77,7 @@ def new_sums(rows: int, payload: Payload, parameter: float) -> WindowSums:
     """Empty windows."""
     size, summed = int(parameter), payload.width if payload.kind == RIGHT_OR_WRONG else 0
     in_blocks = payload.kind in (CLASS_SCORES, NUMBER_SCORES) and size >= _LEAST_WITH_BLOCKS
-    blocks = size // _BLOCK + 2 if in_blocks else 0  # of the oldest one some outcomes may be left
+    blocks = size // _BLOCK + 2 if in_blocks else 0  # the oldest block may be partly in the window
     return WindowSums(
         np.zeros((rows, size), np.uint8), np.zeros((rows, size, payload.kept)),
         np.zeros((rows, blocks, scores.SIZE)), np.zeros((rows, summed)), np.zeros(rows, np.int64),
@@ -87,7 +87,7 @@ def new_sums(rows: int, payload: Payload, parameter: float) -> WindowSums:
 
 @inner
 def add_count(table: WindowCounts, q: int, cell: int, t1: int, parameter: float) -> None:
-    """Sequence `q` has an outcome in `cell`; the oldest one leaves a full window."""
+    """Add an outcome of sequence `q` in `cell`; a full window drops its oldest outcome."""
     n, size = table.n[q], table.ring.shape[1]
     place = n % size
     if n >= size:
@@ -99,7 +99,7 @@ def add_count(table: WindowCounts, q: int, cell: int, t1: int, parameter: float)
 
 @inner
 def revise(table: WindowCounts, q: int, number: int, cell: int, now: int) -> None:
-    """An outcome moves to another cell, if it is still in the window."""
+    """Move an outcome to another cell, if it is still in the window."""
     size = table.ring.shape[1]
     seen_before = number - table.began[q] - 1
     if seen_before >= max(0, table.n[q] - size):
@@ -110,7 +110,7 @@ def revise(table: WindowCounts, q: int, number: int, cell: int, now: int) -> Non
 
 @inner
 def note(table: WindowCounts, q: int) -> None:
-    """Baselines had a label to predict by at the newest outcome."""
+    """Note that baselines had a label to predict from at the newest outcome."""
     table.known[q] = table.n[q]
 
 
@@ -123,7 +123,7 @@ def read(table: WindowCounts, q: int, parameter: float, cells: Floats) -> None:
 
 @inner
 def knows(table: WindowCounts, q: int, parameter: float) -> bool:
-    """Whether baselines had a label to predict by at any outcome in the window."""
+    """Whether baselines had a label to predict from at any outcome in the window."""
     return table.known[q] > max(0, table.n[q] - table.ring.shape[1])
 
 
@@ -131,7 +131,7 @@ def knows(table: WindowCounts, q: int, parameter: float) -> bool:
 def add_sums(
     table: WindowSums, kind: int, q: int, t1: int, flags: int, values: Floats, parameter: float
 ) -> None:
-    """Sequence `q` has an outcome; the oldest one leaves a full window."""
+    """Add an outcome of sequence `q`; a full window drops its oldest outcome."""
     n, size = table.n[q], table.flags.shape[1]
     place = n % size
     if kind == RIGHT_OR_WRONG:

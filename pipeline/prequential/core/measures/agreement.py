@@ -60,7 +60,7 @@ class Totals(NamedTuple):
 
 @inner
 def vanishes(part: float, whole: float) -> bool:
-    """Whether a part is nothing of the whole; of counts, only 0 is.
+    """Whether a part is negligible within the whole; for counts, only 0 is.
 
     >>> vanishes(1e-13, 1.0), vanishes(0.0, 1.0), vanishes(1e-201, 1.0)
     (False, True, True)

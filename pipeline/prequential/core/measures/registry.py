@@ -35,7 +35,7 @@ from prequential.core.measures.declaration import (
     source_of,
 )
 
-#: Modules that declare measures, in the order of their columns; behind them, whatever else has.
+#: Modules that declare measures, in the order of their columns; measures of other modules follow.
 _MODULES = (agreement, per_class, costs, probabilistic, ranking, regression, weighted)
 
 _PLACE = {str(module.__file__): place for place, module in enumerate(_MODULES)}
@@ -54,7 +54,7 @@ INDEX: dict[str, int] = {name: column for column, name in enumerate(NAMES)}
 
 
 def made_of(*inputs: Input) -> tuple[str, ...]:
-    """The names of the measures that are made of one of these.
+    """The names of the measures that have one of these inputs.
 
     >>> from prequential.core.measures.declaration import PROPENSITIES
     >>> made_of(PROPENSITIES)
@@ -63,11 +63,11 @@ def made_of(*inputs: Input) -> tuple[str, ...]:
     return tuple(one.name for one in MEASURES.values() if one.inputs in inputs)
 
 
-#: Measures of predicted numbers: those of task regression.
+#: Measures for regression.
 OF_NUMBERS = tuple(one.name for one in MEASURES.values() if one.task == REGRESSION)
 
-#: Measures that need predicted probabilities; of these, those of ranks of outcomes, and of labels; those that
-#: need propensities of labels.
+#: Measures that need predicted probabilities; among these, those of ranks of outcomes, and of ranks of
+#: labels; measures that need propensities of labels.
 OF_PROBABILITIES = made_of(PROBABILITIES, TOP, RANKS)
 OF_RANKS = made_of(RANKS)
 OF_TOP = made_of(TOP)

@@ -71,10 +71,10 @@ class Reporter:
         self.expectations = Expectations(catalog, accounts)
         self.periods = PeriodReporter(catalog, accounts, self.expectations)
         self._writer = Writer(METRICS, vocabulary(NAMES, REASONS))
-        self._columns: dict[int, int] = {}  # by stream: which measures its messages have
+        self._columns: dict[int, int] = {}  # by stream: the measures of its messages, as a number
 
     def forget(self, rows: Sequence[int]) -> None:
-        """Drop what is remembered of these entities' messages."""
+        """Drop the data about these entities' messages."""
         for row in rows:
             self.of_estimators.forget(row)
             self.expectations.forget(row)
@@ -82,7 +82,7 @@ class Reporter:
     # ---- metrics
 
     def new_among(self, rows: Sequence[int]) -> list[int]:
-        """Those of these entities with outcomes or revisions since their last messages, in this order."""
+        """The entities among these with outcomes or revisions since their last messages, in this order."""
         known = self._notes.reported
         return [row for row, counts in zip(rows, self._present(rows)) if known.get(row, (0, 0)) != counts]
 
@@ -99,9 +99,9 @@ class Reporter:
         Parameters
         ----------
         rows
-            Of entities.
+            Rows of entities.
         covered
-            Whether all records up to now are accounted for: then messages say what became of predictions.
+            Whether all records up to now are accounted for: then messages have the field `coverage`.
         replaying
             Whether to update only state, such as since when a model is worse than baselines, and make no
             messages.
@@ -149,7 +149,7 @@ class Reporter:
             row = about.row
             numbers = b",%d,%d%b" % (outcomes, revisions, ending)
             columns = self._columns_of(stream)
-            first, step = states.places.get(row, (0, 0))  # where there are no stages, no lines
+            first, step = states.places.get(row, (0, 0))  # without stages there are no lines
             at = [
                 first + block * step + position if position >= 0 else beyond[row, block]
                 for block, position in lines.places
@@ -214,9 +214,9 @@ class Reporter:
     def estimates(
         self, rows: Sequence[int], shown: Callable[[Line, StreamConfig], bool] = lambda *_: True
     ) -> Iterator[Estimate]:
-        """What messages about these entities would say of their estimators now; nothing is noted of it.
+        """The present estimates of these entities, as in their messages; no state changes.
 
-        One for each line (model, stage, estimator) for which `shown` is true.
+        There is one for each line (model, stage, estimator) for which `shown` is true.
         """
         states = self.of_estimators.states(rows)
         for row in rows:

@@ -40,14 +40,14 @@ from prequential.core.tables.scores import (
     SQUARED_ERRORS,
 )
 
-#: Measures of a matrix that are expected: those that say how good a model is, baselines aside.
+#: Measures of a matrix that are estimated: those of a model's quality that need no baseline.
 _OF_MATRIX = frozenset(
     one.name for one in MEASURES.values()
     if one.inputs in (MATRIX, CLASSES, POSITIVE, COSTS) and one.quality and not one.needs_label
-    and one.name != "cost_total"  # which isn't of the same predictions before and after
+    and one.name != "cost_total"  # its number of predictions changes when labels come
 )  # fmt: skip
 
-#: Measures of mean losses, and where their sums stand; `ece` is none.
+#: Measures that are mean losses, and the places of their sums; `ece` isn't one.
 _LOSSES = {"log_loss": LOG_LOSS, "brier": BRIER}
 OF_LOSSES = frozenset(
     one.name for one in MEASURES.values()
@@ -55,11 +55,12 @@ OF_LOSSES = frozenset(
 )  # fmt: skip
 _PLACES = {False: (LOG_LOSS, BRIER), True: (ABSOLUTE_ERRORS, SQUARED_ERRORS, BIAS)}
 
-#: All that are expected.
+#: All estimated measures.
 ESTIMATED = _OF_MATRIX | OF_LOSSES
 
-#: Why a measure has no expected value: none is made; the classes are too many for all but right and wrong; no
-#: prediction has come to the end of its horizon, where alone it is known that it has no event.
+#: Why a measure has no estimate: it isn't estimated at all; there are too many classes, so that only right
+#: and wrong are distinguished; no prediction has reached the end of its horizon, before which no event is
+#: certain.
 _WHY = (*REASONS, "not_estimated", "too_many_classes", "first_horizon")
 _NOT_ESTIMATED, _TOO_MANY_CLASSES, FIRST_HORIZON = range(len(REASONS), len(_WHY))
 _NO_PROBABILITIES = REASONS.index("no_probabilities")
@@ -207,18 +208,18 @@ def expected(
     Parameters
     ----------
     catalog, periods, tables
-        What is known.
+        The tables.
     models, rows
-        (n,) the models, and the periods as `periods` has them.
+        (n,) rows of the models, and of the periods in `periods`.
     group, places
-        What is expected of them, models alike, and which places of that are theirs.
+        The estimates of models with the same layout, and the places of these periods there.
     sums
-        (n, `SIZE`) for sums of scores of all that have or will have a label, where mean losses are expected.
+        (n, `SIZE`) that is written: sums of scores over all predictions that have or will have a label.
 
     Returns
     -------
     Measured
-        Of each period.
+        A row for each period.
     """
     found = _new(len(rows), _NOT_ESTIMATED)
     of_models, look = tables.models, group.look

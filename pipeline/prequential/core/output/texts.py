@@ -101,7 +101,7 @@ def joined(parts: Sequence[Values]) -> Values:
 class Groups(NamedTuple):
     """Groups of messages, by group."""
 
-    ends: Ints  # behind the last message
+    ends: Ints  # after the last message
     outcomes: Ints
     ts: Ints
     columns: Ints  # row of `Form.columns`
