@@ -24,10 +24,10 @@ from prequential.core.compiled.kernel import Floats, Ints, inner, zeros
 #: Lengths of blocks: 1, 2, … 2^15.
 LENGTHS = 16
 
-#: The variance of fewer blocks than this is not estimated.
+#: The fewest blocks whose variance is estimated.
 LEAST = 6
 
-#: The estimated variance of K blocks is increased by this share, divided by K.
+#: The estimated variance of K blocks is multiplied by 1 + EXTRA/K.
 EXTRA = 3.0
 
 #: A variance below this part of the sum of squares is a rounding error: all values are equal.

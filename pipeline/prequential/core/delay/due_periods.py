@@ -79,7 +79,7 @@ def due_of(
     whose
         The models' rows, (m,), each of them once.
     clocks
-        Of their streams, ms.
+        The clocks of their streams, ms.
     shares
         The share of predictions that get a label at all; NaN as long as it isn't known.
     all_news

@@ -93,7 +93,7 @@ class Streams(NamedTuple):
     total: Ints  # sum of the latencies, ms
     zeros: Ints  # latencies of 0 ms, for which there is no bin
     block: Ints32  # (streams, _BLOCKS): row in `Bins` of each block of keys, 0: none yet
-    # Of the two generations of the latest labels, (streams, 2) each:
+    # The two generations of the latest labels, (streams, 2) each:
     recent: Ints  # labels
     recent_zeros: Ints  # of them, those that took 0 ms
     recent_block: Ints32  # (streams, 2, _RECENT_BLOCKS): as `block`

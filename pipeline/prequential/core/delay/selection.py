@@ -128,25 +128,24 @@ def count_segments(selection: Selection, events: SegmentEvents, start: int, stop
 
 
 def by_class(selection: Selection, model: int) -> Ints:
-    """(classes, 2): by predicted class code how many got a label, and how many didn't."""
+    """(classes, 2): by predicted class code, the predictions with a label, and the expired ones."""
     start = int(selection.models.block[model])
     return selection.classes.counts[start : start + int(selection.models.capacity[model])]
 
 
 def shares(selection: Selection, model: int, classes: Sequence[str]) -> dict[str, float]:
-    """By predicted class: of a model's predictions whose fate is known, the share with a label, in [0, 1].
+    """By predicted class: the share with a label among a model's labelled and expired predictions, in [0, 1].
 
-    Classes (by code) that it has never predicted are left out.
+    Classes (by code) that the model has never predicted are left out.
     """
     counts = by_class(selection, model).tolist()
     return {name: some / (some + others) for name, (some, others) in zip(classes, counts) if some + others}
 
 
 def indices(selection: Selection, models: Ints) -> list[float | None]:
-    """Each model's stability index of the predicted classes: of the labelled against those without a label.
+    """Each model's stability index of predicted classes: labelled predictions against expired ones.
 
-    Of models (rows), (n,) int64; None without labels, or where all predictions have one. See
-    `stability_index`.
+    `models` are rows, (n,) int64. None without labels, or if all predictions have one. See `stability_index`.
     """
     values = np.zeros(len(models))
     _indices(selection.models.block, selection.models.capacity, selection.classes.counts, models, values)
@@ -161,9 +160,9 @@ def segment_index(selection: Selection, rows: slice | list[int]) -> float | None
 def stability_index(counts: Ints) -> float | None:
     """The population stability index of two groups, from their counts (values, 2) of the same values.
 
-    PSI = Σ (a - b)·ln(a/b) over the values' shares a and b, with 0.5 added to each count; values that neither
-    has aren't there. 0: the same distribution; above 0.25 is usually called a large difference. None where a
-    group is empty.
+    PSI = Σ (a - b)·ln(a/b) over the values' shares a and b, with 0.5 added to each count. Values that neither
+    group has are left out. 0: the same distribution; above 0.25 is usually called a large difference. None if
+    a group is empty.
 
     >>> stability_index(np.array([[50, 50], [50, 50]])), stability_index(np.array([[1, 0], [1, 0]]))
     (0.0, None)
@@ -239,7 +238,7 @@ def _update(selection: Selection, events: Events, start: int, stop: int) -> int:
 
 @inner
 def _allocate(selection: Selection, model: int, rows: int) -> bool:
-    """Move a model's counts to a block of so many rows; False if the pool is full."""
+    """Move a model's counts to a block of this size; False if the pool is full."""
     models, counts, free = selection.models, selection.classes.counts, selection.free
     size = _size(rows)
     block = free[size]

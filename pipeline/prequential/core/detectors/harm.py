@@ -12,7 +12,7 @@ has the level share·level/(j·(j + 1)). The share is 1/2 for all values and 1/6
 levels sum up to `level`. So `level` bounds the probability that any test ever raises an alarm without a mean
 above θ.
 
-*Reference.* Without a configured bound, the first `reference` values give one: the upper bound of their risk,
+*Reference.* With `reference`, that many first values give the bound: the upper bound of their risk,
 at half the level. It follows from Hoeffding's inequality in its form of relative entropy (1963, theorem 1),
 for losses from 0 to `scale`.
 

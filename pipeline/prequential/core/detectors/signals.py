@@ -108,7 +108,7 @@ class ScaledError(NamedTuple):
 
 
 class Errors(NamedTuple):
-    """Of two estimators, after each row."""
+    """The errors of two estimators, after each row."""
 
     short: Floats
     long: Floats
@@ -122,18 +122,18 @@ class Ratio(NamedTuple):
 
 
 def new_scaled_error(rows: int) -> ScaledError:
-    """No losses."""
+    """Rows for sequences without losses."""
     return zeros(ScaledError, rows, reference=SCALE_OUTCOMES)
 
 
 def new_ratio(rows: int) -> Ratio:
-    """No outcomes."""
+    """Rows for sequences without outcomes."""
     return Ratio(np.zeros(rows, np.int64))
 
 
 @inner
 def _note(table: ScaledError, q: int, loss: float) -> None:
-    """One of the first outcomes of sequence `q`: a loss above 0 goes to its place by size."""
+    """Insert a loss above 0 of one of the first outcomes of sequence `q` in ascending order."""
     table.n[q] += 1
     reference, count = table.reference[q], table.above[q]
     if loss > 0.0:
@@ -154,8 +154,8 @@ def scaled_error(
 ) -> None:
     """`scaled_error`: x/(x + s) of a loss x, from 0 to 1 and 1/2 where x = s; `losses`, `outcome` as `error`.
 
-    s is the median of the losses above 0 among the sequence's first `SCALE_OUTCOMES` outcomes; none of these
-    is fed. Where all were 0, so is s.
+    s is the median of the losses above 0 among the sequence's first `SCALE_OUTCOMES` outcomes, which are
+    not fed. If all of them were 0, s is 0.
     """
     for i in range(len(rows)):
         fed[i] = 0

@@ -201,7 +201,7 @@ class Signal:
         return self._estimator is None
 
     def ensure(self, rows: int) -> None:
-        """Have capacity for at least so many sequences; new ones have no outcomes."""
+        """Make room for at least this many sequences; new ones have no outcomes."""
         for one in self._errors:
             one.ensure(rows)
         if self._scaled is not None:
@@ -223,7 +223,7 @@ class Signal:
             yield from self._estimator.tables()
 
     def adopt(self, other: Signal, rows: Ints, new_rows: Ints) -> None:
-        """Copy rows of a signal of the same name to `new_rows` of this one, as many."""
+        """Copy `rows` of a signal of the same name to `new_rows` of this one."""
         if self._estimator is not None and other._estimator is not None:
             self._estimator.adopt(other._estimator, rows, new_rows)
             return

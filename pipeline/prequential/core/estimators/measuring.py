@@ -28,7 +28,7 @@ NOTHING_ADDED: Additions = additions(0, OF_CLASSES)
 
 
 class Asked(NamedTuple):
-    """What to measure."""
+    """What to measure: the task, the classes, and whose predictions."""
 
     capacity: int  # k, the room for classes
     positives: Positives  # determines the positive class

@@ -248,8 +248,8 @@ def read_sums(table: WindowSums, kind: int, q: int, parameter: float, sums: Floa
 def _sides(table: WindowSums, q: int, p: Floats, is_positive: Bytes) -> int:
     """Write p of the positive class of the window's scored outcomes, and whether that was the label.
 
-    From the oldest on, there is room for W. Returns how many they are; -1 if their labels, as they were when
-    these were scored, don't say one class that is positive.
+    They are written from the oldest on; there is room for W. Returns their number, or -1 if the labels at the
+    time of scoring don't determine one positive class.
     """
     size = table.flags.shape[1]
     first, last = _span(table, q)

@@ -40,7 +40,7 @@ class Ranks(NamedTuple):
 def auc(r: Ranks) -> Result:
     """Share of the pairs (positive, negative) in which the positive has the larger score; ties count half.
 
-    Where outcomes have weights, a pair has their product. Of whole numbers all sums are exact.
+    If outcomes have weights, the weight of a pair is their product. Sums of integers are exact.
 
     >>> import numpy as np
     >>> auc(Ranks(np.array([0.0, 1.0, 1.0]), np.array([1.0, 1.0, 0.0]), 3))

@@ -86,7 +86,7 @@ NOT_QUALITY = tuple(one.name for one in MEASURES.values() if not one.quality)
 #: Measures whose bounds the detector `harm` can test, with their losses.
 LOSSES: dict[str, Loss] = {one.name: one.loss for one in MEASURES.values() if one.loss is not None}
 
-#: Of these, those whose loss is a signal of their name.
+#: The measures among these whose loss is a signal with their name.
 OWN_LOSSES = tuple(name for name, loss in LOSSES.items() if loss.function is not None)
 
 

@@ -130,7 +130,7 @@ refuse_ranks = _loop(
 )  # fmt: skip
 
 
-# ---- what they are made of
+# ---- inputs of measures
 
 
 @inner
@@ -149,13 +149,13 @@ def _others(values: Floats, others: Floats) -> None:
 def sum_up(cells: Floats, c: Classes) -> Totals:
     """Fill `c` with the matrix by class from joint cells, (4·k²,); returns the sums over all of it.
 
-    All sums go by class, so room for more of them changes no bit.
+    Sums follow the order of the classes, so room for more of them changes no bit.
     """
     k = len(c.labels)
     persistent = persistent_wrong = majority = majority_wrong = 0.0
     for i in range(k):
         c.missed[i] = c.false[i] = c.neither[i] = 0.0
-    row = c.labels  # of the matrix: what they are to hold is known at the end
+    row = c.labels  # first it has a row of the matrix, and its own values only at the end
     for y in range(k):
         before = after = 0.0
         for h in range(k):
@@ -209,7 +209,7 @@ def sum_up(cells: Floats, c: Classes) -> Totals:
 
 @inner
 def expect(t: Totals, c: Classes) -> Totals:
-    """What is expected of random predictions with the same distribution, in n-fold counts; `c` is made so.
+    """The expected totals of random predictions with the same distribution, in n-fold counts; updates `c`.
 
     The cell (i, j) has labels of i · predictions of j (2015 paper, section 4.1: the random classifier).
     """
@@ -228,7 +228,7 @@ def expect(t: Totals, c: Classes) -> Totals:
 
 @inner
 def _fill(values: Floats, reasons: Ints, reason: int) -> None:
-    """No measure has a value, for this reason."""
+    """Set all measures to no value, for this reason."""
     for at in range(len(values)):
         values[at] = 0.0
         reasons[at] = reason
@@ -236,7 +236,7 @@ def _fill(values: Floats, reasons: Ints, reason: int) -> None:
 
 @inner
 def _refuse_infinite(values: Floats, reasons: Ints) -> None:
-    """Sums are infinite of numbers near the largest; measures of them have no value."""
+    """Refuse infinite measures: sums of numbers near the largest float are infinite."""
     for at in range(len(values)):
         if not math.isfinite(values[at]):
             values[at] = 0.0
@@ -264,7 +264,7 @@ def _put_expected(t: Totals, c: Classes, positive: int, k: Paid, values: Floats,
         _refuse_infinite(values, reasons)
 
 
-#: Where no costs by value are summed up.
+#: Sums for estimators without costs by value.
 NOTHING_PAID: Floats = np.zeros(SUMS)
 
 

@@ -101,7 +101,7 @@ class Reporter:
         rows
             Rows of entities.
         covered
-            Whether all records up to now are accounted for: then messages have the field `coverage`.
+            Whether all records so far are accounted for: then messages have the field `coverage`.
         replaying
             Whether to update only state, such as since when a model is worse than baselines, and make no
             messages.
@@ -394,11 +394,11 @@ class Reporter:
         watch
             The detector.
         statistic, threshold
-            Of the detector, at the alarm.
+            The detector's values at the alarm.
         correlation
             Autocorrelation of the errors up to this outcome; NaN: it has no value, and is left out.
         instance_id, ts
-            Of the outcome: its instance, and the label time, ms.
+            The outcome's instance and label time, ms.
 
         Returns
         -------

@@ -42,7 +42,7 @@ class Past:
             self._keys[i][len(places) - len(copied) :] = to
 
     def sequences(self) -> Iterator[tuple[int, int, Log]]:
-        """Of each sequence its entity, the place of its stage, and its rows in order, as a `Log`."""
+        """By sequence: its entity, the place of its stage, and its rows in order, as a `Log`."""
         if not self._keys:
             return
         keys = np.concatenate(self._keys)
