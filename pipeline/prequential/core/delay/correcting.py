@@ -17,7 +17,7 @@ _SURPRISE = 9.0
 _LEARNING, _LEAST_NOISE = 0.05, 1e-7
 
 #: With sampled labels, the noise is at least this share of a final correction's doubt, so that a period has a
-#: weight of at least 0.2 (0.2²/0.8). Only moves beyond this multiple of the doubt count as noise.
+#: weight of at least 0.2 (0.2²/0.8). Only moves beyond `_DOUBTED` times the doubt count as noise.
 _LEAST_OF_DOUBT, _DOUBTED = 0.05, 1.25
 
 #: Variance that is left when no prediction is pending.
