@@ -1,1 +1,1 @@
-"""Outcomes by the time of their predictions: cohorts, what waits for them, how much it depends."""
+"""Outcomes by the time of their predictions: cohorts, values that wait for them, and their dependence."""

@@ -1,16 +1,17 @@
 """How much outcomes depend on each other: sums over blocks of 1, 2, 4, … of them, by the time of predictions.
 
-Where values are independent the variance of a block's sum is the sum of their variances; where they go
-together, as in runs, in batches with something in common, in phases, it is larger, the more so the longer the
-blocks, until these are longer than what their values have in common. So n values are worth n/f independent
-ones, f being the largest ratio of variances among lengths of which there are at least `LEAST` blocks:
+If values are independent, the variance of a block's sum is the sum of the values' variances. If values are
+correlated (in runs, batches or phases), the variance of the sum is larger. It grows with the length of the
+blocks until the blocks are longer than the correlation. So n values count as n/f independent ones. f is the
+largest ratio of variances among the lengths that have at least `LEAST` blocks:
 
     f = max over j of  c_j·(1 + EXTRA/K_j)·(1 + r_j)/(1 - r_j),     c_j = Σ (B_k - m)²/Σ (x_i - x̄)²
 
-with B_1 … B_K the sums of blocks of 2^j values and m their mean; r_j >= 0 is the correlation of neighbouring
-blocks less its standard error 1/√K_j, up to `MOST_CORRELATION`: what longer blocks would show. The few blocks
-of the longest kind are known badly, hence EXTRA. Dependence over more than n/`LEAST` values can't be seen so,
-nor by anything else that doesn't know of it. (Simulations are in `docs/papers.md`.)
+Here B_1 … B_K are the sums of blocks of 2^j values, and m is their mean. r_j >= 0 is the correlation of
+neighbouring blocks less its standard error 1/√K_j, at most `MOST_CORRELATION`. It stands for the variance
+that longer blocks would show. EXTRA allows for the uncertain variance of the few longest blocks. The method
+cannot detect dependence over more than n/`LEAST` values, and no other method can without knowing of it.
+(Simulations are in `docs/papers.md`.)
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from prequential.core.compiled.kernel import Floats, Ints, inner, zeros
 #: Lengths of blocks: 1, 2, … 2^15.
 LENGTHS = 16
 
-#: Fewer blocks tell nothing of their variance.
+#: The fewest blocks whose variance is estimated.
 LEAST = 6
 
-#: By how much the variance of K blocks is taken larger than it was found, times K.
+#: The estimated variance of K blocks is multiplied by 1 + EXTRA/K.
 EXTRA = 3.0
 
-#: A variance below this part of the sum of squares is rounding: all values are alike.
+#: A variance below this part of the sum of squares is a rounding error: all values are equal.
 _ROUNDING = 1e-9
 
-#: The largest correlation of neighbouring blocks that is made good for.
+#: The largest correlation of neighbouring blocks that the formula corrects for.
 MOST_CORRELATION = 0.9
 
 
 class Blocks(NamedTuple):
-    """By sequence and length; a block of 2^j values is one of at least 2^j and fewer than 2^(j+1)."""
+    """By sequence and length; a "block of 2^j values" has at least 2^j and fewer than 2^(j+1) values."""
 
     number: Ints  # (rows, LENGTHS) K
     total: Floats  # (rows, LENGTHS) Σ B
@@ -48,18 +49,18 @@ class Blocks(NamedTuple):
     previous: Floats  # (rows, LENGTHS) the latest B
     half: Floats  # (rows, LENGTHS) the sum of a block that waits for its neighbour …
     half_variance: Floats  # (rows, LENGTHS) … its Σ x² …
-    half_values: Ints  # (rows, LENGTHS) … and how many values it has; 0: none waits
+    half_values: Ints  # (rows, LENGTHS) … and how many values it has; 0: no block waits
 
 
 def new_blocks(rows: int) -> Blocks:
-    """So many rows without blocks; columns of (rows, LENGTHS)."""
+    """Return rows without blocks; columns of (rows, LENGTHS)."""
     widths = dict.fromkeys(Blocks._fields, LENGTHS)
     return zeros(Blocks, rows, **widths)
 
 
 @inner
 def length_of(values: int) -> int:
-    """j for so many values, the largest 2^j that isn't more; at most that of the longest blocks."""
+    """Return the largest j with 2^j at most `values`, and at most the j of the longest blocks."""
     j = 0
     while values > 1 and j < LENGTHS - 1:
         values >>= 1
@@ -69,12 +70,12 @@ def length_of(values: int) -> int:
 
 @inner
 def add(blocks: Blocks, row: int, values: int, total: float, variance: float) -> None:
-    """Add a block of so many values (1 or more) with the sum Σ x and Σ x² to a row; it goes to its length's.
+    """Add a block of `values` (1 or more) with the sums Σ x and Σ x² to a row, under its length.
 
-    Neighbours are put together to blocks of all larger lengths.
+    Neighbouring blocks are also merged into blocks of all larger lengths.
     """
     length = length_of(values)
-    for j in range(length):  # what waits for a neighbour gets one that is longer
+    for j in range(length):  # a shorter block that waits for a neighbour is merged into this one
         if blocks.half_values[row, j]:
             values += blocks.half_values[row, j]
             total += blocks.half[row, j]
@@ -104,10 +105,10 @@ def add(blocks: Blocks, row: int, values: int, total: float, variance: float) ->
 
 @inner
 def inflation(blocks: Blocks, row: int, n: int) -> float:
-    """f >= 1: `n` values of the row are worth n/f independent ones; 0: it isn't known yet.
+    """Return f >= 1: the row's `n` values count as n/f independent ones; 0: f isn't known yet.
 
-    It is known once there are `LEAST` blocks of some length with at least half of the values. `n` is how many
-    values the row has. For the formula see this module.
+    f is known once some length has at least `LEAST` blocks that contain at least half of the values. The
+    module's docstring has the formula.
     """
     most, known = 1.0, 0
     for j in range(LENGTHS):
@@ -129,10 +130,11 @@ def inflation(blocks: Blocks, row: int, n: int) -> float:
 
 @inner
 def local_inflation(blocks: Blocks, row: int, n: int, least: int) -> float:
-    """As `inflation` where the mean may have moved: by differences of neighbouring blocks, `least` at least.
+    """Return f as `inflation` does, from differences of neighbouring blocks, at least `least` of them.
 
-    Σ (B_k - B_(k-1))²/2 hardly sees a mean that moves once; it is short of the variance where neighbours go
-    together, which longer blocks make good.
+    Use it where the mean may have moved: a single change of the mean hardly affects Σ (B_k - B_(k-1))²/2.
+    This sum underestimates the variance if neighbouring blocks are correlated; longer blocks compensate for
+    that.
     """
     most, known = 1.0, 0
     for j in range(LENGTHS):

@@ -1,13 +1,14 @@
 """Outcomes of a sequence by the time of their predictions: they wait until their cohort has its labels.
 
-Outcomes depend on each other in the order in which predictions were made, and those whose labels come first
-needn't be a fair sample (see `timeline`). So a sequence's values count in the order of their predictions'
-time, a cohort at a time, once it is closed; until then they wait. One that comes when its cohort is closed
-counts at once, as a cohort of its own: of predictions that come after their labels, as of a model that is run
-over the past, that is every one, in the order in which they come.
+Outcomes depend on each other in the order in which predictions were made. The outcomes whose labels come
+first needn't be a fair sample (see `timeline`). So a sequence's values wait until their cohort is closed.
+Then they count, one cohort at a time, in the order of their predictions' time. A value that comes after its
+cohort was closed counts at once, as a cohort of its own. If a model is run over past data, all of its
+predictions come after their labels; then each value counts in the order of arrival.
 
-With clusters, values that come when their cluster is closed wait together as a *late cluster*, until one
-comes of a later cluster than all of these: so the past that a model is run over counts by its clusters, too.
+With clusters, values that come after their cluster was closed wait together as a *late cluster*. The late
+cluster counts once a value of a later cluster comes. So if a model is run over past data, its values also
+count by cluster.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ PLACES = OPEN + 1
 
 
 class Pending(NamedTuple):
-    """By sequence: values that don't count yet, by cohort from the oldest one on."""
+    """By sequence: values that wait, by cohort from the oldest one on."""
 
     oldest: Ints  # number of the oldest cohort that doesn't count yet …
     epoch: Ints  # … in this epoch of the stream's timeline
@@ -34,7 +35,7 @@ class Pending(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """Cohorts with values that `add` closes at a time, in order: at most all that were open, and one more."""
+    """Cohorts with values that one call of `add` closes, in order: at most all open ones and one more."""
 
     n: Ints  # (OPEN + 1,) values
     total: Floats  # (OPEN + 1,) Σ x
@@ -42,15 +43,15 @@ class Closed(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a prediction lies in its stream's timeline, when its label has come."""
+    """The position of a prediction in its stream's timeline when its label comes."""
 
-    cohort: int  # its number; `CLOSED`, or below where there are clusters: it was closed before
+    cohort: int  # its number; `CLOSED`, or below with clusters: its cohort is closed
     epoch: int  # of the timeline
     frontier: int  # cohorts before this one are closed now
 
 
 def new_pending(rows: int) -> Pending:
-    """So many rows (sequences) for which nothing waits; columns of (rows, PLACES)."""
+    """Return rows (sequences) without pending values; columns of (rows, PLACES)."""
     return zeros(Pending, rows, n=PLACES, total=PLACES, squares=PLACES)
 
 
@@ -61,23 +62,23 @@ def new_closed() -> Closed:
 
 @inner
 def begin(pending: Pending, row: int, at: Position) -> None:
-    """Prepare a row for its first value, whose prediction lies there (see `add`)."""
+    """Prepare a row for its first value, whose prediction lies at `at` (see `add`)."""
     pending.oldest[row] = at.frontier if at.cohort <= CLOSED else min(at.cohort, at.frontier)
     pending.epoch[row] = at.epoch
 
 
 @inner
 def add(pending: Pending, row: int, at: Position, x: float, closed: Closed) -> int:
-    """Take the row's next value x; returns how many cohorts count from now on, which are put into `closed`.
+    """Take the row's next value x; returns the number of cohorts that count from now on, in `closed`.
 
     Parameters
     ----------
     pending
-        What waits.
+        The values that wait.
     row
         The sequence.
     at
-        Where its prediction lies.
+        The position of the prediction.
     x
         The value.
     closed
@@ -104,7 +105,7 @@ def add(pending: Pending, row: int, at: Position, x: float, closed: Closed) -> i
 
 @inner
 def _add_late(pending: Pending, row: int, begin: int, x: float, closed: Closed, count: int) -> int:
-    """Take a value whose cluster, which begins there (ms), is closed; -1: it counts at once."""
+    """Take a value whose cluster, which begins at `begin` (ms), is closed; -1: the value counts at once."""
     if begin > pending.late[row]:
         count = _close_late(pending, row, closed, count)
         pending.late[row] = begin
@@ -128,7 +129,7 @@ def _close_late(pending: Pending, row: int, closed: Closed, count: int) -> int:
 
 @inner
 def _coarsen(pending: Pending, row: int) -> None:
-    """Cohorts are twice as large from the next epoch on."""
+    """Double the size of the row's cohorts: they are those of the next epoch."""
     base = pending.oldest[row]
     for place in range(OPEN):
         n, total, squares = pending.n[row, place], pending.total[row, place], pending.squares[row, place]

@@ -1,24 +1,24 @@
-"""The time of predictions, cut into cohorts: those with their labels are what verdicts and `harm` count.
+"""The time of predictions, cut into cohorts: verdicts and `harm` count cohorts once they have their labels.
 
-Outcomes depend on each other in the order in which predictions were made; the order in which their labels
-come is the labellers'. And the labels that come first needn't be a fair sample. So a stream's predictions are
-put together by their `ts` in *cohorts*, whatever their model, and a cohort is *complete* once
+Outcomes depend on each other in the order in which predictions were made, while the order of labels depends
+on the labellers. The labels that come first needn't be a fair sample. So a stream's predictions, of all
+models, are grouped by their `ts` into *cohorts*. A cohort is *complete* once
 
 - each of its predictions has met its label or has expired, or
-- as large a part of `SHARE` has met its label as of cohorts that are older than the label horizon, or
-- it is older than the horizon (by the stream's clock).
+- its labelled share is at least `SHARE` times that of earlier cohorts without pending labels, or
+- it is older than the label horizon (by the stream's clock).
 
-Cohorts are closed in their order. What becomes of predictions older than those changes nothing here.
+Cohorts are closed in their order. Later events of predictions in closed cohorts have no effect here.
 
-A cohort holds one prediction, or as many as have one `ts`, as long as no more than `OPEN` cohorts are open.
-For longer label latencies they become twice as large, again and again: two neighbours, numbers 2k and 2k + 1,
-become number k of the next *epoch*. So a stream's resolution follows from how many of its predictions wait.
+A cohort is one prediction, or all predictions with the same `ts`, while at most `OPEN` cohorts are open. For
+longer label latencies, cohorts double in size, repeatedly: the neighbours with numbers 2k and 2k + 1 become
+number k of the next *epoch*. So the number of pending predictions determines a stream's resolution.
 
-With clusters a cohort is a *cluster*: the predictions that were made within one period of a length L, by
-floor(ts/L). L is configured (`cluster`), or a day, once the predictions span `DAYS` days with
-`LEAST_OUTCOMES` labelled instances each in the mean. The newest cluster is closed after a prediction of a
-later one, or once it is older than the horizon. Where more than `OPEN` clusters wait for labels, neighbours
-are put together, too.
+With clusters a cohort is a *cluster*: the predictions within one interval of a length L, by floor(ts/L). L is
+configured (`cluster`). Without a configured length, it is a day, once the predictions span `DAYS` days with a
+mean of at least `LEAST_OUTCOMES` labelled instances per day. The newest cluster is closed after a prediction
+of a later one, or once it is older than the horizon. If more than `OPEN` clusters wait for labels, neighbours
+are also merged.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from prequential.core.tables.events import EXPIRED, LATE, MET, WAITS, Events
 from prequential.core.tables.outcomes import OUTCOME, Log
 from prequential.core.tables.streams import Registry
 
-#: Most cohorts that are open at a time, an even number: they are looked through, and each sequence has sums
-#: for so many.
+#: The largest number of open cohorts, which is even. Loops search all of them, and each sequence has sums for
+#: this number.
 OPEN = 32
 
-#: The part of the predictions that ever get a label that is enough, as with periods (`period_final_at`).
+#: The sufficient share of the predictions that ever get a label, as for periods (`period_final_at`).
 SHARE = 0.95
 
-#: A cohort that there isn't (any more). With clusters, `CLOSED` - 1 - the begin (ms) of the cluster.
+#: The number of a closed cohort. With clusters, it is `CLOSED` - 1 - the begin (ms) of the cluster.
 CLOSED = -1
 
-#: Days that predictions span, and labelled instances in each of them, from which on a cluster is a day.
+#: The days that predictions must span, and the mean of labelled instances per day, before a cluster is a day.
 DAYS, LEAST_OUTCOMES = 20, 8
 
 #: ms
@@ -55,10 +55,10 @@ class Timeline(NamedTuple):
     """By stream. Columns of `OPEN` are by place, the oldest open cohort first."""
 
     first: Ints  # number of the oldest open cohort, in its epoch
-    open: Ints  # how many are
+    open: Ints  # number of open cohorts
     epoch: Ints  # cohorts take 2^epoch predictions, those of one `ts` together
     newest: Ints  # largest `ts` of all predictions, ms
-    begun: Ints  # whether there were any
+    begun: Ints  # whether there were predictions
     oldest: Ints  # smallest `ts` of all predictions, ms
     outcomes: Ints  # labelled instances
     cluster: Ints  # length of a cluster, ms; 0: cohorts go by the number of predictions
@@ -66,14 +66,14 @@ class Timeline(NamedTuple):
     closed: Ints  # up to here, ms, cohorts are closed; 1 more than the true one, 0: none is
     begin: Ints  # (streams, OPEN) ms
     made: Ints  # (streams, OPEN) predictions
-    met: Ints  # (streams, OPEN) of these, such as have met their label
-    expired: Ints  # (streams, OPEN) … such as never will
-    old_made: Ints  # predictions in cohorts that were closed since all had become of them that ever will
-    old_met: Ints  # … of these, such as have met their label
+    met: Ints  # (streams, OPEN) predictions of these that have met their label
+    expired: Ints  # (streams, OPEN) predictions of these that expired
+    old_made: Ints  # predictions in closed cohorts that had no pending labels any more
+    old_met: Ints  # … predictions of these that have met their label
 
 
 def new_timeline(streams: int) -> Timeline:
-    """Rows for so many streams without predictions; columns of `OPEN` cohorts are (streams, OPEN)."""
+    """Rows for streams without predictions; columns of `OPEN` cohorts are (streams, OPEN)."""
     return zeros(Timeline, streams, begin=OPEN, made=OPEN, met=OPEN, expired=OPEN)
 
 
@@ -81,11 +81,11 @@ def new_timeline(streams: int) -> Timeline:
 def locate(
     timeline: Timeline, registry: Registry, events: Events, event_stop: int, log: Log, stop: int
 ) -> None:
-    """Follow the first `event_stop` events, and say where the first `stop` outcomes lie in their timelines.
+    """Follow the first `event_stop` events, and set the positions of the first `stop` outcomes in timelines.
 
-    Written are the columns `cohort`, `epoch` and `frontier` of the outcome log. An instance's rows have one
-    `record`. The timeline follows the events up to each instance, and what is complete with its outcomes is
-    closed. Outcomes of streams that don't need it are left out.
+    It writes the columns `cohort`, `epoch` and `frontier` of the outcome log. All rows of an instance have
+    the same `record`. The timeline follows the events up to each instance; then cohorts that its outcomes
+    complete are closed. Outcomes of streams that don't need cohorts are skipped.
     """
     entities, streams = registry.entities, registry.streams
     i = followed = 0
@@ -114,7 +114,7 @@ def locate(
 
 @kernel
 def follow(timeline: Timeline, registry: Registry, events: Events, start: int, stop: int) -> None:
-    """Follow what became of predictions in these rows of the log of events."""
+    """Follow the events of predictions in these rows of the log."""
     for i in range(start, stop):
         kind = events.kind[i]
         if kind > EXPIRED:
@@ -147,7 +147,7 @@ def place_of(timeline: Timeline, stream: int, ts: int) -> int:
 
 @inner
 def cohort_of(timeline: Timeline, stream: int, ts: int) -> int:
-    """The number of the open cohort that a prediction of this time is in, or what says that it is closed."""
+    """The number of a prediction's open cohort, by its time; `CLOSED` or below if its cohort is closed."""
     place, cluster = place_of(timeline, stream, ts), timeline.cluster[stream]
     if place != CLOSED:
         return timeline.first[stream] + place
@@ -169,7 +169,7 @@ def add(timeline: Timeline, stream: int, ts: int, clock: int, horizon: int, clus
         _open(timeline, stream, ts)
     elif _is_later(timeline, stream, ts) and _is_full(timeline, stream, last, ts):
         if timeline.open[stream] == OPEN:
-            close(timeline, stream, clock, horizon)  # else so does each outcome; there may be none
+            close(timeline, stream, clock, horizon)  # usually each outcome does this, but there may be none
         if timeline.open[stream] == OPEN:
             _coarsen(timeline, stream)
         last = timeline.open[stream] - 1
@@ -186,7 +186,7 @@ def add(timeline: Timeline, stream: int, ts: int, clock: int, horizon: int, clus
 
 @inner
 def _set_cluster(timeline: Timeline, stream: int, configured: int) -> None:
-    """Let clusters have the configured length; without one, a day as soon as there are days enough."""
+    """Set the length of clusters: the configured one or, without one, a day once there are enough days."""
     cluster = configured
     if not configured:
         span = timeline.newest[stream] - timeline.oldest[stream]
@@ -200,7 +200,7 @@ def _set_cluster(timeline: Timeline, stream: int, configured: int) -> None:
 
 @inner
 def _is_later(timeline: Timeline, stream: int, ts: int) -> bool:
-    """Whether a prediction's time is behind all others', with clusters: in a later one."""
+    """Whether a prediction is later than all others; with clusters, whether it is in a later cluster."""
     newest, cluster = timeline.newest[stream], timeline.cluster[stream]
     return ts // cluster > newest // cluster if cluster else ts > newest
 
@@ -215,7 +215,7 @@ def _is_full(timeline: Timeline, stream: int, place: int, ts: int) -> bool:
 
 @inner
 def _open(timeline: Timeline, stream: int, ts: int) -> None:
-    """A cohort begins with a prediction."""
+    """Begin a cohort with a prediction."""
     place, cluster = timeline.open[stream], timeline.cluster[stream]
     timeline.open[stream] = place + 1
     begin = ts - ts % cluster if cluster else ts
@@ -226,7 +226,7 @@ def _open(timeline: Timeline, stream: int, ts: int) -> None:
 
 @inner
 def _coarsen(timeline: Timeline, stream: int) -> None:
-    """Cohorts become twice as large: numbers 2k and 2k + 1 are k of the next epoch."""
+    """Double the size of cohorts: numbers 2k and 2k + 1 become k of the next epoch."""
     first, count = timeline.first[stream], timeline.open[stream]
     into = -1
     for place in range(count):

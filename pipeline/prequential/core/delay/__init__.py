@@ -1,1 +1,1 @@
-"""What became of predictions, and when: readers of the log of events."""
+"""The outcomes of predictions and their delays: readers of the log of events."""

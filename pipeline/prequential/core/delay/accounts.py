@@ -1,4 +1,4 @@
-"""What became of predictions and when labels came: the tables that follow the join's log of events."""
+"""The tables that follow the join's log of events: outcomes of predictions, and arrival of labels."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from prequential.core.tables.keys import Table
 from prequential.core.tables.logs import EVENTS, LATENCIES, SEGMENT_EVENTS, Logs
 from prequential.settings.model import StreamConfig
 
-#: The parts that snapshots have, by the names of their arrays there.
+#: The parts in snapshots, by the prefix of their arrays' names.
 _PARTS = {
     "coverage": coverage, "selection": selection, "periods": periods, "latencies": latency,
     "expected": expected,
 }  # fmt: skip
 
-#: Measures by which labels are known to be a sample.
+#: Measures that show that labels are a sample.
 _WEIGHTED = frozenset({"ipw_accuracy", "ipw_n"})
 
 
 def samples(config: StreamConfig) -> bool:
     """Whether labels are a sample, with propensities."""
-    # With a label for each instance they are none.
+    # If each instance gets a label, labels are no sample.
     of_classes = config.task != "regression" and config.label_at_horizon is None
     return of_classes and not _WEIGHTED.isdisjoint(config.measures)
 
@@ -38,16 +38,16 @@ class Accounts:
         self.selection = selection.new_selection()
         self.periods = periods.new_periods()
         self.expected = expected.new_expected()
-        #: Whether any model has periods, and something is expected of them: else nobody reads events for it.
+        #: Whether any model has periods, and whether any has estimates: without them events aren't read.
         self.has_periods = self.expects = False
         self.latencies = latency.new_latencies()
-        #: By how much labels were later than the horizon, in this life of the process.
+        #: By how much labels were later than the horizon, since the start of the process.
         self.late_latencies = latency.new_latencies()
 
     # ---- rows
 
     def ensure(self, streams: int, entities: int, segments: int) -> None:
-        """Have rows for so many streams, entities and (model, segment) pairs."""
+        """Make room for these numbers of streams, entities and (model, segment) pairs."""
         self.latencies = latency.with_streams(self.latencies, streams)
         self.late_latencies = latency.with_streams(self.late_latencies, streams)
         self.selection = selection.with_rows(self.selection, entities, segments)
@@ -63,7 +63,7 @@ class Accounts:
         sampled = samples(config)
         if config.period is not None:
             self.has_periods, self.expects = True, self.expects or config.expected
-            # How many labels of a sample will come isn't known: only the horizon says that all have.
+            # The number of a sample's labels isn't known in advance: all have come only after the horizon.
             final_at = inf if sampled and config.expected else config.period_final_at
             self.periods, _ = periods.with_model(
                 self.periods, row, config.period, final_at,
@@ -79,7 +79,7 @@ class Accounts:
                 )  # fmt: skip
 
     def forget(self, entities: Sequence[int], segments: Ints) -> None:
-        """Drop what is known of these entities, and empty these rows of segments, (n,) int64."""
+        """Drop the data of these entities, and empty these rows of segments, (n,) int64."""
         self.coverage = coverage.forget(self.coverage, entities)
         self.selection = selection.forget(self.selection, entities, segments)
         self.periods = periods.without(self.periods, np.array(entities, dtype=np.int64))
@@ -101,7 +101,7 @@ class Accounts:
             selection.count_segments(self.selection, logs.segment_events, 0, used[SEGMENT_EVENTS])
         if count := int(used[LATENCIES]):
             log = logs.latencies
-            # Copies: loops would be compiled for columns of records, and again for arrays of their own.
+            # Copy the columns: else loops would be compiled twice, for strided and for contiguous arrays.
             streams, latencies, clocks = (
                 column[:count].copy() for column in (log.stream, log.latency, log.clock)
             )
@@ -116,7 +116,7 @@ class Accounts:
     # ---- as a whole
 
     def tables(self) -> Iterator[Table]:
-        """All tables that are state, of all four accounts, with what their rows stand for."""
+        """All tables that are state, of all accounts, with the key of their rows."""
         for name, part in _PARTS.items():
             yield from part.tables(getattr(self, name))
 
@@ -126,13 +126,13 @@ class Accounts:
         columns = {name: array.copy() for name, array in coverage.of_snapshot(own).items()}
         for name in _PARTS:
             if not any(array.startswith(f"{name}|") for array in columns):
-                continue  # a snapshot of a former version hasn't it
+                continue  # a snapshot of an earlier version has no such part
             setattr(self, name, with_tables(getattr(self, name), columns, f"{name}|"))
 
     def part(self, models: Ints, segments: Ints, streams: Ints) -> Accounts:
-        """A copy of what is known of these models, segments and streams (rows, (n,) int64), to be read only.
+        """A read-only copy of the data of these models, segments and streams (rows, (n,) int64).
 
-        Coverage, selection, and latencies of labels in time: pictures show no others.
+        It has coverage, selection, and the latencies of labels within the horizon: charts show no others.
         """
         part = Accounts()
         part.coverage = coverage.part(self.coverage, models)

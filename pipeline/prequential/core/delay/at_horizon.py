@@ -1,8 +1,9 @@
 """The correction of calibration where a class is known at the horizon alone (see `expecting`).
 
-Instances without a label by then get that class (`label_at_horizon`), so labels that come before are of the
-others only: of (j, k) as many have come as there will be, times F. What has come over what should have by
-then is what the labels say; the class itself is what they leave.
+Instances without a label by the horizon get that class (`label_at_horizon`). So labels that come earlier are
+of the other classes only. If N predictions of class j will have the label k, about N·F labels have come by
+now. For these classes, the correction is the excess of labels over their expected number. The class at the
+horizon gets the opposite of the sum of these corrections.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from prequential.core.delay.expected import SLOTS
 def correct_events(
     model: Model, whole: Ints32, block: int, scratch: Scratch, result: Look, i: int, j: int
 ) -> None:
-    """What labels of class j say beyond calibration: the difference, its variance, and of how many, by label.
+    """For predictions of class j, put the correction, its variance and its number of predictions, by label.
 
-    A binomial share F of those to come has come: their number is known with the variance n·m·(1 - F)/F.
+    The labels so far are a binomial share F of all that will come. So the estimate of the total number has
+    the variance n·m·(1 - F)/F.
     """
     predicted, labels, bins = model.predicted, model.labels, model.bins
     met, by_slot = block + predicted * bins, block + predicted * bins * (labels + 2)
@@ -38,7 +40,7 @@ def correct_events(
             expected += here * scratch.shares[j, b, k]
             came += whole[met + (j * bins + b) * labels + k]
         scratch.events[k, SEEN] = scratch.events[k, OFF] = scratch.events[k, DOUBT] = 0.0
-        if model.closing and model.last < 0:  # right and wrong: they are told apart at the end
+        if model.closing and model.last < 0:  # right and wrong: they are distinguished at the end
             share = n
         elif predicted < labels:
             continue

@@ -1,8 +1,8 @@
 """Where periods of prediction time begin and end: at multiples of a length on the clock of a time zone.
 
-In UTC they are multiples from the epoch on. In other zones a day has 23 or 25 hours where the clock changes.
-Where the clock goes back by less than a period, the period goes on: one of six hours then has seven. Else the
-change begins a period: an hour that occurs twice is two of them.
+In UTC they are multiples from the epoch on. In other zones a day has 23 or 25 hours when the clock changes.
+If the clock goes back by less than a period, the period continues: a period of six hours then has seven. If
+it goes back by at least a period, the change begins a new period: an hour that occurs twice is two periods.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is known of a model, as estimates of its periods need it: shares of labels by stratum, and by age."""
+"""The data of a model that estimates of its periods need: shares of labels by stratum, and by age."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ from prequential.core.compiled.kernel import Floats, Ints, Ints32, inner
 from prequential.core.delay.expected import BUCKETS, SLOTS
 from prequential.core.delay.following import bucket_of
 
-#: Ages within a slot at which shares of labels are looked at.
+#: Ages within a slot at which shares of labels are computed.
 _AGES = 4
 
-#: The least share of labels that one is weighted with the inverse of.
+#: The smallest share whose inverse is the weight of a label.
 _LEAST_SHARE = 0.02
 
-#: Columns of what is said of a period beside its matrix; of the last three see `deviating`.
+#: Columns of the estimates of a period next to its matrix; the last three are from `deviating`.
 LABELLED, EXPECTED, WAITING, WEIGHT, SCALE, CONCEPT, DELAYS, INPUTS = range(8)
 COLUMNS = 8
 
-#: Of what labels of a class say where another is known at the horizon alone: how many predictions would have
-#: their label by now, how many more labels there will be than calibration says, and its variance.
+#: Columns of `Scratch.events`, for models with a class that is known at the horizon alone: predictions that
+#: should have their label by now, how many more labels than calibrated there will be, and the variance of
+#: that.
 SEEN, OFF, DOUBT = range(3)
 
 
 class Look(NamedTuple):
-    """What is expected of periods (n of them, in order of time)."""
+    """Estimates of n periods, in order of time."""
 
     cells: Floats  # (n, J, K): predictions of class j that have, or will have, the label k
     #: (n, 8): labelled, those that have or will have a label, waiting, weight, scale, and deviations.
     about: Floats
-    coming: Floats  # (n, J, B): those of a stratum that wait and will have a label
+    coming: Floats  # (n, J, B): pending predictions of a stratum that will have a label
 
 
 class Model(NamedTuple):
-    """What is known of the model: its counters and the sizes by which they are found; times in ms."""
+    """The counters of a model, and the sizes that give their places; times in ms."""
 
     faded: Floats  # counters of all models, of which its own begin …
     at: int  # … here
@@ -50,7 +51,7 @@ class Model(NamedTuple):
 
 
 class OpenPeriods(NamedTuple):
-    """The periods that are looked at."""
+    """The periods that are estimated."""
 
     counts: Ints32  # of all periods, of which those of one begin …
     weights: Any  # … the same as floats of four bytes
@@ -60,7 +61,7 @@ class OpenPeriods(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for what is computed on the way."""
+    """Arrays for intermediate results."""
 
     shares: Floats  # (J, B, K): of labels
     lost: Floats  # (J, B): of predictions that will never get one
@@ -79,9 +80,10 @@ class Scratch(NamedTuple):
 def calibrate(
     faded: Floats, at: int, squares: int, predicted: int, labels: int, bins: int, scratch: Scratch
 ) -> None:
-    """Shares of labels, and of predictions without one, by stratum, with one more like its class.
+    """Compute the shares of labels, and of predictions without one, by stratum.
 
-    Sampled labels count as many as their weights are worth: (Σw)²/Σw² (Kish 1965).
+    Each stratum gets one pseudo-observation with the shares of its class. Sampled labels count with their
+    effective sample size (Σw)²/Σw² (Kish 1965).
     """
     expired = at + predicted * bins * labels
     for j in range(predicted):
@@ -119,7 +121,7 @@ def calibrate(
 
 @inner
 def add_up(faded: Floats, delays: int, predicted: int, labels: int, scratch: Scratch) -> None:
-    """Labels by delay, from the shortest on: of each (j, k), and of all."""
+    """Compute cumulative sums of labels by delay, from the shortest on: of each (j, k), and of all."""
     for a in range(BUCKETS + 1):
         scratch.all_sums[a] = 0.0
     for j in range(predicted):
@@ -135,7 +137,7 @@ def add_up(faded: Floats, delays: int, predicted: int, labels: int, scratch: Scr
 def share_arrived(
     model: Model, newest: float, oldest: float, edges: Floats, scratch: Scratch, slot: int
 ) -> None:  # fmt: skip
-    """F: of the labels of (j, k) the share that has come by the ages of a slot."""
+    """Compute F for a slot: the share of the labels of (j, k) that has come by its ages."""
     predicted, labels = model.predicted, model.labels
     for j in range(predicted):
         for k in range(labels):
@@ -162,9 +164,9 @@ def share_arrived(
 
 @inner
 def weigh(whole: Ints32, met: int, labels: int, j: int, k: int, sampled: bool, scratch: Scratch) -> float:
-    """How many labels k of predictions of class j have come; `scratch.weights` has their means.
+    """Return how many labels k of predictions of class j have come.
 
-    `met`: where counts by slot begin.
+    Puts their mean weights in `scratch.weights`. `met`: where counts by slot begin.
     """
     count = inverse = doubt = 0.0
     for slot in range(SLOTS):

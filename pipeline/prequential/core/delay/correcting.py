@@ -1,4 +1,4 @@
-"""How the correction of calibration by labels moves from period to period, and where it goes."""
+"""The correction of calibration by labels: how it changes between periods, and how it is applied."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from prequential.core.delay.expected import LEVEL
 #: With fewer labels there is no correction.
 FEW = 5.0
 
-#: A correction that is off by so many deviations, squared, has moved: the level is believed less at once.
+#: A correction that is off by more than this many squared deviations has moved: the level counts less at
+#: once.
 _SURPRISE = 9.0
 
-#: How fast the level's noise is learned from finals, and the least of it.
+#: How fast the level's noise is learned from final periods, and the smallest noise.
 _LEARNING, _LEAST_NOISE = 0.05, 1e-7
 
-#: Of sampled labels the noise is at least this share of a final correction's doubt: so a period counts at
-#: least 0.2 of all (0.2²/0.8). Their doubt hides it: what they say beyond this much of it is learned.
+#: With sampled labels, the noise is at least this share of a final correction's doubt, so that a period has a
+#: weight of at least 0.2 (0.2²/0.8). Only moves beyond `_DOUBTED` times the doubt count as noise.
 _LEAST_OF_DOUBT, _DOUBTED = 0.05, 1.25
 
-#: Variance that is left where nothing waits.
+#: Variance that is left when no prediction is pending.
 LEAST_VARIANCE = 1e-7
 
 #: Columns of a level.
@@ -30,7 +31,10 @@ MEAN, VARIANCE, NOISE, LAST = range(LEVEL)
 def spread_over(
     cells: Floats, i: int, j: int, labels: int, coming: float, excess: float, calibrated: Floats
 ) -> None:
-    """What will come goes to labels as the estimate goes beyond what has come, else by calibration."""
+    """Distribute the expected labels over classes: by the estimate's excess over the labels so far.
+
+    If there is no excess, they are distributed by calibration.
+    """
     total = 0.0
     for k in range(labels):
         total += calibrated[k]
@@ -45,9 +49,9 @@ def spread_over(
 def believe(
     scratch: Scratch, j: int, k: int, noise: float, delta: float, doubt: float, chance: float, known: bool
 ) -> tuple[float, float, float]:
-    """What a period's correction does to the level, which moves on; `known`: whether there are labels enough.
+    """Move the level by a period's correction; `known`: whether there are enough labels.
 
-    Returns the level before, the share that is believed of how far the correction is off it, and that.
+    Returns the level before, the share of the correction's deviation from it that counts, and the deviation.
     """
     mean, spread = scratch.mean[j, k], scratch.variance[j, k] + noise
     off = delta - mean
@@ -66,9 +70,9 @@ def believe(
 def learn(
     faded: Floats, level: int, delta: float, doubt: float, chance: float, sampled: bool
 ) -> None:
-    """A final period's correction moves the level, and says how much such corrections move.
+    """Move the level by a final period's correction, and learn how much corrections move between periods.
 
-    That of a sample moves by its own doubt, too.
+    With sampled labels, a correction also moves by its own doubt.
     """
     off, spread = delta - faded[level + MEAN], faded[level + VARIANCE] + faded[level + NOISE]
     if off * off > _SURPRISE * (spread + doubt + chance):

@@ -1,8 +1,8 @@
-"""The account of models' predictions: what waits, since when, and what share gets a label by which age.
+"""The account of models' predictions: which are pending, since when, and their label coverage by age.
 
-Predictions of a model are put together by their `ts` in *cohorts*, steps of 1/128 of the label horizon (at
-least 1 ms). The age of a prediction is counted from its `ts`; it meets its label at the age t1 - ts. All
-models of a shard share the tables. A cohort is a row of a pool and is found by hashing (model, number).
+Predictions of a model are grouped by their `ts` into *cohorts*, intervals of 1/128 of the label horizon (at
+least 1 ms). A prediction's age is counted from its `ts`; the prediction meets its label at the age t1 - ts.
+All models of a shard share the tables. A cohort is a row of a pool and is found by hashing (model, number).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from prequential.core.tables.keys import Key, Table, of_pool
 #: Cohorts within one horizon, at most about this many.
 COHORTS = 128
 
-#: With more cohorts than these, clocks have been very wrong.
+#: With more cohorts than this, timestamps have been far off.
 _MOST = 8 * COHORTS
 
-#: Columns of a cohort: predictions that wait, all that were made, and, of what is folded, from here on those
-#: that met their label, by age (see `BOUNDS_MS`).
+#: Columns of a cohort: pending predictions, and all predictions. Folded cohorts also have, from `MET_AT` on,
+#: the predictions that met their label, by age (see `BOUNDS_MS`).
 _WAITING, MADE, MET_AT = range(3)
 
 _AGES = len(BOUNDS_MS) + 1
@@ -46,30 +46,30 @@ SHARES = (*AGES, AT_HORIZON)
 #: Which of the shares is that of the horizon.
 HORIZON = len(AGES)
 
-#: The step of a clock that nothing was asked at, and the number of no cohort.
+#: The step of a model without shares yet, and the number of no cohort.
 _NO_STEP, NO_COHORT = -(1 << 62), 1 << 62
 
 
 class Models(NamedTuple):
     """By model (row)."""
 
-    waiting: Ints  # predictions that wait
+    waiting: Ints  # pending predictions
     horizon: Ints  # ms; 0: no such model
-    width: Ints  # of a cohort, ms; 0 likewise
+    width: Ints  # of a cohort, ms; 0: no such model
     step: Ints  # that the clock was in when `shares` were made
     cohorts: Ints  # how many there are
     first: Ints32  # row of its newest cohort, 0: none
-    added: Ints32  # row of the cohort that a prediction was added to last: usually the next one's, too
+    added: Ints32  # row of the cohort that last got a prediction: the next one is usually in it
     met: Ints32  # row of the cohort whose prediction met a label last
-    folded: Ints  # (models, _SIZE): the sum of cohorts that nothing will happen to any more
-    shares: Floats  # (models, len(SHARES)): NaN where there is none
+    folded: Ints  # (models, _SIZE): the sum of cohorts that will not change any more
+    shares: Floats  # (models, len(SHARES)): NaN: there is none
 
 
 class Cohorts(NamedTuple):
     """By cohort: rows of the pool, whose owners are models and whose keys are ts // width."""
 
-    counts: Ints  # (cohorts, 2): those that wait, all that were made
-    met: Ints  # (cohorts, _AGES): those that met their label; as long as none has, it takes no memory
+    counts: Ints  # (cohorts, 2): pending predictions, all predictions
+    met: Ints  # (cohorts, _AGES): predictions that met their label; takes no memory while there are none
 
 
 class Coverage(NamedTuple):
@@ -100,7 +100,7 @@ def tables(coverage: Coverage) -> Iterator[Table]:
 
 
 def of_snapshot(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """A snapshot's arrays by the names of `tables`; until format 9 those that met a label were counts."""
+    """A snapshot's arrays by the names of `tables`; until format 9 `counts` also had the columns of `met`."""
     found, counts = dict(arrays), arrays.get("coverage|cohorts.counts")
     if counts is not None and counts.shape[1] == _SIZE:
         found["coverage|cohorts.counts"] = counts[:, :MET_AT]
@@ -111,7 +111,7 @@ def of_snapshot(arrays: Mapping[str, Any]) -> dict[str, Any]:
 def with_model(coverage: Coverage, model: int, horizon: int) -> Coverage:
     """The tables with a model (row) of this label horizon (ms).
 
-    Where it had another one, its cohorts go to the new steps as a whole.
+    If the model had another horizon, each of its cohorts goes as a whole to one of the new cohorts.
     """
     models = grown(coverage.models, model + 1)
     coverage = coverage._replace(models=models)
@@ -137,9 +137,9 @@ def with_model(coverage: Coverage, model: int, horizon: int) -> Coverage:
 
 
 def update(coverage: Coverage, events: Events, start: int, stop: int) -> Coverage:
-    """Follow what became of predictions in rows `start` to `stop` of the log.
+    """Follow the events of predictions in rows `start` to `stop` of the log.
 
-    Returns the tables, maybe wider.
+    Returns the tables, maybe with more rows.
 
     >>> from prequential.core.tables.events import new_events
     >>> events = new_events(5)
@@ -159,12 +159,12 @@ def update(coverage: Coverage, events: Events, start: int, stop: int) -> Coverag
 
 
 def take_out(coverage: Coverage, events: Events, stop: int) -> None:
-    """Take waiting predictions out of the account, as if they hadn't been made: rows 0 to `stop` of a log."""
+    """Remove pending predictions from the account, as if they hadn't been made: rows 0 to `stop` of a log."""
     _take_out(coverage, events, stop)
 
 
 def oldest(coverage: Coverage, models: Ints, clocks: Ints) -> list[int]:
-    """Age of each model's oldest prediction that waits, in ms: at most a step too much; 0 if none waits.
+    """Age of each model's oldest pending prediction, in ms, at most a cohort's width too large; 0 if none.
 
     `models` (rows) and `clocks` (of their streams, ms) are (n,) int64.
     """
@@ -177,7 +177,7 @@ def oldest(coverage: Coverage, models: Ints, clocks: Ints) -> list[int]:
 
 
 def part(coverage: Coverage, models: Ints) -> Coverage:
-    """A copy of what is known of these models, for `curve` and `oldest`; nothing can be added to it."""
+    """A copy of the data of these models, for `curves` and `oldest`; you can't add to it."""
     table = of_rows(coverage.models, models)
     rows = int(table.cohorts.sum()) + 1
     pool = coverage.pool._replace(
@@ -192,7 +192,7 @@ def part(coverage: Coverage, models: Ints) -> Coverage:
 
 
 def forget(coverage: Coverage, models: Iterable[int]) -> Coverage:
-    """The tables, with all rows of these models free; what becomes of their predictions is passed over."""
+    """The tables, with all rows of these models free; later events of their predictions are ignored."""
     for model in models:
         remove_all(coverage.pool, int(coverage.models.first[model]))
         for column in coverage.models:
@@ -201,7 +201,7 @@ def forget(coverage: Coverage, models: Iterable[int]) -> Coverage:
 
 
 def without(coverage: Coverage, models: Ints) -> Coverage:
-    """The tables without these models (rows); the cohorts of the others lie one behind the other."""
+    """The tables without these models (rows); the cohorts of the others are contiguous."""
     kept = np.setdiff1d(np.arange(len(coverage.models.first)), models)
     table, lists, cohorts = part(coverage, kept)
     table.added[:] = table.met[:] = 0
@@ -237,7 +237,7 @@ def _oldest(
     key: Ints, following: Ints32, counts: Ints, first: Ints32, width: Ints, models: Ints, clocks: Ints,
     ages: Ints,
 ) -> None:  # fmt: skip
-    """From the least number of each model's cohorts in which something waits."""
+    """Put the ages, from each model's first cohort that has a pending prediction."""
     for i in range(len(models)):
         least, row = NO_COHORT, np.int64(first[models[i]])
         while row:
@@ -281,14 +281,14 @@ def _update(coverage: Coverage, events: Events, start: int, stop: int) -> int:
         counts[row, _WAITING] -= 1
         if kind == MET:
             cohorts.met[row, position(BOUNDS_MS, events.t1[i] - ts)] += 1
-        elif kind == LATE:  # made after its label: it isn't of those that may get one
+        elif kind == LATE:  # made after its label: it doesn't count as a prediction
             counts[row, MADE] -= 1
     return stop
 
 
 @kernel
 def _take_out(coverage: Coverage, events: Events, stop: int) -> None:
-    """Undo what `_update` does of a prediction that waits."""
+    """Undo what `_update` did for pending predictions."""
     models, pool, counts = coverage.models, coverage.pool, coverage.cohorts.counts
     for i in range(stop):
         model = np.int64(events.model[i])
@@ -301,9 +301,9 @@ def _take_out(coverage: Coverage, events: Events, stop: int) -> None:
 
 @kernel
 def _add(models: Models, pool: Pool, cohorts: Cohorts, model: int, number: int) -> int:
-    """An empty cohort of a model; 0 if the pool is full."""
+    """Add an empty cohort to a model; returns its row, or 0 if the pool is full."""
     if models.cohorts[model] > 4 * COHORTS and models.cohorts[model] % COHORTS == 0:
-        # Nobody has asked for a long time.
+        # No curve has been asked for in a long time, and only that folds cohorts.
         fold(models, pool, cohorts, model, number * models.width[model] - models.horizon[model])
     row = insert(pool, models.first, model, number)
     if row:
@@ -311,16 +311,17 @@ def _add(models: Models, pool: Pool, cohorts: Cohorts, model: int, number: int) 
         for column in range(MET_AT):
             cohorts.counts[row, column] = 0
         for age in range(_AGES):
-            if cohorts.met[row, age]:  # what is written to takes memory
+            if cohorts.met[row, age]:  # written memory takes space, so leave zeros alone
                 cohorts.met[row, age] = 0
     return row
 
 
 @inner
 def fold(models: Models, pool: Pool, cohorts: Cohorts, model: int, clock: int) -> None:
-    """Add up cohorts in which nothing happens any more, so that their number is bounded.
+    """Add up cohorts that will not change any more, so that their number is bounded.
 
-    That is those older than the horizon, and, if there are very many, those of times to come.
+    These are the cohorts older than the horizon. If there are very many cohorts, those of the future are also
+    added up.
     """
     first = (clock - models.horizon[model]) // models.width[model] - 1
     last = clock // models.width[model]

@@ -1,7 +1,7 @@
-"""How a period deviates from what is known, in concept, delays and inputs.
+"""How a period deviates from the model's past, in concept, delays and inputs.
 
-Each deviation is in units of what chance alone would give if predictions were independent. How much it
-usually is, whatever they depend on, is known of former periods (`usual`).
+The unit of each deviation is the standard deviation that independent predictions would give by chance. Its
+usual size, with all dependence, follows from previous periods (`usual`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ from prequential.core.compiled.kernel import Ints32, inner
 from prequential.core.delay.calibrating import DELAYS, INPUTS, Look, Model, Scratch
 from prequential.core.delay.expected import SLOTS
 
-#: Strata with fewer predictions to come are one, which has at least that many (Cochran 1954).
+#: Strata with fewer expected predictions are merged into one; it counts as having at least this many
+#: (Cochran 1954).
 _FEW = 5.0
 
-#: The least variance of a number of labels that says whether they are slow.
+#: The smallest variance of a number of labels for which the deviation of delays is computed.
 _LEAST_VARIANCE = 1e-9
 
 
 @inner
 def deviate(model: Model, whole: Ints32, block: int, scratch: Scratch, result: Look, i: int) -> None:
-    """Delays and inputs of a period, whose counts begin at `block`; its concept comes with the correction."""
+    """Put the deviations of a period in delays and inputs; its counts begin at `block`.
+
+    The correction gives the deviation in concept.
+    """
     about = result.about
     about[i, DELAYS] = _delays(model, whole, block, scratch)
     about[i, INPUTS] = _inputs(model, whole, block)
@@ -29,7 +33,7 @@ def deviate(model: Model, whole: Ints32, block: int, scratch: Scratch, result: L
 
 @inner
 def _delays(model: Model, whole: Ints32, block: int, scratch: Scratch) -> float:
-    """Labels that have come, less those that were to come by their age."""
+    """Labels so far, less the labels expected by the predictions' ages, in standard deviations."""
     predicted, labels, bins = model.predicted, model.labels, model.bins
     met = block + predicted * bins
     by_slot = block + predicted * bins * (labels + 2)
@@ -58,9 +62,9 @@ def _delays(model: Model, whole: Ints32, block: int, scratch: Scratch) -> float:
 
 @inner
 def _inputs(model: Model, whole: Ints32, block: int) -> float:
-    """Strata of the predictions against those of the past: √(2χ²) - √(2f - 1) with f degrees of freedom.
+    """Compare the strata of the predictions with the past: √(2χ²) - √(2f - 1) with f degrees of freedom.
 
-    It is about standard normal where nothing has changed (Fisher 1922).
+    The result is about standard normal if nothing has changed (Fisher 1922).
     """
     predicted, labels, bins = model.predicted, model.labels, model.bins
     expired = model.at + predicted * bins * labels
@@ -93,7 +97,7 @@ def _inputs(model: Model, whole: Ints32, block: int) -> float:
 
 @inner
 def _before(model: Model, expired: int, stratum: int, labels: int) -> float:
-    """Predictions of a stratum in the past: with labels and without; sampled labels stand for all."""
+    """Past predictions of a stratum, with and without labels; weighted sampled labels stand for all."""
     count = 0.0 if model.squares else model.faded[expired + stratum]
     for k in range(labels):
         count += model.faded[model.at + stratum * labels + k]

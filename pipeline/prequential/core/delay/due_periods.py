@@ -1,4 +1,4 @@
-"""Which periods of prediction time there is something to report about."""
+"""Which periods of prediction time a message is due for."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from prequential.core.delay.periods import (
     PeriodTables,
 )
 
-#: With so many times as many periods as the horizon has, clocks have been very wrong.
+#: With this many times as many periods as the horizon has, timestamps have been far off.
 _MANY = 8
 
-#: A provisional message says so again when labels have come for this share more of the predictions.
+#: A provisional message is repeated when this share more of the predictions has a label.
 _NEWS = 0.05
 
 
 class PeriodState(NamedTuple):
-    """What a message says of a period. Times in ms; shares of the period's predictions."""
+    """The content of a message about a period. Times in ms; shares of the period's predictions."""
 
     row: int
     start: int
@@ -41,20 +41,20 @@ class PeriodState(NamedTuple):
     corrections: int
     newest_ts: int
     revisions: int
-    at_horizon: int  # of the labelled ones: those that had no label by the horizon, and got a class for that
+    at_horizon: int  # labelled predictions that got the class of instances without a label by the horizon
 
     @property
     def name(self) -> str:
-        """What messages have in place of an estimator's name: `period:` and the start as ISO 8601, in UTC."""
+        """The period's name, in place of an estimator's: `period:` and the start as ISO 8601, in UTC."""
         return f"period:{np.datetime64(self.start, 'ms')}Z"
 
     @property
     def is_final(self) -> bool:
-        """Whether those labels that have come are enough."""
+        """Whether enough labels have come."""
         return self.status == "final"
 
     def as_message(self, *, closes: bool) -> dict[str, Any]:
-        """The field `period`; `closes`: whether there is a class for what has no label by the horizon."""
+        """The field `period`; `closes`: whether instances without a label by the horizon get a class."""
         said = {
             "start": self.start, "end": self.end, "status": self.status,
             "predictions": self.predictions, "labelled": self.labelled,
@@ -67,10 +67,10 @@ class PeriodState(NamedTuple):
 def due_of(
     tables: PeriodTables, whose: Ints, clocks: Ints, shares: Floats, *, all_news: bool = False
 ) -> list[list[PeriodState]]:
-    """The models' periods about which there is something to report, by model, in order of time.
+    """The models' periods that a message is due for, by model, in order of time.
 
-    Then they count as reported. Their rows may be read until the next `update`, even of periods that are
-    forgotten now.
+    They count as reported from now on. You may read their rows until the next `update`, even those of periods
+    that this call drops.
 
     Parameters
     ----------
@@ -79,17 +79,17 @@ def due_of(
     whose
         The models' rows, (m,), each of them once.
     clocks
-        Of their streams, ms.
+        The clocks of their streams, ms.
     shares
         The share of predictions that get a label at all; NaN as long as it isn't known.
     all_news
-        Whether the least change is enough; else 5% more labels, a change from provisional to final, or a
-        correction of what was final.
+        Whether any change is enough. If False, a message is due for 5% more labels, a change from provisional
+        to final, or a correction of a final period.
 
     Returns
     -------
     list of list of PeriodState
-        What there is to report.
+        By model, the periods to report.
     """
     rows = np.empty(int(tables.models.periods[whose].sum()), dtype=np.int32)
     ends = np.empty(len(whose), dtype=np.int64)
@@ -101,7 +101,7 @@ def due_of(
 
 
 def report(tables: PeriodTables, model: int, start: int, share: float) -> PeriodState | None:
-    """A period that isn't final, by its start (ms), which then counts as reported; None: there is none."""
+    """A period that isn't final, by its start (ms), or None. It counts as reported from now on."""
     row = find(tables.pool, model, start)
     state = tables.periods.state
     if not row or tables.periods.dropped[row] or state[row, FINAL] or not state[row, PREDICTIONS]:
@@ -111,9 +111,9 @@ def report(tables: PeriodTables, model: int, start: int, share: float) -> Period
 
 
 def known(tables: PeriodTables, model: int, beside: Iterable[int] = ()) -> list[PeriodState]:
-    """The model's periods that aren't forgotten, in order of time, without what is expected of them.
+    """The model's periods that aren't dropped, in order of time, without their expected shares.
 
-    `beside`: rows that are among them, though they may be forgotten since the last `update`.
+    `beside`: rows to include even if they were dropped since the last `update`.
     """
     found, row = set(beside), int(tables.models.first[model])
     periods = tables.periods
@@ -146,29 +146,29 @@ def _states_of(tables: PeriodTables, rows: Any, models: Ints, shares: Floats) ->
 
 
 class _Question(NamedTuple):
-    """What is due of a model; times in ms."""
+    """The arguments of `_due_of_model`; times in ms."""
 
     model: int
     clock: int  # of its stream
-    forgotten: int  # periods that begin before can have no label, nor a revision, any more …
-    begin: int  # … and those that begin before this are forgotten
+    forgotten: int  # periods that begin before this can't get labels or revisions any more …
+    begin: int  # … and those that begin before this are removed
     expected: float  # share of predictions that get a label at all; NaN: it isn't known
-    everything: bool  # whether all periods are looked at, not only those that changed
-    all_news: bool  # whether the least change is enough
-    many: bool  # whether there are so many that clocks have been wrong
+    everything: bool  # whether to check all periods, not only those that changed
+    all_news: bool  # whether any change is enough
+    many: bool  # whether there are so many periods that timestamps must have been wrong
 
 
 @kernel
 def _due(
     tables: PeriodTables, whose: Ints, clocks: Ints, shares: Floats, all_news: bool, rows: Ints32, ends: Ints
 ) -> None:
-    """Put the rows of the periods to report into `rows`, in order of time, and into `ends` where they end."""
+    """Put the rows of the periods to report into `rows`, in order of time, and models' ends into `ends`."""
     models, count = tables.models, 0
     for m in range(len(whose)):
         model, clock, share = whose[m], clocks[m], shares[m]
         width, horizon = models.width[model], models.horizon[model]
         if width:
-            # No label of a prediction before it can be in time, or be revised.
+            # Predictions before this time can't get a label or a revision any more.
             oldest = clock - 2 * horizon - models.settle[model]
             forgotten = start_of(tables.calendars, np.int64(models.calendar[model]), width, oldest)
             begin = max(models.begin[model], forgotten)
@@ -192,7 +192,7 @@ def _due(
 
 @inner
 def _due_of_model(tables: PeriodTables, question: _Question, rows: Ints32, count: int) -> int:
-    """Put the rows of a model's periods to report behind `count` others; returns how many there are then."""
+    """Append the rows of a model's periods to report to `count` others; returns the new number of rows."""
     calendars, models, pool, periods, cell_pool, _, sums, sums_used = tables
     model, clock, forgotten, begin, expected, everything, all_news, many = question
     width, horizon, settle = models.width[model], models.horizon[model], models.settle[model]
@@ -209,7 +209,7 @@ def _due_of_model(tables: PeriodTables, question: _Question, rows: Ints32, count
             end = end_of(calendars, calendar, width, start)
             if state[row, FINAL] == 0 and clock >= end:
                 share = state[row, LABELLED] / state[row, PREDICTIONS] if state[row, PREDICTIONS] else 0.0
-                # With NaN, no expectation, it is false.
+                # Without an expected share (NaN), the comparison is false.
                 if share >= models.final_at[model] * expected or clock > end + horizon:
                     state[row, FINAL] = 1
             if _is_news(state, reported, row, periods.is_reported[row] != 0, all_news):
@@ -243,7 +243,7 @@ def _due_of_model(tables: PeriodTables, question: _Question, rows: Ints32, count
 
 @inner
 def _is_news(state: Ints, reported: Ints, row: int, is_reported: bool, all_news: bool) -> bool:
-    """Whether there is something to report about a period; with `all_news` the least change is enough."""
+    """Whether a message is due for a period; with `all_news` any change is enough."""
     labelled, final = state[row, LABELLED], state[row, FINAL] != 0
     if not is_reported:
         return state[row, PREDICTIONS] > 0 and (all_news or labelled > 0 or final)

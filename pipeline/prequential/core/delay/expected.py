@@ -1,17 +1,22 @@
 """Counters from which the values of periods are estimated before their labels are there.
 
-By model, faded by outcomes: `classes[j, b, k]`, labels k of predictions of class j with confidence bin b;
-`expired[j, b]`, predictions that never got one; `delays[j, k, a]`, after which share a of the horizon the
-labels came; losses by stratum (j, b). By open period: what was predicted, has met its label and has
-expired, by stratum, and again by class and slot (an eighth of the period), from which ages follow. What is
-made of them stands in `expecting`, what became of it in `records`; `following` fills them.
+Each model has counters that fade by outcomes:
 
-Where labels are sampled with known propensities π, `classes` are sums of 1/π, `squares[j, b]` of 1/π² (so
-that a stratum counts as many labels as its weights are worth), and a period has both by (j, b, k), too.
+- `classes[j, b, k]`: labels k of predictions of class j with confidence bin b;
+- `expired[j, b]`: predictions that never got a label;
+- `delays[j, k, a]`: labels that came after the share a of the horizon;
+- losses by stratum (j, b).
 
-Counters of a model lie in one block of floats, those of a period in one of whole numbers (its sums of
-weights are floats of four bytes there); their sizes depend on how many classes there are. A model with more
-than eight is looked at by right and wrong alone.
+Each open period has counts of its predictions, of those that met their label, and of those that expired. It
+has them by stratum, and again by class and slot (an eighth of the period), which gives their ages.
+`following` fills the counters, `expecting` makes estimates of them, and `records` grades the estimates.
+
+If labels are sampled with known propensities π, `classes` are sums of 1/π, and `squares[j, b]` are sums of
+1/π². They give the effective sample size of a stratum. Each period then also has both sums by (j, b, k).
+
+The counters of a model are one block of floats. Those of a period are one block of integers, in which sums of
+weights are floats of four bytes. The sizes of blocks depend on the number of classes. For a model with more
+than eight classes, only right and wrong are distinguished.
 """
 
 from __future__ import annotations
@@ -40,31 +45,31 @@ from prequential.core.tables.scores import CONFIDENCE_BINS
 #: ends at 1.3e-4 of the horizon (2½ minutes of 14 days).
 BUCKETS, _RATIO = 32, 0.75
 
-#: Parts of a period by which ages are known.
+#: Parts of a period, for the ages of its predictions.
 SLOTS = 8
 
-#: Most classes that are told apart.
+#: The largest number of classes that are distinguished.
 MOST_CLASSES = 8
 
-#: How classes are told apart: of numbers there are none; right and wrong; up to 2, 4 and 8 classes.
+#: How classes are distinguished: regression has none; right and wrong; up to 2, 4 and 8 classes.
 NUMBERS, RIGHT_WRONG, _TWO, _FOUR, EIGHT = range(5)
 
-#: By layout: predicted classes, and labels, that are told apart.
+#: By layout: the numbers of predicted classes and of labels.
 PREDICTED, LABELS = (1, 1, 2, 4, 8), (1, 2, 2, 4, 8)
 
 #: Losses by stratum: log loss and Brier score, or |e|, e², e.
 _LOSSES_OF_CLASSES, _LOSSES_OF_NUMBERS = 2, 3
 
-#: Of the level of a cell's correction: mean, variance, noise, and the correction of the last final period.
+#: Numbers of the level of a cell's correction: mean, variance, noise, and the last final period's correction.
 LEVEL = 4
 
-#: The level's variance and its noise by period at first.
+#: The initial values of the level's variance and of its noise per period.
 _VARIANCE, _NOISE = 1e-4, 1e-5
 
-#: Sizes of blocks, by layout, whether there are bins, and losses or weights.
+#: Number of block sizes: by layout, by bins or none, and by losses or weights.
 _SIZES = 30
 
-#: Columns of a model by which its counters lie, beside the width of its periods.
+#: Columns of a model that, with the width of its periods, determine its counters.
 FIXED = ("calendar", "horizon", "bins", "losses", "sampled", "at_horizon")
 
 
@@ -83,7 +88,7 @@ EDGES = _edges()
 class Models(NamedTuple):
     """By model (row)."""
 
-    width: Ints  # of a period, ms; 0: nothing is estimated
+    width: Ints  # of a period, ms; 0: it has no estimates
     calendar: Ints32  # by which periods begin and end
     horizon: Ints  # of labels, ms
     settle: Ints  # how long revisions are recognised, ms
@@ -101,7 +106,7 @@ class Models(NamedTuple):
     periods: Ints32  # that are open
     since: Ints  # time of its first prediction, ms
     begin: Ints  # start of the first period that is followed
-    next: Ints  # the clock from which on time makes a look at its periods necessary
+    next: Ints  # the clock from which its periods must be checked again
     first_record: Ints32  # see `prequential.core.delay.records`
     first_usual: Ints32  # see `prequential.core.delay.usual`
 
@@ -110,9 +115,9 @@ class Periods(NamedTuple):
     """By period: rows of a pool, whose owners are models and whose keys are starts, ms."""
 
     block: Ints  # first place of its counters; 0: it is closed
-    asked: Bytes  # what was said of it: 0 nothing, 1 before its end, 2 + maturity (see `expecting`)
+    asked: Bytes  # its latest estimate: 0 none, 1 before its end, 2 + maturity (see `expecting`)
     first_said: Ints32  # see `prequential.core.delay.records`
-    alarmed: Ints  # bits of what it has raised alarms for: see `prequential.core.detectors.period_alarms`
+    alarmed: Ints  # bits of the alarms that it raised: see `prequential.core.detectors.period_alarms`
 
 
 class Floating(NamedTuple):
@@ -128,7 +133,7 @@ class Whole(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """The tables of a shard. `used`: by kind of block the first place never used; `free`: see `_take`."""
+    """The tables of a shard. `used`: by kind of block the first unused place; `free`: see `take_block`."""
 
     calendars: Calendars
     models: Models
@@ -148,7 +153,7 @@ class Expected(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """How a model's counters lie in its block, and those of its periods in theirs."""
+    """The layout of a model's block, and of its periods' blocks."""
 
     predicted: int
     labels: int
@@ -213,7 +218,7 @@ def tables(expected: Expected) -> Iterator[Table]:
 
 
 def with_models(expected: Expected, models: int) -> Expected:
-    """The tables with at least so many models; of new ones nothing is estimated."""
+    """The tables with at least this many models; new models have no estimates."""
     return expected._replace(models=grown(expected.models, models))
 
 
@@ -221,11 +226,11 @@ def with_model(
     expected: Expected, model: int, width: int, *, horizon: int, settle: int, numbers: bool, binned: bool,
     scored: bool, sampled: bool = False, at_horizon: int = 0, zone: str = UTC,
 ) -> tuple[Expected, bool]:  # fmt: skip
-    """The tables with a model (row) that has periods of `width` ms; and whether what it had was kept.
+    """The tables with a model (row) that has periods of `width` ms; and whether its counters were kept.
 
-    They are unless they had another width, calendar, horizon, bins or losses. `sampled`: whether labels are,
-    with propensities; losses aren't added up then. `at_horizon`: 1 + the class that is known at the horizon
-    alone. `zone`: the time zone whose clock periods follow.
+    They are kept unless the width, calendar, horizon, bins, losses, sampling or class at the horizon change.
+    `sampled`: whether labels are sampled with propensities; then losses aren't summed. `at_horizon`: 1 + the
+    class that is known at the horizon alone. `zone`: the time zone whose clock periods follow.
     """
     calendars, calendar = with_calendar(expected.calendars, zone, width)
     expected = with_models(expected, model + 1)._replace(calendars=calendars)
@@ -250,15 +255,16 @@ def with_model(
 
 
 def known_of(models: Models, whose: Ints, clocks: Ints) -> Any:
-    """Whether anything can be expected of models at clocks (ms): (m,) bool.
+    """Whether models can have estimates at these clocks (ms): (m,) bool.
 
-    Where a class is known at the horizon alone, that is from the first one on: before, only the others are.
+    If a class is known at the horizon alone, estimates begin one horizon after the first prediction: earlier
+    labels are of the other classes only.
     """
     return (models.at_horizon[whose] == 0) | (clocks > models.since[whose] + models.horizon[whose])
 
 
 def shape_of(models: Models, model: int, layout: int | None = None) -> Shape:
-    """How its counters lie.
+    """The layout of a model's counters.
 
     Parameters
     ----------
@@ -267,12 +273,12 @@ def shape_of(models: Models, model: int, layout: int | None = None) -> Shape:
     model
         The model's row.
     layout
-        How classes are told apart; None: as the model has it.
+        How classes are distinguished; None: as for the model.
 
     Returns
     -------
     Shape
-        Of its block, and of those of its periods.
+        The layout of the model's block, and of its periods' blocks.
     """
     layout = int(models.layout[model]) if layout is None else layout
     own = (int(column[model]) for column in (models.bins, models.losses, models.sampled))
@@ -280,7 +286,7 @@ def shape_of(models: Models, model: int, layout: int | None = None) -> Shape:
 
 
 def without(expected: Expected, models: Ints) -> Expected:
-    """The tables without what is known of these models."""
+    """The tables without the data of these models."""
     for model in models[models < len(expected.models.first)].tolist():
         if expected.models.width[model]:
             _forget_all(expected, model)
@@ -307,7 +313,11 @@ def _forget_all(expected: Expected, model: int) -> None:
 
 
 def take_block(expected: Expected, which: int, size: int, places: int) -> tuple[Expected, int]:
-    """A block of counters, all 0, of a model (0) or of a period (1); free ones are linked by their first."""
+    """Take a block of counters, all 0, for a model (0) or a period (1).
+
+    The first place of a free block has the place of the next free one. Returns the tables and the block's
+    place.
+    """
     at = int(expected.free[which, size])
     if at:
         counts = expected.of_periods.counts if which else expected.of_models.counts
@@ -325,7 +335,7 @@ def take_block(expected: Expected, which: int, size: int, places: int) -> tuple[
 
 
 def give_block(expected: Expected, which: int, size: int, at: int) -> None:
-    """A block is free again."""
+    """Free a block."""
     counts = expected.of_periods.counts if which else expected.of_models.counts
     counts[at] = expected.free[which, size]
     expected.free[which, size] = at
@@ -337,7 +347,7 @@ def _size_of(models: Models, model: int) -> int:
 
 
 def begin(expected: Expected, model: int) -> Expected:
-    """Give a model its block, with nothing counted; returns the tables, wider where there was no room."""
+    """Give a model an empty block; returns the tables, wider if there was no room."""
     models, shape = expected.models, shape_of(expected.models, model)
     models.size[model] = _size_of(models, model)
     expected, at = take_block(expected, 0, int(models.size[model]), shape.of_model)
@@ -358,7 +368,7 @@ class Counters(NamedTuple):
 
 
 def counters_of(expected: Expected, model: int) -> Counters:
-    """What is known of a model that has a block."""
+    """The counters of a model that has a block."""
     shape, at = shape_of(expected.models, model), int(expected.models.block[model])
     j, k, b, losses, sampled = shape
     counters, count = [], expected.of_models.counts
@@ -371,7 +381,7 @@ def counters_of(expected: Expected, model: int) -> Counters:
 
 
 def losses_at(models: Models, whose: Ints) -> Ints:
-    """Where sums of losses by stratum begin of models whose counters lie alike, (m,)."""
+    """Where the sums of losses by stratum begin, for models with the same layout, (m,)."""
     j, k, b, _, _ = shape_of(models, int(whose[0]))
     return models.block[whose] + j * b * (k + 1) + j * k * (BUCKETS + LEVEL)
 
@@ -384,7 +394,7 @@ def levels_of(expected: Expected, model: int) -> Floats:
 def parts_of(shape: Shape, count: Any, at: int) -> list[Any]:
     """A period's counters as views: by stratum, then by slot, predicted, labelled and expired.
 
-    Of sampled labels then weights and their squares by stratum and label.
+    For sampled labels, weights and their squares by stratum and label follow.
     """
     j, k = shape.predicted, shape.labels
     parts = []
@@ -409,7 +419,7 @@ def open_rows(expected: Expected, model: int) -> Ints32:
 
 
 def all_open_rows(expected: Expected, whose: Ints) -> tuple[Ints32, Ints]:
-    """The same of many models, one's after the other's; and how many there are up to each one's last."""
+    """The rows of `open_rows` for many models, model by model; and the cumulative number of rows by model."""
     rows = np.empty(int(expected.models.periods[whose].sum()), dtype=np.int32)
     ends = np.empty(len(whose), dtype=np.int64)
     _open_rows(expected.pool, expected.models.first, expected.periods.block, whose, rows, ends)
@@ -418,7 +428,7 @@ def all_open_rows(expected: Expected, whose: Ints) -> tuple[Ints32, Ints]:
 
 @kernel
 def _open_rows(pool: Pool, first: Ints32, block: Ints, whose: Ints, rows: Ints32, ends: Ints) -> None:
-    """Put lists' rows that aren't closed into `rows`, each list's in order of their keys."""
+    """Put the open rows of lists into `rows`, each list's in order of their keys."""
     count = 0
     for m in range(len(whose)):
         begin, row = count, np.int64(first[whose[m]])
@@ -438,7 +448,7 @@ def ends_of_periods(expected: Expected, rows: Ints32) -> Ints:
 
 
 def close(expected: Expected, model: int, row: int) -> None:
-    """A period is final, or given up: its counters are of no use any more, but it is known that it was."""
+    """Free the counters of a period that is final or dropped; its row stays."""
     if expected.periods.block[row]:
         give_block(expected, 1, int(expected.models.size[model]), int(expected.periods.block[row]))
         remove_all(expected.said_pool, int(expected.periods.first_said[row]))
@@ -447,7 +457,7 @@ def close(expected: Expected, model: int, row: int) -> None:
 
 
 def forget_before(expected: Expected, whose: Ints, starts: Ints) -> None:
-    """Models' periods that begin before these times are forgotten, those that aren't closed are closed."""
+    """Remove models' periods that begin before these times; open ones are closed first."""
     found = np.zeros(len(whose), dtype=np.uint8)
     _has_before(expected.pool, expected.models.first, whose, starts, found)
     for model, start in zip(whose[found > 0].tolist(), starts[found > 0].tolist()):
@@ -476,7 +486,7 @@ def _forget_before(expected: Expected, model: int, start: int) -> None:
 
 
 def open_period(expected: Expected, model: int, start: int) -> Expected:
-    """A period, by its start (ms), gets a row and its counters."""
+    """Give a period, by its start (ms), a row and counters; returns the tables, maybe wider."""
     models, shape = expected.models, shape_of(expected.models, model)
     pool = with_free_row(expected.pool)
     expected = expected._replace(pool=pool, periods=grown(expected.periods, len(pool.owner)))

@@ -1,10 +1,13 @@
-"""What a period's confusion matrix will be when its labels are there.
+"""The expected confusion matrix of a period once all labels are there.
 
-Calibration says it by what labels such predictions had (CBPE is this term alone), the labels that have come
-correct it, each weighted with the inverse share of its like that has come by its age (nowcasting: Lawless
-1994). Where labels are sampled with known propensities they count by the inverse of these, too, and what is
-expected is of all predictions: the difference estimator of survey sampling (Särndal, Swensson and Wretman
-1992, 6.3), whose mean over a stream is that of prediction-powered inference (Angelopoulos et al. 2023).
+Calibration estimates it from the labels of similar predictions (CBPE is this term alone). The labels that
+have come correct the estimate. Each is weighted with the inverse of the share of labels of its kind that have
+come by its age (nowcasting: Lawless 1994).
+
+If labels are sampled with known propensities, the inverse propensity is a further factor of the weight, and
+the estimate is for all predictions. This is the difference estimator of survey sampling (Särndal, Swensson
+and Wretman 1992, 6.3). Its mean over a stream is that of prediction-powered inference (Angelopoulos et al.
+2023).
 """
 
 from __future__ import annotations
@@ -60,7 +63,7 @@ from prequential.core.delay.sampled import expect_sampled
 
 
 class _Together(NamedTuple):
-    """Models whose counters lie alike, which one loop looks at: see `Model`."""
+    """Models with the same layout, for one loop: see `Model`."""
 
     at: Ints
     levels: Ints
@@ -69,22 +72,22 @@ class _Together(NamedTuple):
     clock: Ints
     closes: Bytes
     last: Ints
-    ends: Ints  # behind the last period of each
+    ends: Ints  # after the last period of each
 
 
 class Group(NamedTuple):
-    """What is expected of the periods of models whose counters lie alike."""
+    """Estimates of the periods of models with the same layout."""
 
-    places: Ints  # of the models among those that were asked for
-    rows: Ints  # of their periods among all of these …
-    ends: Ints  # … and how many there are up to each model's last
-    look: Look  # of these periods
+    places: Ints  # of the models among all requested models
+    rows: Ints  # places of their periods among all requested periods …
+    ends: Ints  # … and the cumulative number of them by model
+    look: Look  # the estimates of these periods
 
 
 def look_together(
     expected: Expected, whose: Ints, rows: Ints32, ends: Ints, clocks: Ints, *, closing: bool = False
 ) -> list[Group]:
-    """What is expected of periods of models.
+    """Estimate periods of models.
 
     Parameters
     ----------
@@ -93,15 +96,15 @@ def look_together(
     whose, clocks
         (m,) rows of models, each of them once, and the clock of each one's stream, ms.
     rows, ends
-        Rows of their periods, one model's after the other's, each in order of time, and how many there are up
-        to each one's last.
+        Rows of their periods, model by model and in order of time, and the cumulative number of rows by
+        model.
     closing
-        Whether these are final, and the levels of the correction learn from them.
+        Whether these periods are final; then the levels of the correction learn from them.
 
     Returns
     -------
     list of Group
-        Each of the models is in one of them.
+        The estimates; each of the models is in one group.
     """
     models = expected.models
     alike = np.stack((models.layout[whose], models.bins[whose], models.sampled[whose]), axis=1)
@@ -121,7 +124,7 @@ def look_together(
 def _look_at(
     expected: Expected, whose: Ints, rows: Ints32, ends: Ints, clocks: Ints, closing: bool
 ) -> Look:
-    """The periods of models whose counters lie alike."""
+    """Estimate the periods of models with the same layout."""
     models, n = expected.models, len(rows)
     j, k, b, _, sampled = shape_of(models, int(whose[0]))
     result = Look(np.zeros((n, j, k)), np.zeros((n, COLUMNS)), np.zeros((n, j, b)))
@@ -192,7 +195,7 @@ def _look(
 def _expect(
     model: Model, whole: Ints32, block: int, scratch: Scratch, result: Look, i: int
 ) -> None:
-    """One period, whose counts begin at `block` of those of all periods."""
+    """Estimate one period, whose counts begin at `block`."""
     faded, predicted, labels, bins = model.faded, model.predicted, model.labels, model.bins
     about, cells = result.about, result.cells
     labelled = _count(whole, block, predicted, labels, bins, scratch, result, i)
@@ -264,7 +267,10 @@ def _expect(
 def _count(
     whole: Ints32, block: int, predicted: int, labels: int, bins: int, scratch: Scratch, result: Look, i: int
 ) -> float:
-    """What has come and what will come of a period, and weights of what has come; returns the former."""
+    """Count the labels of a period so far and estimate those to come; returns the number so far.
+
+    Also computes the weights of the labels so far.
+    """
     met, gone = block + predicted * bins, block + predicted * bins * (labels + 1)
     by_slot = block + predicted * bins * (labels + 2)
     slots_met, slots_gone = by_slot + predicted * SLOTS, by_slot + predicted * SLOTS * (labels + 1)
@@ -298,7 +304,7 @@ def _count(
 
 @inner
 def _waiting(whole: Ints32, made: int, met: int, gone: int, place: int, labels: int) -> float:
-    """Predictions of a stratum or slot that wait."""
+    """Pending predictions of a stratum or slot."""
     count = np.int64(whole[made + place]) - np.int64(whole[gone + place])
     for k in range(labels):
         count -= np.int64(whole[met + place * labels + k])

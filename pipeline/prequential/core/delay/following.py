@@ -1,4 +1,4 @@
-"""The log of events, as the counters follow it from which periods are estimated (see `expected`)."""
+"""How the counters for estimates of periods (see `expected`) follow the log of events."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, E
 from prequential.core.tables.outcomes import SCORED as HAS_SCORE
 from prequential.core.tables.outcomes import WEIGHTED as HAS_WEIGHT
 
-#: What the update of tables waits for: a model's block, more classes, a period.
+#: Why an update stops: the tables need a model's block, more classes, or a period.
 _BLOCK, _CLASSES, _PERIOD = range(1, 4)
 
-#: After so many outcomes of a model all of its counts are faded at once, so that the last 20,000 or so count.
+#: After this many outcomes of a model, all of its counts fade at once, with a memory of about 20,000
+#: outcomes.
 FADE_EVERY = 256
 _MEMORY = 20_000
 
@@ -53,9 +54,9 @@ FADING = _fading()
 
 
 def update(expected: Expected, events: Events, start: int, stop: int) -> Expected:
-    """Follow what became of predictions in rows `start` to `stop` of the log.
+    """Follow the events of predictions in rows `start` to `stop` of the log.
 
-    Returns the tables, maybe wider.
+    Returns the tables, maybe with more rows.
 
     >>> from prequential.core.delay.expected import new_expected, with_model
     >>> from prequential.core.tables.events import new_events
@@ -87,7 +88,7 @@ def update(expected: Expected, events: Events, start: int, stop: int) -> Expecte
 
 @inner
 def _place_of(models: Models, model: int, code: int, capacity: int) -> int:
-    """Place of a class among those of a model, the next one for a new one; -1: there is none left."""
+    """Place of a class among those of a model; a new class gets the next place. -1: none is left."""
     count = np.int64(models.classes[model])
     for place in range(count):
         if models.codes[model, place] == code:
@@ -114,7 +115,7 @@ def bucket_of(edges: Floats, share: float) -> int:
 
 @kernel
 def _update(expected: Expected, edges: Floats, events: Events, start: int, stop: int) -> int:
-    """Follow the log; returns the row before which something is wanted, or `stop`."""
+    """Follow the log; returns the row that needs something in the tables, or `stop`."""
     models, pool, periods, wants = expected.models, expected.pool, expected.periods, expected.wants
     calendars = expected.calendars
     faded, whole = expected.of_models.counts, expected.of_periods.counts
@@ -186,7 +187,7 @@ def _update(expected: Expected, edges: Floats, events: Events, start: int, stop:
         row = find(pool, model, begins)
         if row == 0:
             if kind == WAITS:
-                # What this event has added is all 0: it comes once more.
+                # This event has only added 0 so far, so it can be processed again.
                 wants[0] = _PERIOD
                 return i
             continue
@@ -207,7 +208,7 @@ def _update(expected: Expected, edges: Floats, events: Events, start: int, stop:
                 cell = first + predicted * by + place * labels
                 if kind == MET:
                     whole[cell + k] += 1
-                elif whole[cell + k]:  # else it met its label when nothing was followed yet
+                elif whole[cell + k]:  # else it met its label before the counters existed
                     whole[cell + k] -= 1
                     whole[cell + revised] += 1
             first += predicted * by * (labels + 2)
@@ -228,7 +229,7 @@ def _update(expected: Expected, edges: Floats, events: Events, start: int, stop:
 
 @inner
 def _fade(faded: Floats, at: int, predicted: int, labels: int, bins: int, beyond: int) -> None:
-    """All of a model's counts become less, also those `beyond` its levels (by stratum); the levels stay."""
+    """Fade all of a model's counts, also those `beyond` its levels (by stratum); the levels stay."""
     levels = at + predicted * bins * (labels + 1) + predicted * labels * BUCKETS
     for place in range(at, levels):
         faded[place] *= FADING
@@ -241,7 +242,7 @@ def _fade(faded: Floats, at: int, predicted: int, labels: int, bins: int, beyond
 
 
 def _widen(expected: Expected, model: int) -> Expected:
-    """There are more classes than the blocks have places for; above the most, right and wrong are left."""
+    """Make room for more classes in the blocks; beyond the largest number, only right and wrong remain."""
     models = expected.models
     before, old_size, old = shape_of(models, model), int(models.size[model]), int(models.block[model])
     counters = [part.copy() for part in counters_of(expected, model)]
@@ -274,7 +275,7 @@ def _widen(expected: Expected, model: int) -> Expected:
 
 
 def _move(to: Any, counts: Any, labels: int | None, merged: bool) -> None:
-    """Counts go to a wider table; where classes are `merged` to its one row. `labels`: their axis, if any."""
+    """Copy counts to a wider table, or `merged` into its one row. `labels`: the axis of labels, if any."""
     if not merged:
         to[tuple(slice(length) for length in counts.shape)] = counts
         return

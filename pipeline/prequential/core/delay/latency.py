@@ -1,12 +1,12 @@
-"""Label latencies by stream, how long after its instance a label came: a histogram, and bins for quantiles.
+"""Label latencies by stream, the times from instance to label: a histogram, and bins for quantiles.
 
-The bins are those of a DDSketch of 1% accuracy (Masson, Rim and Lee 2019, doi:10.14778/3352063.3352135): of
-equal relative width, so they can be added up, in any order the same. Streams differ in which of 1,501 bins
-they need, so bins lie in blocks that are allocated when a latency first falls into one.
+The bins are those of a DDSketch of 1% accuracy (Masson, Rim and Lee 2019, doi:10.14778/3352063.3352135). They
+have equal relative width, so their counts can be added in any order with the same result. Streams need
+different ones of the 1,501 bins. So bins are allocated in blocks, when a latency first falls into a block.
 
-Quantiles over a stream's whole life hardly move when labels become slower. So there are others beside them,
-of the latest labels: of two *generations* the older is emptied and goes on as the newer one when that is old
-and large enough, by the stream's clock and its labels.
+Quantiles over a stream's whole life hardly move when labels become slower. So there are also quantiles of the
+latest labels, from two *generations*. When the newer generation is old enough, by the stream's clock, and has
+enough labels, the older one is emptied and becomes the newer one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 _SHARES = np.array(list(QUANTILES.values()))
 
-#: Quantiles are right to this share of themselves.
+#: The relative accuracy of quantiles.
 _ACCURACY = 0.01
 
 #: How many times as long the latencies of the next bin are: (1 + a)/(1 - a).
@@ -43,34 +43,34 @@ _PER_TWO = 1 / math.log1p(2 * _ACCURACY / (1 - _ACCURACY)) * math.log(2)
 
 
 def _value_of(key: int) -> float:
-    """The latency (ms) whose relative error is the same at both ends of a bin: 2γ^key/(1 + γ)."""
+    """The latency (ms) that has the same relative distance to both ends of a bin: 2γ^key/(1 + γ)."""
     return math.pow(2.0, key / _PER_TWO) * (2.0 / (1 + _GAMMA))
 
 
 #: By key from 0 on, the largest whole number of ms in the bin (up to 300 years).
 _ENDS: Ints = np.array([int(_GAMMA**key) for key in range(1500)], dtype=np.int64)
 
-#: By key, the latency in ms that stands for those in its bin; the last bin is beyond all ends.
+#: By key, the latency in ms that represents its bin; the last bin is beyond all ends.
 _VALUES: Ints = np.array([round(_value_of(key)) for key in range(len(_ENDS) + 1)], dtype=np.int64)
 
 #: Bins by which latencies differ by a factor of e.
 _PER_E = 1 / math.log(_GAMMA)
 
-#: Bins in a block, 2^5: some 350 bins, that is 11 blocks, hold latencies that differ by a factor of 1,000.
+#: Bins in a block, 2^5. Latencies that differ by a factor of 1,000 need about 350 bins, which are 11 blocks.
 _BITS = 5
 _BLOCK = 1 << _BITS
 _BLOCKS = (len(_VALUES) - 1) // _BLOCK + 1
 
-#: A generation ends when it is as old (ms of the stream's clock) and has as many labels as this: so the
-#: latest labels are those of the last five to ten minutes or, where labels are rare, the last 100 to 200.
+#: A generation ends when it has at least this age (ms of the stream's clock) and this number of labels. So
+#: the latest labels are those of the last five to ten minutes or, if labels are rare, the last 100 to 200.
 RECENT_MS, RECENT_LABELS = 5 * 60_000, 100
 
-#: Bins of generations are four of the others each: to 4%, since what is asked is whether labels take
-#: several times as long, at a quarter of the memory.
+#: A bin of a generation covers four of the other bins: an accuracy of 4% at a quarter of the memory. That is
+#: enough to see whether labels take several times as long.
 _MERGED_BITS = 2
 _RECENT_BLOCKS = (len(_VALUES) - 1 >> _MERGED_BITS) // _BLOCK + 1
 
-#: By bin of a generation, the latency in ms that stands for those in it: as far from either end, relatively.
+#: By bin of a generation, the latency in ms that represents it: as far from either end, relatively.
 _RECENT_VALUES: Ints = np.array(
     [
         max(1, round(2 * _GAMMA ** ((key << _MERGED_BITS) + 3) / (1 + _GAMMA**4)))
@@ -79,10 +79,10 @@ _RECENT_VALUES: Ints = np.array(
     dtype=np.int64,
 )
 
-#: Instead of a bin: latencies of 0 ms.
+#: The key of latencies of 0 ms, which have no bin.
 _ZERO = -1
 
-#: Counters: blocks in use; the first one is never used, its number stands for none.
+#: Place in `counters` of the number of blocks in use. Block 0 is never used; its number means none.
 _USED = 0
 
 
@@ -93,7 +93,7 @@ class Streams(NamedTuple):
     total: Ints  # sum of the latencies, ms
     zeros: Ints  # latencies of 0 ms, for which there is no bin
     block: Ints32  # (streams, _BLOCKS): row in `Bins` of each block of keys, 0: none yet
-    # Of the two generations of the latest labels, (streams, 2) each:
+    # The two generations of the latest labels, (streams, 2) each:
     recent: Ints  # labels
     recent_zeros: Ints  # of them, those that took 0 ms
     recent_block: Ints32  # (streams, 2, _RECENT_BLOCKS): as `block`
@@ -116,7 +116,7 @@ class Latencies(NamedTuple):
 
 
 def new_latencies() -> Latencies:
-    """Tables for no streams; `with_streams` makes rows."""
+    """Tables without streams; `with_streams` adds rows."""
     counters = np.zeros(1, dtype=np.int64)
     counters[_USED] = 1
     streams = Streams(
@@ -138,14 +138,14 @@ def tables(latencies: Latencies) -> Iterator[Table]:
 
 
 def with_streams(latencies: Latencies, streams: int) -> Latencies:
-    """The tables with at least so many streams."""
+    """The tables with at least this many streams."""
     return latencies._replace(streams=grown(latencies.streams, streams))
 
 
 def update(latencies: Latencies, streams: Ints32, values: Ints, clocks: Ints) -> Latencies:
     """Count latencies (ms) of streams (rows) at their clocks (ms), three arrays of (n,); returns the tables.
 
-    Negative latencies stand for nothing. With more bins than before the tables are wider ones.
+    Negative latencies are ignored. The returned tables have more rows if more bins are needed.
 
     >>> latencies = with_streams(new_latencies(), 1)
     >>> streams, clocks = np.zeros(3, dtype=np.int32), np.zeros(3, dtype=np.int64)
@@ -162,9 +162,9 @@ def update(latencies: Latencies, streams: Ints32, values: Ints, clocks: Ints) ->
 
 
 def quantiles(latencies: Latencies, streams: Ints) -> list[dict[str, int]]:
-    """The latency (ms) that a share of `QUANTILES` of labels had at most, by name, to 1%; {} without labels.
+    """The quantiles `QUANTILES` of label latencies (ms), by name, with an accuracy of 1%; {} without labels.
 
-    Of each of these streams, (n,) int64 rows, over its whole life.
+    For each of these streams, (n,) int64 rows, over its whole life.
 
     References
     ----------
@@ -177,7 +177,7 @@ def quantiles(latencies: Latencies, streams: Ints) -> list[dict[str, int]]:
 
 
 def recent_quantiles(latencies: Latencies, streams: Ints) -> list[dict[str, int]]:
-    """As `quantiles`, of the streams' latest labels, to 4%: those of five to ten minutes, or 100 to 200.
+    """As `quantiles`, to 4%, but of the latest labels: those of the last five to ten minutes, or 100 to 200.
 
     >>> slower = np.repeat([5_000, 30_000], 2_000)  # ms, a label each second
     >>> now = 1_000 * np.arange(len(slower))
@@ -197,20 +197,20 @@ def _named(values: Ints, labels: Ints) -> list[dict[str, int]]:
 
 
 def part(latencies: Latencies, streams: Ints) -> Latencies:
-    """A copy of what is known of these streams, to be read only."""
+    """A read-only copy of the data of these streams."""
     table = of_rows(latencies.streams, streams)
     return latencies._replace(streams=table, bins=_bins_of(latencies, table, streams))
 
 
 def of_streams(latencies: Latencies, streams: Sequence[int]) -> Latencies:
-    """A copy of what is known of these streams, in rows from 0 on, in this order."""
+    """A copy of the data of these streams, in rows from 0 on, in this order."""
     table = taken(latencies.streams, np.array(streams, dtype=np.int64))
     bins = _bins_of(latencies, table, slice(None))
     return Latencies(table, bins, np.array([len(bins.counts)], dtype=np.int64))
 
 
 def counts_of(latencies: Latencies, stream: int) -> tuple[dict[int, int], dict[int, int]]:
-    """How many labels are in each bin, of a stream's whole life and of its latest ones: they add up.
+    """The number of labels in each bin, of a stream's whole life and of its latest labels; they are additive.
 
     >>> latencies, first = with_streams(new_latencies(), 1), np.zeros(3, dtype=np.int32)
     >>> latencies = update(latencies, first, np.array([0, 50, 50]), np.zeros(3, np.int64))
@@ -242,7 +242,7 @@ def _without_none(counts: dict[int, int]) -> dict[int, int]:
 
 
 def of_counts(life: Mapping[int, int], recent: Mapping[int, int]) -> Latencies:
-    """Latencies of one stream with so many labels in each bin (`counts_of`), for quantiles alone."""
+    """Latencies of one stream from its labels in each bin (`counts_of`), for quantiles only."""
     latencies = with_streams(new_latencies(), 1)
     table = latencies.streams
     table.zeros[0], table.recent_zeros[0, 0] = life.get(_ZERO, 0), recent.get(_ZERO, 0)
@@ -263,9 +263,9 @@ def of_counts(life: Mapping[int, int], recent: Mapping[int, int]) -> Latencies:
 
 
 def _bins_of(latencies: Latencies, table: Streams, rows: Ints | slice) -> Bins:
-    """The blocks that these rows have, alone; the rows are told their places."""
+    """Only the blocks of these rows; the rows of `table` get their new places."""
     blocks = table.block[rows], table.recent_block[rows]
-    # None is none of the copy's, too.
+    # Block 0 means none, also in the copy.
     used = np.unique(np.concatenate(([0], *(some.ravel() for some in blocks))))
     table.block[rows], table.recent_block[rows] = (np.searchsorted(used, some) for some in blocks)
     return taken(latencies.bins, used)
@@ -284,7 +284,7 @@ def position(bounds: Ints, value: int) -> int:
 def _key(value: int) -> int:
     """The bin of a latency above 0: the first one whose end isn't below it.
 
-    The logarithm is where the search begins only, so its digits decide nothing.
+    The search only begins at the logarithm, so the logarithm's last digits don't matter.
     """
     key = min(int(math.log(value) * _PER_E), len(_ENDS))
     while key > 0 and _ENDS[key - 1] >= value:
@@ -296,7 +296,7 @@ def _key(value: int) -> int:
 
 @inner
 def _begin_generation(latencies: Latencies, stream: int) -> None:
-    """The older generation is emptied and becomes the newer one."""
+    """Empty the older generation, which becomes the newer one."""
     table, bins = latencies.streams, latencies.bins.counts
     newer = 1 - table.newer[stream]
     table.newer[stream] = newer
@@ -310,7 +310,7 @@ def _begin_generation(latencies: Latencies, stream: int) -> None:
 
 @kernel
 def _update(latencies: Latencies, streams: Ints32, values: Ints, clocks: Ints, start: int) -> int:
-    """Count from row `start` on; returns the row before which blocks must be made, or the end."""
+    """Count from row `start` on; returns the row that needs more blocks, or the end."""
     table, bins, counters = latencies.streams, latencies.bins.counts, latencies.counters
     for i in range(start, len(values)):
         value = values[i]
@@ -389,7 +389,7 @@ def _of_life(latencies: Latencies, stream: int, shares: Floats, values: Ints) ->
 
 @inner
 def _of_late(latencies: Latencies, stream: int, shares: Floats, values: Ints) -> int:
-    """The same of both generations together."""
+    """As `_of_life`, for both generations together."""
     table, bins = latencies.streams, latencies.bins.counts
     labels = table.recent[stream, 0] + table.recent[stream, 1]
     running = table.recent_zeros[stream, 0] + table.recent_zeros[stream, 1]

@@ -1,4 +1,4 @@
-"""The label maturity curve: by age, what share of a model's predictions had met their label by then."""
+"""The label maturity curve: by age, the share of a model's predictions that had met their label by then."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from prequential.core.delay.coverage import (
 )
 from prequential.core.delay.latency import BOUNDS_MS
 
-#: Steps after which shares are made anew: each time all cohorts are looked at.
+#: Steps after which shares are computed again, from all cohorts.
 _STEPS = 2
 
-#: When shares are made anew cohorts are folded that nothing will happen to any more: in one of so many steps,
-#: or where a model has so many of them.
+#: In one of `_FOLDED_EACH` steps, or if a model has more than `_MANY` cohorts, computing its shares first
+#: folds the cohorts that will not change any more.
 _FOLDED_EACH, _MANY = 16, COHORTS + COHORTS // 2
 
 
 def labelled(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, float]]:
     """Each model's label maturity curve: by age, the share of predictions that had met their label by then.
 
-    Of all predictions that are at least as old; ages up to the horizon, and the horizon itself as `horizon`.
-    Made anew whenever the clock of the model's stream has moved by 1/64 of the horizon, which is state.
+    A share is among all predictions that are at least that old. Ages go up to the horizon, which is the share
+    `horizon`. A curve is computed again when the clock of the model's stream has moved by 1/64 of the
+    horizon. Curves are state.
 
     Parameters
     ----------
@@ -49,12 +50,12 @@ def labelled(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, f
 
 
 def shares_at_horizon(coverage: Coverage, models: Ints, clocks: Ints) -> Floats:
-    """Of each model the share `horizon` of the same curve, (m,); NaN: it isn't known."""
+    """The share `horizon` of each model's curve (see `labelled`), (m,); NaN: it isn't known."""
     return _up_to_date(coverage, models, clocks)[:, HORIZON]
 
 
 def _up_to_date(coverage: Coverage, models: Ints, clocks: Ints) -> Floats:
-    """The models' curves, (m, shares), made anew where they are due."""
+    """The models' curves, (m, shares); those that are due are computed again."""
     table = coverage.models
     steps = clocks // (_STEPS * table.width[models])
     moved = np.flatnonzero(steps != table.step[models])
@@ -68,26 +69,26 @@ def _up_to_date(coverage: Coverage, models: Ints, clocks: Ints) -> Floats:
 
 
 def _are_most(coverage: Coverage, models: Ints) -> bool:
-    """Whether these models' cohorts are worth a look at all rows, one behind the other in memory.
+    """Whether these models have so many cohorts that one pass over all rows of the pool is faster.
 
-    (The cohorts of one model lie far from each other: each has to be waited for.)
+    (The cohorts of one model are far apart in memory, so reading them one by one is slow.)
     """
     return 4 * int(coverage.models.cohorts[models].sum()) > len(coverage.pool.owner)
 
 
 def curves(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, float]]:
-    """The models' label maturity curves at these clocks, as in `labelled`; it changes nothing."""
+    """The models' label maturity curves at these clocks, as in `labelled`; changes no state."""
     return list(map(curve_of, met_of(coverage, models, clocks)))
 
 
 def met_of(coverage: Coverage, models: Ints, clocks: Ints) -> Ints:
-    """What models' label maturity curves are made of at these clocks (ms); it changes nothing, and adds up.
+    """The counts behind models' label maturity curves at these clocks (ms); changes no state.
 
     Returns
     -------
     ndarray
         (models, shares, 2) int64, by `SHARES`: predictions that are old enough, and those of them with a
-        label.
+        label. These counts are additive.
     """
     sums = _new_sums(len(models))
     _count_each(coverage.models, coverage.pool, coverage.cohorts, models, clocks, sums)
@@ -95,7 +96,7 @@ def met_of(coverage: Coverage, models: Ints, clocks: Ints) -> Ints:
 
 
 def curve_of(met: Ints) -> dict[str, float]:
-    """The label maturity curve, as in `labelled`, of what `met_of` gives of a model, or of a sum of such.
+    """The label maturity curve, as in `labelled`, from a model's counts by `met_of`, or a sum of such counts.
 
     >>> curve_of(np.array([[4, 1], [4, 3], *[[0, 0]] * 11]))
     {'100ms': 0.25, '1s': 0.75}
@@ -104,12 +105,12 @@ def curve_of(met: Ints) -> dict[str, float]:
 
 
 def _named(shares: list[float]) -> dict[str, float]:
-    """Shares by their names; those that are NaN aren't there."""
+    """Shares by their names, without those that are NaN."""
     return {name: share for name, share in zip(SHARES, shares) if share == share}
 
 
 def _new_sums(models: int) -> Ints:
-    """Zeros for what is counted of so many models: by share, predictions made, and those with a label."""
+    """Zeros for the counts of models: by share, predictions made, and those with a label."""
     return np.zeros((models, len(SHARES), 2), dtype=np.int64)
 
 
@@ -118,9 +119,9 @@ def _make_anew(
     models: Models, pool: Pool, cohorts: Cohorts, which: Ints, clocks: Ints, folds: Bytes,
     places: Ints, sums: Ints,
 ) -> None:  # fmt: skip
-    """Make the shares of these models anew, at these clocks; fold cohorts of those that `folds` says.
+    """Compute the shares of these models again, at these clocks; fold cohorts of models with `folds`.
 
-    One model after the other, or, where `places` (by model, all -1) has rows, all in one pass over the
+    The models are read one after the other or, if `places` (by model, all -1) has rows, in one pass over all
     cohorts. `sums`: `_new_sums` of these models.
     """
     for i in range(len(which)):
@@ -146,14 +147,14 @@ def _make_anew(
 
 @kernel
 def _count_each(models: Models, pool: Pool, cohorts: Cohorts, which: Ints, clocks: Ints, sums: Ints) -> None:
-    """Count all of each of these models, at these clocks."""
+    """Count all cohorts of each of these models, at these clocks."""
     for i in range(len(which)):
         _count_all(models, pool, cohorts, which[i], clocks[i], sums[i])
 
 
 @inner
 def _count_all(models: Models, pool: Pool, cohorts: Cohorts, model: int, clock: int, sums: Ints) -> None:
-    """Count all of a model at this time, for the ages of `SHARES`; `sums` are zeros."""
+    """Count all cohorts of a model at this time, for the ages of `SHARES`; `sums` are zeros."""
     _count_folded(models, model, sums)
     row = np.int64(models.first[model])
     while row:
@@ -163,7 +164,7 @@ def _count_all(models: Models, pool: Pool, cohorts: Cohorts, model: int, clock: 
 
 @inner
 def _count_folded(models: Models, model: int, sums: Ints) -> None:
-    """Count what is folded of a model."""
+    """Count the folded cohorts of a model."""
     folded = models.folded[model]
     _count(sums, folded[MADE], folded[MET_AT:], models.horizon[model], NO_COHORT)
 
@@ -179,7 +180,7 @@ def _count_row(
 
 @inner
 def _count(sums: Ints, made: int, met_by_age: Ints, horizon: int, least: int) -> None:
-    """Count a cohort, all of it at least so many ms old, for the ages that it has and for the horizon."""
+    """Count a cohort, at least `least` ms old, for the ages up to that and for the horizon."""
     met = np.int64(0)
     for age in range(HORIZON):
         if BOUNDS_MS[age] > least or BOUNDS_MS[age] >= horizon:

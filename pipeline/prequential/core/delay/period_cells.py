@@ -1,6 +1,6 @@
-"""Joint cells of periods: how many outcomes are in each and, where costs are by value, what was at stake.
+"""Joint cells of periods: the number of outcomes in each and, with costs by value, the sum of their values.
 
-A revision moves both. What is at stake is kept by cell, and not what it cost: other costs count for all.
+A revision moves both. Cells have values instead of costs, so that changed costs apply to all outcomes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from prequential.core.compiled.kernel import Floats, Ints, Ints32, inner, kernel
 from prequential.core.compiled.pool import Pool
 from prequential.core.tables.outcomes import cell_of
 
-#: Columns of what is at stake in a cell: the sum of its outcomes' values, and how many have one.
+#: Columns of a cell's stakes: the sum of its outcomes' values, and the number of outcomes with a value.
 STAKE, VALUED = range(2)
 
 
@@ -25,14 +25,14 @@ class Cells(NamedTuple):
 
 @inner
 def add_stake(stakes: Floats, cell: int, value: float) -> None:
-    """An outcome with a value has come into a cell."""
+    """Add an outcome's value to a cell."""
     stakes[cell, STAKE] += value
     stakes[cell, VALUED] += 1.0
 
 
 @inner
 def take_stake(stakes: Floats, cell: int, value: float) -> None:
-    """An outcome with a value has left a cell; where none is left, nor is what rounding would leave."""
+    """Remove an outcome's value from a cell; the last one sets it to 0, without a rounding error."""
     if stakes[cell, VALUED] > 1.0:
         stakes[cell, STAKE] -= value
         stakes[cell, VALUED] -= 1.0
@@ -41,14 +41,14 @@ def take_stake(stakes: Floats, cell: int, value: float) -> None:
 
 
 def counts_of(pool: Pool, cells: Cells, first: int, count: int, capacity: int) -> Floats:
-    """Joint counts of so many cells from row `first` on: (4·k²,) float64 with capacity for k classes."""
+    """Joint counts of `count` cells from row `first` on: (4·k²,) float64 with capacity for k classes."""
     counts = np.zeros(4 * capacity * capacity)
     put_counts(pool.key, pool.next, cells.counts, first, count, capacity, counts)
     return counts
 
 
 def stakes_of(pool: Pool, cells: Cells, first: int, count: int, capacity: int) -> Floats:
-    """What was at stake in them, by label·k + prediction: (k², 2) float64, columns as `Cells.stakes`."""
+    """The stakes of these cells, by label·k + prediction: (k², 2) float64, columns as `Cells.stakes`."""
     stakes = np.zeros((capacity * capacity, 2))
     if cells.stakes.shape[1]:
         put_stakes(pool.key, pool.next, cells.stakes, first, count, capacity, stakes)
@@ -59,7 +59,7 @@ def stakes_of(pool: Pool, cells: Cells, first: int, count: int, capacity: int) -
 def put_counts(
     key: Ints, following: Ints32, count: Ints, row: int, cells: int, capacity: int, counts: Floats
 ) -> None:
-    """Put so many cells from a row on into `counts`. Behind them may stand others, which are free."""
+    """Put this number of cells from a row on into `counts`. The list may go on with free cells."""
     for _ in range(cells):
         cell = key[row]
         counts[cell_of(cell >> 18, (cell >> 2) & 0xFFFF, cell & 3, capacity)] += count[row]
@@ -70,7 +70,7 @@ def put_counts(
 def put_stakes(
     key: Ints, following: Ints32, stakes: Floats, row: int, cells: int, capacity: int, into: Floats
 ) -> None:
-    """Likewise what is at stake, of any bits, into `into`: (k², 2)."""
+    """Put the stakes of the cells, summed over all bits, into `into`: (k², 2)."""
     for _ in range(cells):
         cell = key[row]
         place = (cell >> 18) * capacity + ((cell >> 2) & 0xFFFF)

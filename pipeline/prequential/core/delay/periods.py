@@ -1,10 +1,10 @@
-"""Performance by the time of prediction: how good what a model said in a certain hour was.
+"""Performance by the time of prediction: how good a model's predictions of a certain hour were.
 
-Estimators go by the time of labels. Here each prediction belongs to the period of its own `ts` (see
-`prequential.core.delay.calendars`), and is judged when its label comes. A period's message is provisional
-until as large a share of its predictions has a label as ever will; what comes later corrects it.
+Estimators follow the time of labels. Here each prediction belongs to the period of its own `ts` (see
+`prequential.core.delay.calendars`), and counts when its label comes. A period's message is provisional until
+the labelled share of its predictions is as large as expected. Later labels correct the message.
 
-A period is a row of a pool and is found by hashing (model, start); its joint cells are rows of another,
+A period is a row of a pool and is found by hashing (model, start). Its joint cells are rows of another pool,
 found by hashing (period, cell). Sums of scores are rows of a third table, for periods that have scores.
 """
 
@@ -51,16 +51,16 @@ from prequential.core.tables.scores import (
     bin_of,
 )  # fmt: skip
 
-#: No time is below, or above it.
+#: No time is below its negative, or above it.
 NEVER = 1 << 62
 
-#: A spread of this share of the sum of squares is what rounding leaves of 0.
+#: A spread below this share of the sum of squares is a rounding error: the true spread is 0.
 _NOISE = 1e-30
 
-#: Columns of a spread: weight, mean, Σ(y - ȳ)², and what the mean has no digits for.
+#: Columns of a spread: weight, mean, Σ(y - ȳ)², and the part of the mean below its last digit.
 _N, _MEAN, _TOTAL, _REST = range(4)
 
-#: Columns of what was reported: what changes when there is something to report; never the same again.
+#: Columns of a period's state. Some change gives a message, and no state occurs twice.
 PREDICTIONS, LABELLED, REVISIONS, CORRECTIONS, FINAL, AT_HORIZON = range(6)
 COLUMNS = 6
 
@@ -74,13 +74,13 @@ class Models(NamedTuple):
     horizon: Ints  # of labels, ms
     settle: Ints  # how long revisions are recognised, ms
     numbers: Bytes  # whether it predicts numbers
-    valued: Bytes  # whether costs are by what is at stake
+    valued: Bytes  # whether costs depend on a value (stake)
     first: Ints32  # row of its newest period, 0: none
     periods: Ints  # how many there are, without those that are dropped
     begin: Ints  # start of the first one that isn't forgotten
-    changed: Bytes  # whether one of them changed since `due` was asked
-    next: Ints  # the clock from which on time alone makes a look at all periods necessary
-    expected: Floats  # the expected share when they were all looked at, NaN: none
+    changed: Bytes  # whether one of them changed since the last check of due periods
+    next: Ints  # the clock from which all periods must be checked again
+    expected: Floats  # the expected share at the last check of all periods, NaN: none
 
 
 class Periods(NamedTuple):
@@ -90,16 +90,16 @@ class Periods(NamedTuple):
     reported: Ints  # (periods, 6): the state that was reported last
     is_reported: Bytes
     newest_ts: Ints  # latest label time, ms
-    changed: Bytes  # since `due` was asked
-    dropped: Bytes  # it was of times to come and is forgotten, as there were too many
+    changed: Bytes  # since the last check of due periods
+    dropped: Bytes  # it is too old, or of the future with too many others; its counts are freed
     first_cell: Ints32  # 0: none
     cells: Ints32  # how many
     sums: Ints32  # row in `Sums`, 0: none
-    known: Bytes  # whether baselines had a label to predict by at any of its outcomes
+    known: Bytes  # whether baselines had an earlier label to predict from at any of its outcomes
 
 
 class Sums(NamedTuple):
-    """Of scores (see `prequential.core.tables.scores`), and the spread of labels that are numbers."""
+    """Sums of scores (see `prequential.core.tables.scores`), and the spread of labels for regression."""
 
     sums: Floats  # (rows, SIZE)
     spread: Floats  # (rows, 4)
@@ -160,10 +160,10 @@ def with_model(
     tables: PeriodTables, model: int, width: int, final_at: float, *, horizon: int, settle: int,
     numbers: bool, valued: bool = False, zone: str = UTC,
 ) -> tuple[PeriodTables, bool]:  # fmt: skip
-    """The tables with a model (row) that has periods of `width` ms; and whether its former ones were kept.
+    """The tables with a model (row) that has periods of `width` ms; and whether its earlier ones were kept.
 
-    They are unless they had another width, or the clock of another zone. What was at stake in them counts if
-    it did before: what comes from now on, else.
+    They are kept unless they had another width, or the clock of another zone. If `valued` changes, stakes are
+    counted from now on only.
     """
     calendars, calendar = with_calendar(tables.calendars, zone, width)
     tables = tables._replace(calendars=calendars, models=grown(tables.models, model + 1))
@@ -186,14 +186,14 @@ def with_model(
 
 
 def with_models(tables: PeriodTables, models: int) -> PeriodTables:
-    """The tables with at least so many models; new ones have no periods."""
+    """The tables with at least this many models; new models have no periods."""
     return tables._replace(models=grown(tables.models, models))
 
 
 def update(tables: PeriodTables, events: Events, start: int, stop: int) -> PeriodTables:
-    """Follow what became of predictions in rows `start` to `stop` of the log.
+    """Follow the events of predictions in rows `start` to `stop` of the log.
 
-    Returns the tables, maybe wider.
+    Returns the tables, maybe with more rows.
 
     >>> from prequential.core.delay.due_periods import due_of
     >>> from prequential.core.tables.events import new_events
@@ -226,7 +226,7 @@ def cells_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
 
 
 def stakes_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
-    """What was at stake in a period (row), by label·k + prediction: (k², 2) float64, as `Cells.stakes`."""
+    """The stakes of a period (row), by label·k + prediction: (k², 2) float64, as `Cells.stakes`."""
     first, cells = int(tables.periods.first_cell[period]), int(tables.periods.cells[period])
     return period_cells.stakes_of(tables.cell_pool, tables.cells, first, cells, capacity)
 
@@ -238,13 +238,13 @@ def sums_of(tables: PeriodTables, period: int) -> Floats | None:
 
 
 def labels_of(tables: PeriodTables, period: int) -> tuple[float, float, float, float]:
-    """How many labels that are numbers a period (row) has, their mean, Σ(y - ȳ)², and the mean's rest."""
+    """The number of a period's (row's) labels for regression, their mean, Σ(y - ȳ)², and the mean's rest."""
     row = tables.sums.spread[int(tables.periods.sums[period])]
     return float(row[_N]), float(row[_MEAN]), spread_of(tables, period), float(row[_REST])
 
 
 def spread_of(tables: PeriodTables, period: int) -> float:
-    """Σ(y - ȳ)² of the labels of a period (row); 0 where all are the same as far as digits tell."""
+    """Σ(y - ȳ)² of the labels of a period (row); 0 if all are equal to the last digit."""
     return float(spread_at(tables.sums.spread, int(tables.periods.sums[period])))
 
 
@@ -314,11 +314,11 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
             periods.state[row, CORRECTIONS] += final
             continue
         label = np.int64(events.label[i])
-        # What comes with label and prediction: see `period_cells`.
+        # The prediction and its bits: see `period_cells`.
         pair = np.int64(events.prediction[i]) << 2 | np.int64(events.bits[i])
         cell = find(cell_pool, row, label << 18 | pair)
         if kind == REVISED:
-            if cell == 0 or cells.counts[cell] == 0:  # it met its label when there were no periods yet
+            if cell == 0 or cells.counts[cell] == 0:  # its outcome came before the model had periods
                 continue
             cells.counts[cell] -= 1
             if models.valued[model] and events.valued[i] & VALUED_BEFORE:
@@ -398,8 +398,8 @@ def _add_probabilities(
 def _add_number(sums: Floats, spread: Floats, row: int, error: float, y: float) -> None:
     """Add the error of a number to a row of sums, and the label to the spread, by Welford's recursion.
 
-    The mean is two floats, the second what the first has no digits for: numbers may hardly differ and be far
-    from 0.
+    The mean is the sum of two floats, of which the second is below the last digit of the first: numbers may
+    hardly differ and be far from 0.
     """
     add_number(sums[row], error, y)
     spread[row, _N] += 1.0

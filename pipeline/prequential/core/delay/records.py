@@ -1,10 +1,10 @@
-"""What was said of periods before their labels were there, and how it turned out.
+"""Estimates of periods before their labels were there, and their errors.
 
-A value that is said for the first time at a *maturity* (how long after the period's end, as a share of the
-horizon) is kept until the period is final. Then it is graded, and of the last 50 grades an interval is
-made: the quantile of |estimate - final|/scale as conformal prediction has it (Vovk, Gammerman and Shafer
-2005), times the scale. The quantile's level follows the coverage (Gibbs and Candès 2021, adaptive conformal
-inference), but isn't lowered far where intervals have been too wide.
+A *maturity* is the time since a period's end, as a share of the horizon. The first estimate at each maturity
+is kept until the period is final. Then it is graded: its error is |estimate - final|/scale. Intervals follow
+from the last 50 of these errors, by conformal prediction (Vovk, Gammerman and Shafer 2005): a quantile of
+them times the scale. The quantile's level follows the coverage (adaptive conformal inference: Gibbs and
+Candès 2021), but has a lower bound for intervals that have been too wide.
 """
 
 from __future__ import annotations
@@ -22,55 +22,56 @@ from prequential.core.tables.keys import Key, Table, of_pool
 MATURITIES = (0, 1, 2, 6, 14)
 _PARTS = 28
 
-#: What is kept of a value that was said: it, its scale, half its interval's width, the naive answers, and how
-#: much of the labels' correction it believed.
+#: Columns of an estimate: its value, its scale, half its interval's width, the two naive estimates, and the
+#: weight of the labels' correction in it.
 _ESTIMATE, _SCALE, _HALF, _LABELLED_SO_FAR, _LAST_FINAL, _WEIGHT = range(6)
 _COLUMNS = 6
 
-#: Finals that intervals are made of, and the fewest that give one.
+#: The number of final periods that an interval uses, and the fewest that give one.
 FINALS, LEAST = 50, 20
 
-#: Coverage of intervals, the step by which their level follows, and the level's bounds. Quiet periods would
-#: lower it until a change finds intervals too narrow, which is graded a horizon later: not below 0.85.
+#: Coverage of intervals, the step of their level, and the level's bounds. Without a lower bound, the level
+#: would fall in quiet periods. After a change, intervals would then be too narrow until final periods raise
+#: the level, a horizon later.
 LEVEL = 0.9
 _STEP, _LOWEST, _HIGHEST = 0.05, 0.85, 1.0
 
-#: What a level's sum of steps may be above what it is without rounding.
+#: The largest rounding error of a level.
 _ROUNDING = 1e-9
 
-#: What is said and a final that is an estimate differ by at least this share of the variance.
+#: If a final value is an estimate, its difference from a kept one has at least this share of the variance.
 _LEAST_APART = 0.01
 
 #: The largest number of four bytes.
 _LARGEST = float(np.finfo(np.float32).max)
 
-#: No clock is as late.
+#: Later than every clock.
 NEVER = 1 << 62
 
-#: As long as there are few finals, half the width of intervals that are graded but not said, in scales: that
-#: of a normal distribution, and 0.3 of it more.
+#: While there are too few final periods, intervals are graded but not published. Half their width in scales
+#: is 1.3 times that of a normal distribution.
 _FIRST_HALF = 1.645 * 1.3
 
 
 class Said(NamedTuple):
     """By period and measure: rows of a pool, whose owners are periods and whose keys are measures."""
 
-    what: Any  # (rows, maturities, 6), of four bytes; NaN: nothing was said
+    what: Any  # (rows, maturities, 6), of four bytes; NaN: there was no estimate
 
 
 class Records(NamedTuple):
     """By model and measure: rows of a pool, whose owners are models and whose keys are measures."""
 
     scores: Any  # (rows, maturities, FINALS), of four bytes: |estimate - final|/scale, negative: not covered
-    finals: Ints  # (rows, maturities): that have been graded
+    finals: Ints  # (rows, maturities): number of graded estimates
     level: Floats  # (rows, maturities): of the quantile
-    errors: Floats  # (rows, maturities, 3): means of |x - final| of estimate, labelled so far and last final
-    counts: Ints  # … of so many
+    errors: Floats  # (rows, maturities, 3): mean |x - final| of estimate, labelled so far, last final …
+    counts: Ints  # … and the number of values in each mean
     last: Floats  # the value of the last final period; NaN: there is none
 
 
 class Record(NamedTuple):
-    """What has become of what was said at a maturity; errors are means, NaN without any."""
+    """The record of estimates at a maturity; errors are means, NaN without any."""
 
     finals: int
     coverage: float
@@ -80,23 +81,23 @@ class Record(NamedTuple):
 
 
 class Grade(NamedTuple):
-    """What is said of a value: half the width of its interval, the record; None: too few finals."""
+    """Half the width of an estimate's interval, and its record; None: too few final periods."""
 
     half: float
     record: Record | None
 
 
-#: Nothing was said of a value at any maturity.
+#: The estimates of a value without any.
 NO_GRADES: Any = np.full((len(MATURITIES), _COLUMNS), np.nan, dtype=np.float32)
 
 
 def new_said(rows: int) -> Said:
-    """Nothing was said."""
+    """Return rows without estimates."""
     return Said(np.zeros((rows, len(MATURITIES), _COLUMNS), dtype=np.float32))
 
 
 def new_records(rows: int) -> Records:
-    """Nothing was graded."""
+    """Return rows without grades."""
     shape = (rows, len(MATURITIES))
     return Records(
         np.zeros((*shape, FINALS), dtype=np.float32), np.zeros(shape, dtype=np.int64), np.zeros(shape),
@@ -113,7 +114,7 @@ def record_tables(said_pool: Pool, said: Said, record_pool: Pool, records: Recor
 
 
 def maturity_of(clock: Any, end: Any, horizon: Any) -> Any:
-    """Which of the maturities periods have that end there; -1: their time isn't over.
+    """The maturity of periods by their end; -1: the period hasn't ended.
 
     Times are numbers of ms, or (n,) int64 of them.
 
@@ -127,7 +128,7 @@ def maturity_of(clock: Any, end: Any, horizon: Any) -> Any:
 
 
 def share_of(maturity: int) -> float | None:
-    """Where a maturity begins, as a share of the horizon behind the period's end; None: before the end.
+    """Where a maturity begins, as a share of the horizon after the period's end; None: before the end.
 
     >>> share_of(-1), share_of(0), share_of(4)
     (None, 0.0, 0.5)
@@ -152,7 +153,7 @@ def next_maturity(clock: Any, end: Any, horizon: Any) -> Ints:
 
 
 def begin(records: Records, row: int) -> None:
-    """Let a row be a new one: nothing said, nothing graded. Changes `records` alone."""
+    """Reset a row: it has no grades. Changes only `records`."""
     records.scores[row] = 0.0
     records.finals[row] = records.counts[row] = 0
     records.errors[row], records.level[row], records.last[row] = 0.0, LEVEL, np.nan
@@ -160,10 +161,10 @@ def begin(records: Records, row: int) -> None:
 
 @kernel
 def ratio_of(records: Records, row: int, maturity: int, room: Floats) -> float:
-    """Half the width of an interval in scales, by the finals at a maturity; NaN: there are too few of them.
+    """Half the width of an interval in scales, from the errors at a maturity; NaN: there are too few of them.
 
-    The ⌈(n + 1)·level⌉-th smallest of n, the largest where there are fewer: the next one is at most that with
-    this probability, as far as they are exchangeable. `room` is for `FINALS` numbers.
+    It is the ⌈(n + 1)·level⌉-th smallest of n errors, or the largest. If errors are exchangeable, the next
+    one is at most that with this probability. `room` has space for `FINALS` numbers.
     """
     finals = min(FINALS, records.finals[row, maturity])
     if finals < LEAST:
@@ -179,7 +180,7 @@ def ratio_of(records: Records, row: int, maturity: int, room: Floats) -> float:
 
 
 def graded(records: Records, row: int, maturity: int, scale: float) -> Grade:
-    """The interval of an estimate, and what it rests on."""
+    """The interval of an estimate, and the record that it is based on."""
     ratio = ratio_of(records, row, maturity, np.empty(FINALS))
     if ratio != ratio:
         return Grade(_FIRST_HALF * scale, None)
@@ -196,9 +197,9 @@ def say(
     said: Said, row: int, maturity: int, estimate: float, scale: float, half: float, labelled_so_far: float,
     last_final: float, weight: float,
 ) -> None:  # fmt: skip
-    """Keep what is said of a period at a maturity for the first time.
+    """Keep the first estimate of a period at a maturity.
 
-    Numbers too large for four bytes can't be kept: without its estimate, nothing is graded.
+    An estimate with numbers too large for four bytes is not kept, and therefore not graded.
     """
     if max(abs(estimate), scale, half) > _LARGEST:
         return
@@ -207,10 +208,11 @@ def say(
 
 
 def grade(records: Records, row: int, said: Any, final: float, variance: float = 0.0) -> None:
-    """A period's value is final: what was `said` (maturities, 6) at each maturity is graded by it.
+    """Grade the estimates `said` (maturities, 6) of a period by its final value.
 
-    `variance` is that of a final value which is itself an estimate. What was said shares its chance as far
-    as it believed the labels, λ: the difference has the variance scale² + (1 - 2λ)·variance.
+    `variance` is the variance of a final value that is itself an estimate. An earlier estimate shares its
+    random error in proportion to the weight λ of the labels. So their difference has the variance scale² + (1
+    - 2λ)·variance.
     """
     for maturity, one in enumerate(said.tolist()):
         estimate, scale, half = one[:_LABELLED_SO_FAR]

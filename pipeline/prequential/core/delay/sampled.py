@@ -1,4 +1,4 @@
-"""What is expected of periods whose labels are a sample (see `expecting`)."""
+"""Estimates of periods with sampled labels (see `expecting`)."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from prequential.core.delay.expected import LEVEL, SLOTS
 def expect_sampled(
     model: Model, periods: OpenPeriods, block: int, scratch: Scratch, result: Look, i: int
 ) -> None:
-    """One period whose labels are a sample: what is expected is of all of its predictions.
+    """Estimate one period with sampled labels; the estimate is for all of its predictions.
 
-    A label stands for 1/π, and for 1/F of those as old, relative to the others of its class. Of a final
-    period the estimate is that of its own labels alone, and the scale is how far it may be off by chance.
+    A label stands for 1/π predictions and, relative to the others of its class, for 1/F of those of its age.
+    The estimate of a final period uses only its own labels, and its scale is the standard error.
     """
     faded, whole, predicted, labels, bins = (
         model.faded, periods.counts, model.predicted, model.labels, model.bins
@@ -69,7 +69,7 @@ def expect_sampled(
                     off = (1.0 if y == k else 0.0) - m
                     delta += periods.weights[weighted + place] * scratch.weights[j, y, 0] * each * off
                     squares = periods.weights[weighted + predicted * bins * labels + place]
-                    # Not off²: periods with fewer errors than usual would seem the surer ones.
+                    # Not off²: it would make periods with fewer errors than usual seem more certain.
                     doubt += squares * scratch.weights[j, y, 1] * each * each * m * (1.0 - m)
                 labelled_here += whole[met + (j * bins + b) * labels + k]
                 calibrated += here * m
@@ -108,7 +108,7 @@ def expect_sampled(
 def _count_sampled(
     whole: Ints32, block: int, predicted: int, labels: int, bins: int, scratch: Scratch, result: Look, i: int
 ) -> float:
-    """As `_count`: all predictions are expected to have a label as they would if everyone was asked for."""
+    """As `_count` in `expecting`, but for all predictions, as if a label was requested for each."""
     met, slots_met = block + predicted * bins, block + predicted * bins * (labels + 2) + predicted * SLOTS
     labelled = without = 0.0
     for j in range(predicted):

@@ -1,8 +1,8 @@
-"""Whether the labelled are like the rest: of predictions that got a label, and of those that never will.
+"""Whether labelled predictions are like the rest: counts of predictions with a label, and of expired ones.
 
-By model and predicted class, and by segment. Models differ in how many classes they predict, from 2 to
-65,534, so their counts lie in blocks of a pool: 2, 4, 8, … rows, one for each class code. They move to a
-larger one when a class comes that doesn't fit.
+The counts are by model and predicted class, and by segment. Models predict from 2 to 65,534 classes, so their
+counts are in blocks of a pool: 2, 4, 8, … rows, one for each class code. They move to a larger block when a
+class doesn't fit.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Selection(NamedTuple):
     models: Models
     classes: Counts
     segments: Counts  # by (model, segment), rows that the caller gives out
-    free: Ints  # (_SIZES,): by size the first row of a free block, -1: none; its first count is the next's
+    free: Ints  # (_SIZES,): by size the first row of a free block, -1: none; its first count links the next
     used: Ints
 
 
@@ -72,7 +72,7 @@ def tables(selection: Selection) -> Iterator[Table]:
 
 
 def with_rows(selection: Selection, models: int, segments: int) -> Selection:
-    """The tables with at least so many models, and rows for segments."""
+    """The tables with at least this many models and rows of segments."""
     return selection._replace(
         models=grown(selection.models, models), segments=grown(selection.segments, segments)
     )
@@ -94,16 +94,16 @@ def update(selection: Selection, events: Events, start: int, stop: int) -> Selec
 
 
 def part(selection: Selection, models: Ints, segments: Ints) -> Selection:
-    """A copy of what is known of these models and (rows of) segments, to be read only."""
+    """A read-only copy of the data of these models and segments (rows)."""
     table = of_rows(selection.models, models)
     classes = _classes_of(selection, table, models)
     return selection._replace(models=table, classes=classes, segments=of_rows(selection.segments, segments))
 
 
 def forget(selection: Selection, models: Iterable[int], segments: Ints) -> Selection:
-    """The tables, with the blocks of these models free; what becomes of their predictions is passed over.
+    """The tables, with the blocks of these models free; later events of their predictions are ignored.
 
-    These rows of segments are empty, for whom the caller gives them to.
+    The rows of `segments` are empty and can be reused.
     """
     selection.segments.counts[segments] = 0
     for model in models:
@@ -112,7 +112,7 @@ def forget(selection: Selection, models: Iterable[int], segments: Ints) -> Selec
 
 
 def _classes_of(selection: Selection, table: Models, models: Ints) -> Counts:
-    """The counts by class of these models, one behind the other; the models are told where."""
+    """The counts by class of these models, one after the other; `table` gets their new places."""
     lengths = table.capacity[models].astype(np.int64)
     starts = np.cumsum(lengths) - lengths
     rows = np.repeat(table.block[models] - starts, lengths) + np.arange(int(lengths.sum()))
@@ -128,25 +128,24 @@ def count_segments(selection: Selection, events: SegmentEvents, start: int, stop
 
 
 def by_class(selection: Selection, model: int) -> Ints:
-    """(classes, 2): by predicted class code how many got a label, and how many didn't."""
+    """(classes, 2): by predicted class code, the predictions with a label, and the expired ones."""
     start = int(selection.models.block[model])
     return selection.classes.counts[start : start + int(selection.models.capacity[model])]
 
 
 def shares(selection: Selection, model: int, classes: Sequence[str]) -> dict[str, float]:
-    """By predicted class: of a model's predictions whose fate is known, the share with a label, in [0, 1].
+    """By predicted class: the share with a label among a model's labelled and expired predictions, in [0, 1].
 
-    Classes (by code) that it has never predicted are left out.
+    Classes (by code) that the model has never predicted are left out.
     """
     counts = by_class(selection, model).tolist()
     return {name: some / (some + others) for name, (some, others) in zip(classes, counts) if some + others}
 
 
 def indices(selection: Selection, models: Ints) -> list[float | None]:
-    """Each model's stability index of the predicted classes: of the labelled against those without a label.
+    """Each model's stability index of predicted classes: labelled predictions against expired ones.
 
-    Of models (rows), (n,) int64; None without labels, or where all predictions have one. See
-    `stability_index`.
+    `models` are rows, (n,) int64. None without labels, or if all predictions have one. See `stability_index`.
     """
     values = np.zeros(len(models))
     _indices(selection.models.block, selection.models.capacity, selection.classes.counts, models, values)
@@ -161,9 +160,9 @@ def segment_index(selection: Selection, rows: slice | list[int]) -> float | None
 def stability_index(counts: Ints) -> float | None:
     """The population stability index of two groups, from their counts (values, 2) of the same values.
 
-    PSI = Σ (a - b)·ln(a/b) over the values' shares a and b, with 0.5 added to each count; values that neither
-    has aren't there. 0: the same distribution; above 0.25 is usually called a large difference. None where a
-    group is empty.
+    PSI = Σ (a - b)·ln(a/b) over the values' shares a and b, with 0.5 added to each count. Values that neither
+    group has are left out. 0: the same distribution; above 0.25 is usually called a large difference. None if
+    a group is empty.
 
     >>> stability_index(np.array([[50, 50], [50, 50]])), stability_index(np.array([[1, 0], [1, 0]]))
     (0.0, None)
@@ -239,7 +238,7 @@ def _update(selection: Selection, events: Events, start: int, stop: int) -> int:
 
 @inner
 def _allocate(selection: Selection, model: int, rows: int) -> bool:
-    """Move a model's counts to a block of so many rows; False if the pool is full."""
+    """Move a model's counts to a block of this size; False if the pool is full."""
     models, counts, free = selection.models, selection.classes.counts, selection.free
     size = _size(rows)
     block = free[size]

@@ -1,7 +1,8 @@
 """How much periods usually deviate (see `deviating`), and how unusual a deviation is: three signals.
 
-By model, signal and maturity mean and variance of the last 50 periods or so, whatever their predictions and
-labels depend on. A signal is the deviation less this mean, in standard deviations.
+The tables have the mean and variance of about the last 50 periods, by model, signal and maturity. They
+include all dependence between predictions and labels. A signal is the deviation less this mean, in standard
+deviations.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from prequential.core.tables.keys import Key, Table, of_pool
 #: The signals, in the order of the deviations (`calibrating.CONCEPT` …).
 SIGNALS = ("concept", "delays", "inputs")
 
-#: Periods that count, and the fewest that say what is usual.
+#: Periods that count, and the fewest that give a signal.
 MEMORY, LEAST = 50, 20
 
-#: The least standard deviation, in units of what chance alone would give.
+#: The smallest standard deviation, in standard deviations by chance alone.
 _LEAST_DEVIATION = 0.5
 
-#: What is more unusual than that moves what is usual no further.
+#: Larger signals count as this one when they update mean and variance.
 UNUSUAL = 4.0
 
 
@@ -37,7 +38,7 @@ class Usual(NamedTuple):
 
 
 def new_usual(rows: int) -> Usual:
-    """Nothing is known."""
+    """Return rows without past periods."""
     shape = rows, len(MATURITIES)
     return Usual(np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape))
 
@@ -49,15 +50,15 @@ def usual_tables(pool: Pool, usual: Usual) -> Iterator[Table]:
 
 
 def begin(usual: Usual, row: int) -> None:
-    """Let a row be a new one. Changes `usual` alone."""
+    """Reset a row. Changes only `usual`."""
     for column in usual:
         column[row] = 0
 
 
 def see(usual: Usual, row: int, maturity: int, value: float) -> float | None:
-    """How unusual a period's deviation is, in standard deviations; then it counts. None: too few before it.
+    """How unusual a period's deviation is, in standard deviations; None: there are too few earlier periods.
 
-    Changes `usual` alone.
+    The period counts from now on. Changes only `usual`.
 
     >>> one = new_usual(1)
     >>> [see(one, 0, 0, float(x % 2)) for x in range(20)][-1]
@@ -70,7 +71,7 @@ def see(usual: Usual, row: int, maturity: int, value: float) -> float | None:
     off = value - mean
     if count >= LEAST:
         n = min(count, MEMORY)
-        # Of n values, and of the mean of n.
+        # The variance of one value, and of the mean of n values.
         deviation = max(variance * (n + 1) / (n - 1), _LEAST_DEVIATION**2) ** 0.5
         found = off / deviation
         off = min(UNUSUAL * deviation, max(-UNUSUAL * deviation, off))

@@ -1,7 +1,7 @@
 """ADWIN: an adaptive window that is cut where the means of its parts differ (Bifet and Gavaldà 2007).
 
-https://doi.org/10.1137/1.9781611972771.42, as river 0.26 has it: cuts are tried at every boundary of buckets,
-every `clock` values; after an alarm the window begins empty. MOA keeps the part after the cut instead.
+https://doi.org/10.1137/1.9781611972771.42, as in river 0.26: every `clock` values, cuts are tried at every
+boundary of buckets. After an alarm the window is empty; MOA keeps the part after the cut instead.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class Settings(NamedTuple):
 
 
 def new_table(rows: int, settings: Settings) -> Adwin:
-    """Empty windows of so many sequences."""
+    """Empty windows of sequences."""
     return zeros(Adwin, rows, counts=SIZES, totals=SIZES * (settings.max_buckets + 1))
 
 
 @inner
 def _insert(table: Adwin, settings: Settings, q: int, x: float) -> None:
-    """Add a value: a bucket of its own. Where there are too many of a size, the two oldest become one.
+    """Add a value as a bucket. If there are too many buckets of a size, the two oldest are merged.
 
-    Of the largest size the oldest are forgotten.
+    If there are too many of the largest size, the two oldest are dropped.
     """
     width = table.width[q] + 1.0
     if width > 1.0:
@@ -94,7 +94,7 @@ def _vector(table: Adwin, settings: Settings, q: int) -> tuple[bool, float, floa
     with l the least length of a side.
     """
     width, room = table.width[q], settings.max_buckets + 1
-    if table.variance[q] < 0.0:  # by rounding: nothing varies
+    if table.variance[q] < 0.0:  # a rounding error: the variance is 0
         return False, 0.0, 0.0
     least = float(settings.min_window_length)
     delta = ln(2.0 * ln(width) / settings.delta)

@@ -1,9 +1,9 @@
 """Thresholds by a budget of false alarms, from a sequence's own losses (docs/reference/detectors.md).
 
-While a sequence goes on, sums over pairs of its neighbouring losses are kept: of all of them, and of those
-since the detector's latest alarm. Where the outcome log says so (`due`) its threshold is set anew by
-`run_lengths`, so that there are to be as many outcomes between false alarms as the stream's pace asks for. It
-is a function of the sequence and of the log, whatever the batches.
+A sequence has sums over pairs of neighbouring losses: over all pairs, and over those since the detector's
+latest alarm. At certain outcomes (`due`), `run_lengths` computes the threshold again from them. The number of
+outcomes between false alarms follows from the budget and from the stream's pace. The threshold depends on the
+sequence and on the log, not on batches.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from prequential.core.detectors.run_lengths import (
 )
 from prequential.core.tables.outcomes import Log
 
-#: Sums over pairs: how many, of the earlier losses, of the later ones, of their squares, of products; of all
-#: pairs, then of those since the latest alarm.
+#: Sums over pairs: their number, the earlier losses, the later losses, the squares of these, the products.
+#: They are for all pairs, then for those since the latest alarm.
 SUMS = 5
 WIDTH = 2 * SUMS
 
-#: What a detector watches, so that its threshold can be set: an outcome's own loss, of 0 and 1 or another;
-#: the ratio of two errors of classes.
+#: Kinds of signals whose threshold can be set: an outcome's own loss, which is 0 or 1 or another one; the
+#: ratio of two errors for classification.
 NO_LOSS, BINARY, BOUNDED, RATIO = range(4)
 
-#: Pairs since an alarm that say something of what comes after it.
+#: With fewer pairs since an alarm, their sums aren't used.
 _SOME = 1000.0
 
 
@@ -36,7 +36,7 @@ _SOME = 1000.0
 def due(number: int) -> bool:
     """Whether a sequence's thresholds are set at its outcome of this number (from 1): 256, 512, each 1024th.
 
-    Often enough that they follow what is known; seldom enough that it costs an outcome some nanoseconds.
+    That is often enough to follow the data, and rare enough to cost only nanoseconds per outcome.
 
     >>> [number for number in (1, 256, 512, 768, 1024, 2048) if due(number)]
     [256, 512, 1024, 2048]
@@ -55,7 +55,7 @@ def _add(sums: Floats, first: int, before: float, loss: float) -> None:
 
 @inner
 def follow(sums: Floats, last: Floats, begun: Bytes, q: int, loss: float, raised: bool) -> None:
-    """Take over a loss of sequence `q`; with an alarm what is since the latest one begins anew."""
+    """Add a loss of sequence `q`; after an alarm, the sums since the latest alarm begin again."""
     if begun[q]:
         _add(sums[q], 0, last[q], loss)
         _add(sums[q], SUMS, last[q], loss)
@@ -67,7 +67,7 @@ def follow(sums: Floats, last: Floats, begun: Bytes, q: int, loss: float, raised
 
 @inner
 def loss_of(log: Log, row: int, kind: int, value: float) -> float:
-    """The loss that a signal's value is made of."""
+    """The loss behind a signal's value."""
     if kind == RATIO:
         return 1.0 if log.label[row] != log.prediction[row] else 0.0
     return value
@@ -77,7 +77,7 @@ def loss_of(log: Log, row: int, kind: int, value: float) -> float:
 def threshold_for(
     sums: Floats, kind: int, drift: float, standardised: bool, up: bool, down: bool, apart: float
 ) -> float:
-    """Threshold for `apart` outcomes between alarms from one set of sums; 0: they don't say enough."""
+    """Threshold for `apart` outcomes between alarms from one set of sums; 0: the sums don't suffice."""
     known, losses = losses_of(sums, kind != BOUNDED)
     if not known:
         return 0.0
@@ -94,12 +94,12 @@ def calibrated(
 ) -> float:  # fmt: skip
     """The threshold of a sequence with these sums from now on, `before` until now (0: the configured one).
 
-    That of all its losses; and after an alarm, which may have been one of a real change, at least that of the
-    losses since: those of a model that has become worse vary more.
+    It follows from all losses. After an alarm, it is at least the threshold for the losses since then. The
+    alarm may have been for a real change, and losses of a model that has become worse vary more.
     """
     threshold = threshold_for(sums[:SUMS], kind, drift, standardised, up, down, apart)
     if threshold == 0.0:
-        # A ratio goes up and down the more the fewer errors there are.
+        # A ratio varies more if there are fewer errors.
         return max(before, highest_ratio_threshold(apart)) if kind == RATIO else before
     if _SOME <= sums[SUMS] < sums[0]:
         latest = threshold_for(sums[SUMS:], kind, drift, standardised, up, down, apart)

@@ -1,7 +1,7 @@
 """CUSUM of standardised values, self-starting (Page 1954; Hawkins 1987, https://doi.org/10.2307/2348827).
 
-The CUSUM of deviations from the running mean, as MOA has it, is the Page-Hinkley test in other words. Here a
-value is compared with all before it in units of their standard deviation: one threshold fits every signal.
+MOA's CUSUM of deviations from the running mean is the same as the Page-Hinkley test. Here a value is compared
+with all earlier values in units of their standard deviation, so one threshold fits every signal.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from prequential.core.detectors.page_hinkley import DECREASE, DIRECTIONS, INCREA
 from prequential.core.tables.alarms import Alarms, raise_alarm
 from prequential.core.tables.outcomes import Log
 
-#: Standard deviations that one value counts at most: an outlier alone is no change.
+#: The largest deviation, in standard deviations, that one value counts as: an outlier alone is no change.
 _MOST = 10.0
 
-#: Standard deviations below this share of the mean are taken for errors of rounding.
+#: Standard deviations below this share of the mean are rounding errors.
 _ROUNDING = 1e-12
 
 
@@ -47,11 +47,11 @@ class Settings(NamedTuple):
     min_outcomes: int
     direction: int
     apart: float = 0.0  # ms between false alarms of a stream, which set the threshold; 0: it is as configured
-    kind: int = 0  # … of what is watched
+    kind: int = 0  # the kind of signal, see `budgets`
 
 
 def new_table(rows: int, settings: Settings) -> Cusum:
-    """Tests of so many sequences, none begun."""
+    """Tests of sequences without values."""
     return zeros(Cusum, rows, losses=WIDTH)
 
 
@@ -66,17 +66,18 @@ def _off(table: Cusum, q: int, x: float) -> float:
     """A value's deviation from the mean of the n before it, over its standard deviation s·sqrt((n + 1)/n)."""
     n = table.n[q]
     spread = math.sqrt(table.squares[q] / (n - 1) * (n + 1) / n) if n > 1 else 0.0
-    if spread <= _ROUNDING * abs(table.mean[q]):  # nothing has varied yet
+    if spread <= _ROUNDING * abs(table.mean[q]):  # the values have not varied yet
         return 0.0
     return min(max((x - table.mean[q]) / spread, -_MOST), _MOST)
 
 
 @inner
 def step(table: Cusum, settings: Settings, q: int, x: float) -> tuple[bool, float]:
-    """Feed sequence `q` a value: whether there is an alarm, and the statistic.
+    """Feed sequence `q` a value; returns whether there is an alarm, and the statistic.
 
-    With z the value's deviation in standard deviations, at most 10 up or down: S = max(0, S + z - k), an
-    alarm when S > h; of a decrease S = max(0, S - z - k). The first `min_outcomes` values are not compared.
+    z is the value's deviation in standard deviations, at most 10 up or down. The sum S = max(0, S + z - k)
+    raises an alarm when S > h. For a decrease, S = max(0, S - z - k). The first `min_outcomes` values are not
+    compared.
     """
     value = bounded(x)
     statistic = 0.0

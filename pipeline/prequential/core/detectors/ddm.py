@@ -34,7 +34,7 @@ class Settings(NamedTuple):
 
 
 def new_table(rows: int, settings: Settings) -> Ddm:
-    """Tests of so many sequences, none begun."""
+    """Tests of sequences without values."""
     return zeros(Ddm, rows)
 
 

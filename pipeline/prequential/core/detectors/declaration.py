@@ -1,4 +1,4 @@
-"""What a detector declares: its parameters, its table, its loop; and where its alarms go."""
+"""The declaration of a detector: its parameters, its table, and its loop."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from prequential.core.compiled.kernel import inner
 from prequential.settings.model import Value
 from prequential.topics.errors import Fault
 
-#: Largest number that a parameter may be: none makes sense near it.
+#: The largest value of a numeric parameter, far beyond all sensible values.
 _LARGEST = 1e15
 
 #: Longest memory, in values, that a detector may have for each sequence.
 LONGEST = 1_000_000
 
-#: Values beyond it, up or down, count as it in detectors that square them: sums of squares stay finite.
+#: Detectors that square values limit them to this, up and down, so that sums of squares stay finite.
 LARGEST_SQUARED = 1e100
 
-#: Outcomes to be seen before a ratio is fed to a detector that has no `min_outcomes` (contract's default).
+#: Outcomes before a ratio is fed to a detector that has no `min_outcomes`.
 MIN_OUTCOMES = 30
 
 
 class Parameter(NamedTuple):
     """A parameter by its name in the configuration and in alarms; its type is that of the default.
 
-    A value is one of `among`, or else a number in [least, most], without the bounds themselves where `above`
-    and `below`.
+    A value is one of `among`, or a number in [least, most]. `above` and `below` exclude the bounds
+    themselves.
     """
 
     name: str
     default: Value
-    #: What it is, for the docs.
+    #: Its description in the docs.
     says: str
     least: float = 0
     most: float = _LARGEST
     above: bool = False
     below: bool = False
     among: tuple[Value, ...] = ()
-    #: Whether alarms always name it, or only where it isn't the default. Alarms' ids depend on it.
+    #: Whether alarms always have it, or only if it isn't the default. Alarms' ids depend on it.
     always: bool = True
-    #: Of the parameter that says how rare alarms are: 1, they are the rarer the larger it is; -1, the
-    #: smaller. Where there is one, and nothing changes, alarms come at a rate that can be calibrated.
+    #: 1: a larger value makes alarms rarer; -1: a smaller value does; 0: it doesn't control the rate. If a
+    #: detector has such a parameter, the rate of alarms without a change can be calibrated.
     rarer: int = 0
 
     def parse(self, value: Any) -> Value:
-        """The value, as it stands in a configuration, as the default's type; raises ValueError quoting it.
+        """Convert a value of a configuration to the default's type; raises ValueError quoting it.
 
         >>> Parameter("delta", 0.005, "").parse(1)
         1.0
@@ -69,7 +69,7 @@ class Parameter(NamedTuple):
 
     @property
     def expected(self) -> str:
-        """What a value must be, as errors say it: a type, and its range.
+        """What a value must be, in the words of error messages: a type, and its range.
 
         >>> Parameter("delta", 0.002, "", most=1, above=True, below=True).expected
         'a number above 0 and below 1'
@@ -88,7 +88,7 @@ class Parameter(NamedTuple):
         return f"{least} and {'below' if self.below else 'of at most'} {self.most:g}"
 
     def encoded(self, value: Value) -> float | int | bool:
-        """The value as loops have it: one of few is its place among these."""
+        """The value for loops: one of `among` becomes its place there."""
         if self.among:
             return self.among.index(value)
         if isinstance(value, str):
@@ -98,7 +98,7 @@ class Parameter(NamedTuple):
 
 @inner
 def bounded(x: float) -> float:
-    """The value, or what it counts as where it is squared.
+    """The value, limited to ±`LARGEST_SQUARED`.
 
     >>> bounded(-0.5), bounded(1e200)
     (-0.5, 1e+100)
@@ -107,32 +107,32 @@ def bounded(x: float) -> float:
 
 
 class Detector(NamedTuple):
-    """A detector as the registry has it."""
+    """A detector in the registry."""
 
     parameters: tuple[Parameter, ...]
-    #: The NamedTuple of the parameters' values, in that order, as loops have them.
+    #: The NamedTuple of the parameters' values for loops, in that order.
     settings: Callable[..., tuple[Any, ...]]
-    #: new_table(rows, settings): its table for so many sequences, all zeros where none has begun; the column
+    #: new_table(rows, settings): its table for that number of sequences, all zeros at first; the column
     #: `alarms` counts alarms.
     new_table: Callable[[int, Any], tuple[Any, ...]]
     #: run(table, settings, log, rows, values, fed, detector, alarms): feed it `values[i]` where `fed[i]`.
     run: Callable[..., None]
-    #: Whether it is made for losses of 0 and 1 alone, so for the signal `error` of classification.
+    #: Whether it accepts only losses of 0 and 1, so only the signal `error` of classification.
     binary: bool = False
-    #: What is wrong with values, by name, that don't go together: a sentence, or "".
+    #: A sentence on values, by name, that are incompatible with each other, or "".
     problem: Callable[[Mapping[str, Any]], str] = lambda values: ""
-    #: Where the statistic is the excursion of a random walk: the parameter by which it drifts downwards at
-    #: each value, and whether in standard deviations of the values.
+    #: If the statistic is the excursion of a random walk: the parameter for its downward drift at each value,
+    #: and whether the drift is in standard deviations of the values.
     drift: str = ""
     standardised: bool = False
 
     @property
     def threshold(self) -> Parameter | None:
-        """The parameter that a budget of false alarms sets; None: none does."""
+        """The parameter that a budget of false alarms sets; None: there is none."""
         return next((one for one in self.parameters if one.rarer), None)
 
     def complete(self, given: Mapping[str, Value]) -> dict[str, Value]:
-        """The values of all parameters by name, of those that differ from the defaults."""
+        """The values of all parameters by name, from those that differ from the defaults."""
         return {one.name: one.parse(given.get(one.name, one.default)) for one in self.parameters}
 
     def changed(self, given: Mapping[str, Value]) -> dict[str, Value]:
@@ -143,13 +143,13 @@ class Detector(NamedTuple):
     def configured(self, given: Mapping[str, Value]) -> tuple[Any, ...]:
         """Settings from the values that differ from the defaults.
 
-        Of the declared types: a loop is compiled anew for other ones.
+        They have the declared types: other types would compile the loop again.
         """
         complete = self.complete(given)
         return self.settings(*(one.encoded(complete[one.name]) for one in self.parameters))
 
     def params(self, given: Mapping[str, Value]) -> dict[str, Value]:
-        """What alarms say of the parameters."""
+        """The parameters in alarms, by name."""
         complete = self.complete(given)
         return {
             one.name: complete[one.name]

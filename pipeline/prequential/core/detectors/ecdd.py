@@ -19,8 +19,8 @@ _WEIGHT = 0.2
 #: Share of the limit from which on there is a warning (section 3.3).
 _WARNING = 0.5
 
-#: Outcomes from a false alarm to the next that there are limits for. (The paper's polynomial for 1000, as it
-#: is handed down, gives 40 to 600.)
+#: Numbers of outcomes between false alarms for which there are limits. (The paper's printed polynomial for
+#: 1000 gives only 40 to 600.)
 _RUN_LENGTHS = (100, 400)
 
 
@@ -30,7 +30,7 @@ class Ecdd(NamedTuple):
     n: Ints  # outcomes
     p: Floats  # their error rate
     z: Floats  # their exponentially weighted error rate
-    left: Floats  # 1 - what is left of the variance's beginning: 1 - (1 - λ)^2n
+    left: Floats  # the factor of the variance, which is small at first: 1 - (1 - λ)^2n
     warning: Bytes  # whether there is one
     alarms: Ints  # raised so far
 
@@ -43,7 +43,7 @@ class Settings(NamedTuple):
 
 
 def new_table(rows: int, settings: Settings) -> Ecdd:
-    """Charts of so many sequences, none begun."""
+    """Charts of sequences without outcomes."""
     return zeros(Ecdd, rows)
 
 
@@ -60,10 +60,10 @@ def limit(p: float, run_length: int) -> float:
 
 @inner
 def step(table: Ecdd, settings: Settings, q: int, x: float) -> tuple[bool, float, float]:
-    """Feed sequence `q` an error (1) or none (0): whether there is an alarm, the statistic and its bound.
+    """Feed sequence `q` an error (1) or none (0); returns whether it alarms, the statistic and its bound.
 
-    z = (1 - λ)·z + λ·x, z_0 = 0, with p the error rate of all n outcomes: an alarm when n >= `min_outcomes`
-    and z > p + L·sqrt(p(1 - p)·λ/(2 - λ)·(1 - (1 - λ)^2n)).
+    p is the error rate of all n outcomes, and the statistic is z = (1 - λ)·z + λ·x with z_0 = 0. There is an
+    alarm when n >= `min_outcomes` and z > `p + L·sqrt(p(1 - p)·λ/(2 - λ)·(1 - (1 - λ)^2n))`.
     """
     n = table.n[q] + 1
     p = table.p[q] + (x - table.p[q]) / n

@@ -37,16 +37,16 @@ class Settings(NamedTuple):
 
 
 def new_table(rows: int, settings: Settings) -> Eddm:
-    """Tests of so many sequences, none begun."""
+    """Tests of sequences without values."""
     return zeros(Eddm, rows)
 
 
 @inner
 def step(table: Eddm, settings: Settings, q: int, x: float) -> tuple[bool, float]:
-    """Feed sequence `q` an error (1) or none (0): whether there is an alarm, and the statistic.
+    """Feed sequence `q` an error (1) or none (0); returns whether there is an alarm, and the statistic.
 
-    The statistic is (p' + 2s')/(p'_max + 2s'_max) with p' the mean distance between errors and s' its
-    standard deviation: an alarm when it is below β at an error, with more than `warm_start` errors.
+    The statistic is (p' + 2s')/(p'_max + 2s'_max): p' is the mean distance between errors, and s' its
+    standard deviation. There is an alarm when it is below β at an error, after more than `warm_start` errors.
     """
     n = table.n[q] + 1
     table.n[q] = n

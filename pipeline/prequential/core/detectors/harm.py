@@ -1,35 +1,39 @@
-"""Test for harm: a model's risk has exceeded what was agreed (Podkopaev and Ramdas 2021, arXiv 2110.06177).
+"""The detector `harm`: a model's risk exceeds the agreed bound (Podkopaev and Ramdas 2021, arXiv 2110.06177).
 
-The risk is the mean of E[x_i], the expectation of each loss given all outcomes before it, however these move.
-With θ = bound + tolerance the sum of d_i = x_i/θ - 1 is held against the bound of
-`prequential.core.detectors.confidence_sequence`, which needs d_i >= -1, so losses that aren't negative, and
-nothing else. It is exceeded just when the lower confidence bound of the risk is above θ (the paper's
-algorithm 1).
+The risk is the mean of E[x_i], where E[x_i] is the expectation of a loss given all earlier outcomes. These
+expectations may change at any time. With θ = bound + tolerance, the sum of d_i = x_i/θ - 1 is compared with
+the bound of `prequential.core.detectors.confidence_sequence`. The bound only needs d_i >= -1, so losses that
+aren't negative. The sum is beyond it exactly when the lower confidence bound of the risk is above θ (the
+paper's algorithm 1).
 
-*Ranges.* A mean over all history forgets slowly. So there are four tests: of all values, and of those since
-the latest multiple of `restart`, of 8 and of 64 times as many. The j-th test of a range has the level
-share·level/(j·(j + 1)), the share being 1/2 for all values and 1/6 for each other range. These sum up to
-`level`: that is the largest probability that any test ever says that its mean is above θ where it never was.
+*Ranges.* A mean over all history forgets slowly. So there are four tests: one of all values, and three of the
+values since the latest multiple of `restart`, of 8·`restart` and of 64·`restart`. The j-th test of a range
+has the level share·level/(j·(j + 1)). The share is 1/2 for all values and 1/6 for each other range. All
+levels sum up to `level`. So `level` bounds the probability that any test ever raises an alarm without a mean
+above θ.
 
-*Reference.* In place of a bound the first `reference` values give one: the upper bound of their risk, at half
-the level, by Hoeffding's inequality in its form of relative entropy (1963, theorem 1), for losses from 0 to
-`scale`.
+*Reference.* With `reference`, that many first values give the bound: the upper bound of their risk,
+at half the level. It follows from Hoeffding's inequality in its form of relative entropy (1963, theorem 1),
+for losses from 0 to `scale`.
 
-*Order.* Values count in the order of their predictions' time, a cohort at a time, once its labels have come
-(see `prequential.core.cohorts.pending`). So it isn't the labellers' order that decides.
+*Order.* Values count in the order of their predictions' time, one cohort at a time, once its labels have come
+(see `prequential.core.cohorts.pending`). So the order of labelling has no effect.
 
-*Dependence.* The theorem is about expectations given the past. Where losses depend on each other, as in runs,
-the past says what comes next, and the mean of these expectations isn't that of the long run. So that it holds
-of the long run, too, values count as f times fewer, s/f and v/f, by the variances of sums over blocks of a
-range's values (see `prequential.core.cohorts.blocks`); those of the reference, too. There is no alarm before
-`FEWEST` values of a range, and while f isn't known. Harm that begins within a range looks like dependence
-there; so f is the smallest one of that range's and of all values' when their number had doubled the last two
-times, from `_FIRST_KNOWN` on. Whatever f >= 1 is, it makes bounds wider only: the theorem's word holds as
-before; that about the long run holds as far as f tells, for dependence over less than a sixth of the range.
+*Dependence.* The theorem is about expectations given the past. If losses are correlated, as in runs, the past
+partly predicts the next losses, and the mean of these expectations differs from the long-run mean. To make
+the test valid for the long-run mean, values count as f times fewer, with s/f and v/f. f follows from the
+variances of sums over blocks of a range's values (see `prequential.core.cohorts.blocks`). The same is done
+for the reference.
 
-*After an alarm* it rests until the mean of 1,000 values since then, or of the next 1,000, … is no more than
-θ. Then all tests begin anew, each with the level of its next j: the word of `level` is for ever, not until an
-alarm.
+A range raises no alarm before it has `FEWEST` values, or while f isn't known. A worsening that begins within
+a range resembles dependence in that range. So f is the smallest of three values: that of the range, and the
+last two of all values, which are computed whenever their number has doubled, from `_FIRST_KNOWN` on. Any f >=
+1 only makes bounds wider, so the theorem still holds. The statement about the long run depends on f: it holds
+for dependence over less than a sixth of the range.
+
+*After an alarm* the detector pauses until the mean of a block of 1,000 values is at most θ. Then all tests
+restart, each with the level of its next j. So `level` bounds the probability over all time, not only until
+the first alarm.
 """
 
 from __future__ import annotations
@@ -48,21 +52,22 @@ from prequential.core.detectors.declaration import LARGEST_SQUARED, Detector, Pa
 from prequential.core.tables.alarms import Alarms, raise_alarm
 from prequential.core.tables.outcomes import Log
 
-#: All values, and those since multiples of 1, 8 and 64 times `restart`: 2,000 outcomes find 15 points of
-#: error above θ, 16,000 find 5, 128,000 find 1 or 2. A smaller factor would need more ranges for that.
+#: Number of ranges: all values, and those since multiples of 1, 8 and 64 times `restart`. 2,000 outcomes
+#: detect an error 15 points above θ, 16,000 detect 5 points, and 128,000 detect 1 or 2. A smaller factor
+#: would need more ranges.
 RANGES = 4
 _FACTOR = 8
 
-#: Their shares of the level where there are restarts.
+#: Shares of the level with restarts: of all values, and of each other range.
 _SHARE_OF_ALL, _SHARE_OF_RANGE = 1.0 / 2.0, 1.0 / 6.0
 
-#: Values whose mean says whether the test is needed again: of 0 and 1 it is then known to 1 or 2 points.
+#: Values whose mean decides whether a pause ends: a mean of 0 and 1 is then known to 1 or 2 points.
 _BLOCK = 1_000
 
-#: Fewer values of a range say nothing, as they say nothing of their dependence either.
+#: A range with fewer values raises no alarm, since the dependence of its values isn't known.
 FEWEST = 100
 
-#: So many values at least tell f of those to come.
+#: The smallest number of all values for which f is kept for later.
 _FIRST_KNOWN = 512
 
 #: Halvings of an interval of width 1, to the last digit.
@@ -70,18 +75,18 @@ _HALVINGS = 60
 
 
 class Harm(NamedTuple):
-    """By sequence: the tests since they began anew, by range."""
+    """By sequence: the tests since their last restart, by range."""
 
     n: Ints  # (sequences, RANGES) values
-    total: Floats  # (sequences, RANGES) Σ d_i; of a reference Σ x_i/scale
+    total: Floats  # (sequences, RANGES) Σ d_i; for a reference Σ x_i/scale
     variance: Floats  # (sequences, RANGES) Σ d_i²
-    tests: Ints  # (sequences, RANGES) that came before, in all
-    known: Floats  # f of all values when their number had doubled last; 0: it isn't known …
-    known_before: Floats  # … and the time before …
-    known_values: Ints  # … how many they were last
-    threshold: Floats  # θ by the reference period; 0: it isn't over
+    tests: Ints  # (sequences, RANGES) number of earlier tests
+    known: Floats  # f of all values when their number last doubled; 0: it isn't known …
+    known_before: Floats  # … and f at the doubling before …
+    known_values: Ints  # … and the number of values when it last doubled
+    threshold: Floats  # θ by the reference period; 0: the period hasn't ended
     begun: Bytes  # whether there was any value
-    resting: Bytes  # whether there was an alarm, and no recovery yet
+    resting: Bytes  # whether it pauses: there was an alarm, and no recovery yet
     alarms: Ints  # raised so far
     # Losses that don't count yet (`Pending`):
     oldest: Ints
@@ -124,7 +129,7 @@ class Settings(NamedTuple):
 
 
 def new_table(rows: int, settings: Settings) -> Harm:
-    """Tests of so many sequences, none begun."""
+    """Tests of sequences without values."""
     widths = dict.fromkeys(("n", "total", "variance", "tests"), RANGES)
     widths |= dict.fromkeys(("waiting", "waiting_total", "waiting_squares"), PLACES)
     widths |= {name: RANGES * LENGTHS for name in Harm._fields if name.startswith("block_")}
@@ -164,7 +169,7 @@ def upper_bound(mean: float, n: float, alpha: float) -> float:
 
 @inner
 def _add(table: Harm, blocks: Blocks, q: int, r: int, count: int, total: float, variance: float) -> None:
-    """Add so many values to a range: Σ d and Σ d²."""
+    """Add `count` values to a range, by Σ d and Σ d²."""
     add_block(blocks, RANGES * q + r, count, total, variance)
     table.n[q, r] += count
     table.total[q, r] += total
@@ -173,7 +178,7 @@ def _add(table: Harm, blocks: Blocks, q: int, r: int, count: int, total: float, 
 
 @inner
 def _refer(table: Harm, blocks: Blocks, settings: Settings, q: int, count: int, x: float, x2: float) -> None:
-    """Losses of the reference period, Σ x and Σ x²; the last ones give the threshold."""
+    """Add losses of the reference period, by Σ x and Σ x²; the last ones set the threshold."""
     scale = settings.scale
     _add(table, blocks, q, 0, count, x / scale, x2 / (scale * scale))
     n = table.n[q, 0]
@@ -187,7 +192,7 @@ def _refer(table: Harm, blocks: Blocks, settings: Settings, q: int, count: int, 
 
 @inner
 def _clear(table: Harm, blocks: Blocks, q: int, r: int) -> None:
-    """A range without values."""
+    """Empty a range."""
     table.n[q, r] = 0
     table.total[q, r] = table.variance[q, r] = 0.0
     clear(blocks, RANGES * q + r)
@@ -195,7 +200,7 @@ def _clear(table: Harm, blocks: Blocks, q: int, r: int) -> None:
 
 @inner
 def _pause(table: Harm, q: int, count: int, total: float) -> None:
-    """Values after an alarm: whether the risk is back is asked after each `_BLOCK` of them."""
+    """Add values after an alarm; every `_BLOCK` values, check whether the risk is at most θ again."""
     table.n[q, 0] += count
     table.total[q, 0] += total
     if table.n[q, 0] >= _BLOCK:
@@ -205,13 +210,13 @@ def _pause(table: Harm, q: int, count: int, total: float) -> None:
 
 @inner
 def rho_of(settings: Settings, theta: float) -> float:
-    """ρ, so that bounds are tightest where Σ (x_i - θ)² is some 80·scale²: of 0 and 1 after 1,000 at 0.1."""
+    """ρ for bounds that are tightest at Σ (x_i - θ)² ≈ 80·scale²: for 0 and 1 after 1,000 values at 0.1."""
     return RHO * max(1.0, settings.scale / theta * (settings.scale / theta))
 
 
 @inner
 def _level(settings: Settings, r: int, tests: int) -> float:
-    """The level of a range's test after so many others of it."""
+    """The level of a range's test after `tests` earlier ones."""
     share = 1.0
     if settings.restart > 0:
         share = _SHARE_OF_ALL if r == 0 else _SHARE_OF_RANGE
@@ -221,10 +226,10 @@ def _level(settings: Settings, r: int, tests: int) -> float:
 
 @inner
 def _look(table: Harm, blocks: Blocks, settings: Settings, q: int, theta: float) -> float:
-    """The risk's lower bound, where it is above θ; -1: it isn't.
+    """The risk's lower bound if it is above θ, else -1.
 
-    That s is beyond the bound takes s²/(2·(v + ρ)) >= ln(1/(2·level of the range)) (M is at most
-    e^(s²/2a)·2), and no range has more than 1/4: so s² > v + ρ is looked at first.
+    s can only be beyond the bound if s²/(2·(v + ρ)) >= ln(1/(2·level)), since M is at most e^(s²/2a)·2. No
+    range has a level above 1/4. So the cheap condition s² > v + ρ is checked first.
     """
     lowest, rho = -1.0, rho_of(settings, theta)
     for r in range(RANGES if settings.restart > 0 else 1):
@@ -245,9 +250,9 @@ def _look(table: Harm, blocks: Blocks, settings: Settings, q: int, theta: float)
 def _count(
     table: Harm, blocks: Blocks, settings: Settings, q: int, count: int, x: float, x2: float, look: bool
 ) -> float:
-    """Losses count, Σ x and Σ x²: the risk's lower bound where there is an alarm, else -1.
+    """Count losses by Σ x and Σ x²; returns the risk's lower bound if there is an alarm, else -1.
 
-    Without `look` there is none, whatever they say.
+    Without `look` there is no alarm.
     """
     theta = settings.bound + settings.tolerance
     if settings.reference > 0:
@@ -288,9 +293,9 @@ def _count(
 def step(
     tests: Tests, settings: Settings, q: int, loss: float, at: Position
 ) -> tuple[bool, float, float]:
-    """Feed sequence `q` a loss: whether there is an alarm, the risk's lower bound, and θ.
+    """Feed sequence `q` a loss; returns whether there is an alarm, the risk's lower bound, and θ.
 
-    Its prediction lies at `at` in the stream's timeline.
+    `at` is the prediction's place in the stream's timeline.
     """
     table, pending, blocks, closed = tests
     if not table.begun[q]:
@@ -299,7 +304,7 @@ def step(
     highest = -1.0
     x = min(max(loss, 0.0), LARGEST_SQUARED)
     for i in range(add_outcome(pending, q, at, x, closed)):
-        look = highest < 0.0  # an outcome raises one alarm at most
+        look = highest < 0.0  # an outcome raises at most one alarm
         lowest = _count(
             table, blocks, settings, q, closed.n[i], closed.total[i], closed.squares[i], look
         )
@@ -332,7 +337,7 @@ def run(
 
 
 def problem(values: Mapping[str, Any]) -> str:
-    """Losses are held against a part of the bound."""
+    """Return what is wrong with the bound, or "": losses are divided by it, so it can't be 0."""
     if values["reference"] or values["bound"] + values["tolerance"] > 0:
         return ""
     return "bound and tolerance are 0: expected one above it, or a reference"

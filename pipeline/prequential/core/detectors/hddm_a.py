@@ -37,7 +37,7 @@ class Settings(NamedTuple):
 
 
 def new_table(rows: int, settings: Settings) -> HddmA:
-    """Tests of so many sequences, none begun."""
+    """Tests of sequences without values."""
     return zeros(HddmA, rows)
 
 
@@ -49,17 +49,17 @@ def _radius(n: float, confidence: float) -> float:
 
 @inner
 def _bound(n: float, vector: float, confidence: float) -> float:
-    """… for the difference of the mean of n values from that of the first ones, up to a cut."""
+    """Hoeffding's bound for the difference between the means of n values and of those up to a cut."""
     return math.sqrt((n - vector) / vector * (1.0 / n) / 2.0 * ln(2.0 / confidence))
 
 
 @inner
 def step(table: HddmA, settings: Settings, q: int, x: float) -> tuple[bool, float, float]:
-    """Feed sequence `q` an error (1) or none (0): whether there is an alarm, the statistic and its bound.
+    """Feed sequence `q` an error (1) or none (0); returns whether it alarms, the statistic and its bound.
 
-    With z̄ the mean of all n outcomes and x̄ that of the first m, where x̄ + sqrt(ln(1/α)/2m) was smallest:
-    an alarm when z̄ - x̄ >= sqrt((n - m)/(m·n)·ln(2/α)/2), m < n. The two-sided test does it the other way
-    around, too.
+    z̄ is the mean of all n outcomes. x̄ is the mean of the first m < n, for which x̄ + sqrt(ln(1/α)/2m) was
+    smallest. There is an alarm when z̄ - x̄ >= sqrt((n - m)/(m·n)·ln(2/α)/2). The two-sided test also does the
+    same for a decrease.
     """
     n = table.n[q] + 1
     mean = table.mean[q] + 1.0 / n * (x - table.mean[q])

@@ -41,13 +41,13 @@ class Settings(NamedTuple):
 
 
 def new_table(rows: int, settings: Settings) -> HddmW:
-    """Tests of so many sequences, none begun."""
+    """Tests of sequences without values."""
     return zeros(HddmW, rows, begun=_SAMPLES, mean=_SAMPLES, bound=_SAMPLES)
 
 
 @inner
 def _add(table: HddmW, q: int, sample: int, weight: float, x: float) -> None:
-    """Add an outcome to a sample. Of an empty one the sum of squared weights counts as 1."""
+    """Add an outcome to a sample. The sum of squared weights of an empty sample counts as 1."""
     first = not table.begun[q, sample]
     squares = 1.0 if first else table.bound[q, sample]
     table.mean[q, sample] = x if first else weight * x + (1.0 - weight) * table.mean[q, sample]
@@ -57,7 +57,7 @@ def _add(table: HddmW, q: int, sample: int, weight: float, x: float) -> None:
 
 @inner
 def _vector(table: HddmW, q: int, before: int) -> None:
-    """All outcomes are those before a cut, and there are none after it."""
+    """Move the cut to now: all outcomes are before it, none after it."""
     table.begun[q, before], table.begun[q, before + 1] = 1, 0
     table.mean[q, before], table.bound[q, before] = table.mean[q, ALL], table.bound[q, ALL]
 
@@ -70,7 +70,7 @@ def _radius(squares: float, confidence: float) -> float:
 
 @inner
 def _compare(table: HddmW, settings: Settings, q: int, before: int, sign: float) -> tuple[int, float, float]:
-    """Whether the mean has risen since a cut: an alarm (2), a warning (1) or none; by what, and the bound."""
+    """Whether the mean has risen since a cut: alarm (2), warning (1) or none (0); the rise, and its bound."""
     if not table.begun[q, before + 1]:
         return 0, 0.0, 0.0
     squares = table.bound[q, before] + table.bound[q, before + 1]

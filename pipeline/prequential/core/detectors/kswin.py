@@ -1,9 +1,9 @@
 """KSWIN: the newest values of a window against a sample of those before (Raab, Heusinger and Schleif 2020).
 
-https://doi.org/10.1016/j.neucom.2019.11.111, as river 0.26 has it but for the random numbers: the sample is
-drawn by a generator of each sequence's own, which begins anew after an alarm, so every run draws the same.
+https://doi.org/10.1016/j.neucom.2019.11.111. This is river 0.26's version except for the random numbers: each
+sequence has its own generator, which starts again after an alarm. So every run draws the same samples.
 
-The window is kept in order of its values: nothing is sorted for a test.
+The window is kept sorted by value, so that tests need no sorting.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from prequential.core.tables.outcomes import Log
 #: Park and Miller's generator (1988, with the multiplier of 1993): r becomes r·multiplier mod modulus.
 _MULTIPLIER, _MODULUS = 48_271, 2_147_483_647
 
-#: Numbers that are made side by side, since none needs the others: a processor needn't wait for each.
+#: Independent random numbers that are computed in parallel, so that the processor needn't wait for each.
 _LANES = 4
 
-#: The least difference of two distributions that is one.
+#: Differences of two distributions up to this size raise no alarm.
 _LEAST = 0.1
 
-#: Longest window, in values: each outcome goes through all of it. Places have 16 bits.
+#: The longest window, in values: each outcome passes over all of it. Places have 16 bits.
 _LONGEST = 10_000
 
 
@@ -36,7 +36,7 @@ class Kswin(NamedTuple):
     values: Floats  # (sequences, window_size): the smallest first
     places: Shorts  # (sequences, window_size): the m-th since the last alarm is at (m - 1) mod window_size
     n: Ints  # values since the last alarm
-    seed: Ints  # what the generator begins with
+    seed: Ints  # the generator's first state
     random: Ints  # its last number; 0: it hasn't begun
     alarms: Ints  # raised so far
 
@@ -50,14 +50,14 @@ class Settings(NamedTuple):
 
 
 def new_table(rows: int, settings: Settings) -> Kswin:
-    """Empty windows of so many sequences."""
+    """Empty windows of sequences."""
     size = settings.window_size
     return zeros(Kswin, rows, values=size, places=size)
 
 
 @inner
 def _insert(table: Kswin, settings: Settings, q: int, x: float) -> None:
-    """Put a value into the window, in place of the oldest where it is full."""
+    """Put a value into the window; a full window drops its oldest value."""
     size = settings.window_size
     at, values, places = table.n[q] % size, table.values[q], table.places[q]
     free = table.n[q]  # a place among the values that may be taken
@@ -101,9 +101,9 @@ def _numbers(table: Kswin, q: int, numbers: Ints) -> None:
 
 @inner
 def _draw(table: Kswin, settings: Settings, q: int, numbers: Ints, weights: Ints) -> None:
-    """Weights by place: 1 the newest values, -1 a sample of the others, each set of them alike.
+    """Set weights by place: 1 for the newest values, -1 for a sample of the others.
 
-    (Knuth's algorithm S.)
+    Each sample has the same probability (Knuth's algorithm S).
     """
     size = settings.window_size
     _numbers(table, q, numbers)
@@ -120,7 +120,7 @@ def _draw(table: Kswin, settings: Settings, q: int, numbers: Ints, weights: Ints
 
 @inner
 def _apart(table: Kswin, q: int, weights: Ints) -> int:
-    """The largest difference of the numbers of values up to any one, of the newest and of the sample."""
+    """The largest difference between the cumulative counts of the newest values and of the sample."""
     values, places, size = table.values[q], table.places[q], len(weights)
     off, most = 0, 0
     for k in range(size):
@@ -150,10 +150,10 @@ def p_value(n: int, apart: int) -> float:
 def step(
     table: Kswin, settings: Settings, q: int, x: float, numbers: Ints, weights: Ints
 ) -> tuple[bool, float]:
-    """Feed sequence `q` a value: whether there is an alarm, and the p-value.
+    """Feed sequence `q` a value; returns whether there is an alarm, and the p-value.
 
-    An alarm when the two-sided Kolmogorov-Smirnov test has p <= α for the newest `stat_size` values of a full
-    window against as many drawn from the others, and the distributions are more than 0.1 apart.
+    The two-sided Kolmogorov-Smirnov test compares the newest `stat_size` values of a full window with as many
+    values drawn from the rest. There is an alarm when p <= α and the distributions are more than 0.1 apart.
     """
     size, count = settings.window_size, settings.stat_size
     _insert(table, settings, q, x)

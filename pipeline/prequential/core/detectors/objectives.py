@@ -1,4 +1,4 @@
-"""The objective of a stream as tests for harm: which bounds can be tested, and the detectors that do it."""
+"""The objective of a stream: which bounds the detector `harm` can test, and with which parameters."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from prequential.settings.model import DetectorConfig, Objective, StreamConfig, 
 def tested(objective: Objective, measure: str) -> tuple[float, float, float] | None:
     """The risk that a bound allows, the tolerance, and the losses' largest value; None: it can't be tested.
 
-    In the units of the measure's loss: of `rmse` squares. It can't for a measure without a loss of each
-    outcome, nor for a bound that no loss is within.
+    The units are those of the measure's loss; for `rmse` they are squares. A bound can't be tested if the
+    measure isn't a mean of losses of outcomes, or if the bound allows no loss at all.
 
     >>> tested(Objective({"accuracy": 0.9}, 0.02), "accuracy")
     (0.1, 0.02, 1.0)
@@ -33,7 +33,7 @@ def tested(objective: Objective, measure: str) -> tuple[float, float, float] | N
 
 
 def tests_of(objective: Objective) -> tuple[DetectorConfig, ...]:
-    """The tests for harm, one for each bound of a measure that is made of the mean of losses."""
+    """The `harm` detectors, one for each bound of a measure that is a mean of losses."""
     detectors: list[DetectorConfig] = []
     params: dict[str, Value]
     for name in objective.bounds:
@@ -51,7 +51,7 @@ def tests_of(objective: Objective) -> tuple[DetectorConfig, ...]:
 
 
 def every_detector(config: StreamConfig) -> tuple[DetectorConfig, ...]:
-    """The configured detectors, and behind them those tests of the objective that aren't among them.
+    """The configured detectors, followed by those tests of the objective that aren't among them.
 
     Their places here are the `detector` of `Alarms`.
     """

@@ -40,11 +40,11 @@ class Settings(NamedTuple):
     min_outcomes: int
     direction: int
     apart: float = 0.0  # ms between false alarms of a stream, which set the threshold; 0: it is as configured
-    kind: int = 0  # … of what is watched
+    kind: int = 0  # the kind of signal, see `budgets`
 
 
 def new_table(rows: int, settings: Settings) -> PageHinkley:
-    """Tests of so many sequences, none begun."""
+    """Tests of sequences without values."""
     return zeros(PageHinkley, rows, losses=WIDTH)
 
 
@@ -56,11 +56,12 @@ def threshold_of(table: PageHinkley, settings: Settings, q: int) -> float:
 
 @inner
 def step(table: PageHinkley, settings: Settings, q: int, x: float) -> tuple[bool, float]:
-    """Feed sequence `q` the value x_T: whether there is an alarm, and the statistic.
+    """Feed sequence `q` the value x_T; returns whether there is an alarm, and the statistic.
 
-    x̄_T = (x_1 + … + x_T)/T, m_T = m_{T-1} + x_T - x̄_T - δ, M_T = min(M_{T-1}, m_T), m_0 = M_0 = 0; an alarm
-    when m_T - M_T > λ and T >= `min_outcomes`, after which T is 0 again. Of a decrease:
-    m_T = m_{T-1} + x_T - x̄_T + δ, M_T = max(M_{T-1}, m_T), and M_T - m_T > λ.
+    The mean is x̄_T = (x_1 + … + x_T)/T, and m_T = m_{T-1} + x_T - x̄_T - δ. The minimum is `M_T =
+    min(M_{T-1}, m_T)`, with m_0 = M_0 = 0. There is an alarm when m_T - M_T > λ and T >= `min_outcomes`; then
+    T is 0 again. For a decrease, m_T = m_{T-1} + x_T - x̄_T + δ, `M_T = max(M_{T-1}, m_T)`, and the condition
+    is M_T - m_T > λ.
     """
     t = table.t[q] + 1
     total = table.total[q] + x

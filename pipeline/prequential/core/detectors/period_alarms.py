@@ -1,7 +1,7 @@
 """Alarms of periods before their labels are there: unusual signals, and objectives that will be missed.
 
-A period can raise one for each signal and for each measure of the objective, when it has a maturity for the
-first time. There is no detector's table: what is usual has been learned by `prequential.core.delay.usual`.
+A period can raise one alarm for each signal and for each measure of the objective, when it first reaches a
+maturity. Such alarms have no detector's table: `prequential.core.delay.usual` learns the usual deviations.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UNUSUAL, MISS = "unusual-period", "objective"
 
 
 class PeriodAlarm(NamedTuple):
-    """What an alarm of a period says."""
+    """The content of a period's alarm."""
 
     detector: str
     signal: str  # … or the measure
@@ -29,7 +29,7 @@ class PeriodAlarm(NamedTuple):
 def alarms_of(
     config: PeriodAlarmConfig, signals: Mapping[str, float | None], measures: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[int, PeriodAlarm]]:
-    """What is beyond its threshold, each with the bit by which a period knows that it has said so.
+    """The alarms of a period, each with its bit in the column that records raised alarms.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def alarms_of(
     signals
         How unusual the period is, in standard deviations; None: not known.
     measures
-        What is expected, by measure: `miss` is the probability that its objective will be missed.
+        The estimates, by measure: `miss` is the probability that its objective will be missed.
 
     Examples
     --------

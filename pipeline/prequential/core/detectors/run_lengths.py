@@ -1,19 +1,18 @@
-"""Thresholds for so many outcomes between false alarms, of what a sequence's losses are like.
+"""Thresholds for a given number of outcomes between false alarms, from statistics of a sequence's losses.
 
-Of Page-Hinkley and CUSUM on an outcome's own loss: their statistic is the excursion of a random walk that
-drifts down by d at each value, above its lowest point so far. It exceeds h once in
+For Page-Hinkley and CUSUM on an outcome's own loss, the statistic is the excursion of a random walk above its
+lowest point so far. The walk drifts down by d at each value. The statistic exceeds h once in
 
     A(h) = (e^w - 1 - w)/(κ·d),  w = κ·(h + b)
 
-values (Siegmund, Sequential Analysis, 1985, chapter 2), where κ > 0 is Lundberg's exponent, and b is what it
-goes beyond its bounds by. Losses of 0 and 1 are taken for a Markov chain of two states (Žliobaitė et al.
-2015, section 4): the largest eigenvalue of its matrix, tilted by κ, is 1, and
-b = ln(v_1/v_0)/κ + (1 + e)/3·sqrt((1 + r)/(1 - r)), with v its eigenvector, e the error rate, r the
-autocorrelation; the second term is a fit to simulations, near 1/3 where errors are rare. Other losses are
-taken for normal ones: κ = 2·d/σ², with σ² their long-run variance s²·(1 + r)/(1 - r), and
-b = 1.17·s·sqrt((1 + r)/(1 - r)).
+values (Siegmund, Sequential Analysis, 1985, chapter 2). κ > 0 is Lundberg's exponent, and b is the overshoot
+beyond the bounds. Losses of 0 and 1 are modelled as a Markov chain of two states (Žliobaitė et al. 2015,
+section 4). The largest eigenvalue of its matrix, tilted by κ, is 1, and v is its eigenvector. With the error
+rate e and the autocorrelation r, the overshoot is `b = ln(v_1/v_0)/κ + (1 + e)/3·sqrt((1 + r)/(1 - r))`. The
+second term is a fit to simulations, near 1/3 if errors are rare. Other losses are modelled as normal, with
+the long-run variance σ² = s²·(1 + r)/(1 - r). For these, κ = 2·d/σ² and b = 1.17·s·sqrt((1 + r)/(1 - r)).
 
-Of Page-Hinkley on the default ratio there is a table by simulation, `RATIO`.
+For Page-Hinkley on the default ratio there is a table from simulations, `RATIO`.
 """
 
 from __future__ import annotations
@@ -26,25 +25,26 @@ from prequential.core.compiled.kernel import Floats, inner
 from prequential.core.compiled.mathematics import exp
 from prequential.core.compiled.mathematics import log as ln
 
-#: Halvings of an interval: more digits than estimates have.
+#: Halvings of an interval, for more digits than estimates have.
 _HALVINGS = 40
 
 #: Steps of w = ln(A·κ·d + 1 + w), each with a tenth of the error of the one before.
 _STEPS = 12
 
-#: What a normal walk goes beyond both of its bounds, in standard deviations (Siegmund 1985, section 10.2).
+#: The overshoot of a normal walk beyond both bounds, in standard deviations (Siegmund 1985, section 10.2).
 _BEYOND = 1.166
 
-#: Exponents beyond it belong to walks that can hardly rise at all.
+#: The largest exponent: walks with larger ones can hardly rise at all.
 _STEEPEST = 500.0
 
-#: Relative variance of κ, times w, up to which a past is long enough: there thresholds are higher by a sixth.
+#: Relative variance of κ, times w, up to which a past is long enough; there it makes thresholds higher by a
+#: sixth.
 _UNSURE = 0.25
 
-#: Exponents below it are beyond what e^w - 1 - w has digits for.
+#: The smallest exponent: below it, e^w - 1 - w has too few digits.
 _FLATTEST = 1e-3
 
-#: A threshold is at least one loss of 1 more than is usual.
+#: The smallest threshold: one loss of 1 more than usual.
 _LEAST = 1.0
 
 #: c of the rows below, c² = long-run variance of the losses over their squared mean; ln(outcomes between
@@ -71,23 +71,26 @@ RATIO = np.array(
 
 
 class Losses(NamedTuple):
-    """What is known of a sequence's losses."""
+    """Statistics of a sequence's losses."""
 
     mean: float
     variance: float
-    #: Of neighbours.
+    #: The correlation of neighbours.
     correlation: float
     #: Squared relative standard errors: of the long-run variance, and of c (of losses of 0 and 1).
     unsure: float
     unsure_spread: float
-    #: Of losses of 0 and 1: how often wrong follows right, and right follows wrong; else 0.
+    #: For losses of 0 and 1: how often wrong follows right, and right follows wrong; else 0.
     worse: float
     better: float
 
 
 @inner
 def losses_of(pairs: Floats, binary: bool) -> tuple[bool, Losses]:
-    """From sums over pairs of neighbours (`prequential.core.detectors.budgets`); whether they say much."""
+    """Statistics from sums over pairs of neighbours (`prequential.core.detectors.budgets`).
+
+    Also returns whether there are enough pairs, with enough variance.
+    """
     n, before, after, squares, both = pairs[0], pairs[1], pairs[2], pairs[3], pairs[4]
     nothing = Losses(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     if n < 2.0:
@@ -163,7 +166,7 @@ def _run_length(kappa: float, drift: float, beyond: float, threshold: float) -> 
 
 @inner
 def _excursion(kappa: float, drift: float, beyond: float, apart: float) -> float:
-    """The h of A(h) = `apart`, where that is some times 1/(κ·d)."""
+    """The h of A(h) = `apart`, which must be several times 1/(κ·d)."""
     w = wanted = ln(1.0 + apart * kappa * drift)
     for _ in range(_STEPS):
         w = ln(exp(wanted) + w)
@@ -174,8 +177,8 @@ def _excursion(kappa: float, drift: float, beyond: float, apart: float) -> float
 def excursion_threshold(losses: Losses, drift: float, up: bool, down: bool, apart: float) -> float:
     """Threshold for `apart` values between alarms, of losses that may rise, fall, or both; 0: it isn't known.
 
-    Where κ isn't known for sure, rates are averages over what it may be: with w = κ·(h + b) normal of
-    relative variance u, E[e^-w] is e^-(w - u·w²/2), so the threshold is higher.
+    κ is uncertain, and rates are averages over its distribution. If w = κ·(h + b) is normal with relative
+    variance u, E[e^-w] is e^-(w - u·w²/2). So the threshold is higher.
     """
     if losses.worse > 0.0:
         kappa_up, beyond_up = exponent(losses.worse, losses.better, drift)

@@ -1,10 +1,10 @@
-"""What detectors watch: a value for each outcome (`docs/reference/detectors.md`).
+"""Signals, which detectors watch: a value for each outcome (`docs/reference/detectors.md`).
 
-A signal writes `values[i]`, and whether it is fed to the detector into `fed[i]`, for the i-th of the rows. A
-revision feeds nothing: signals keep what they saw.
+For the i-th of the rows, a signal writes `values[i]`, and into `fed[i]` whether the detector gets the value.
+A revision feeds no value, and doesn't change earlier ones.
 
-`error` is the outcome's own loss, and what the errors of estimators are made of; each of those has a value
-after each outcome. A ratio is made of the values of two of them.
+The signal `error` is the outcome's own loss. The errors of estimators are means of these losses; each has a
+value after each outcome. A ratio is the ratio of two such errors.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from prequential.core.measures.positive import Positives
 from prequential.core.measures.registry import MEASURES
 from prequential.core.tables.outcomes import OUTCOME, SCORED, Log
 
-#: Losses of an outcome: of classes 0 or 1, whether it was wrong; of numbers |e| or e², e = prediction -
-#: label.
+#: Losses of an outcome. For classification: 1 if it was wrong, else 0. For regression: |e| or e², with
+#: e = prediction - label.
 WRONG, ABSOLUTE_LOSS, SQUARED_LOSS = range(3)
 
-#: First outcomes of a sequence that say how large its losses are: their median is then known to some 12%.
+#: The first outcomes of a sequence, whose median gives the scale of its losses to about 12%.
 SCALE_OUTCOMES = 100
 
-#: A ratio beyond it is taken for this: detectors add values up.
+#: The largest ratio; larger ones count as this, since detectors add values up.
 LARGEST = 1e200
 
 
@@ -38,8 +38,8 @@ LARGEST = 1e200
 def error(log: Log, rows: Ints32, loss: int, values: Floats, fed: Bytes) -> None:
     """The signal `error`: the outcome's own loss, for each of `rows` of the log.
 
-    `loss` is `WRONG`, `ABSOLUTE` or `SQUARED`. Written: `values`, (n,) float64, and `fed`, (n,) uint8: 1 for
-    outcomes; revisions have the value 0 and feed nothing.
+    `loss` is `WRONG`, `ABSOLUTE_LOSS` or `SQUARED_LOSS`. It writes `values`, (n,) float64, and `fed`, (n,)
+    uint8, which is 1 for outcomes. Revisions have the value 0 and aren't fed.
     """
     for i in range(len(rows)):
         row = rows[i]
@@ -58,7 +58,7 @@ def error(log: Log, rows: Ints32, loss: int, values: Floats, fed: Bytes) -> None
 def errors(
     log: Log, rows: Ints32, binary: bool, losses: Floats, outcome: Bytes, into: Additions
 ) -> None:
-    """Write the losses of rows, as `error` has them, as what they add to sums; `binary`: of 0 and 1."""
+    """Write the additions to sums from the losses that `error` wrote; `binary`: losses are 0 and 1."""
     for i in range(len(rows)):
         into.sequence[i] = NO_OUTCOME
         if outcome[i]:
@@ -72,7 +72,7 @@ def errors(
 
 @kernel
 def mean(read: Floats, outcome: Bytes, values: Floats) -> None:
-    """An estimator's error after each row that is an outcome, of the sum and the weight of its losses."""
+    """Write an estimator's error after each outcome, from the sum and the weight of its losses."""
     for i in range(len(outcome)):
         if outcome[i]:
             values[i] = read[i, 0] / read[i, 1]
@@ -101,14 +101,14 @@ def own_loss(
 class ScaledError(NamedTuple):
     """By sequence: the usual size of its losses."""
 
-    reference: Floats  # (sequences, `REFERENCE`): losses above 0 of its first outcomes, the smallest first
-    above: Ints  # how many they are
+    reference: Floats  # (sequences, `SCALE_OUTCOMES`): its first outcomes' losses above 0, in ascending order
+    above: Ints  # number of these losses
     n: Ints  # outcomes seen
-    scale: Floats  # their median, when there are `REFERENCE` outcomes; 0: none of these was above 0
+    scale: Floats  # their median, after `SCALE_OUTCOMES` outcomes; 0: none of these was above 0
 
 
 class Errors(NamedTuple):
-    """Of two estimators, after each row."""
+    """The errors of two estimators, after each row."""
 
     short: Floats
     long: Floats
@@ -122,18 +122,18 @@ class Ratio(NamedTuple):
 
 
 def new_scaled_error(rows: int) -> ScaledError:
-    """No losses."""
+    """Rows for sequences without losses."""
     return zeros(ScaledError, rows, reference=SCALE_OUTCOMES)
 
 
 def new_ratio(rows: int) -> Ratio:
-    """No outcomes."""
+    """Rows for sequences without outcomes."""
     return Ratio(np.zeros(rows, np.int64))
 
 
 @inner
 def _note(table: ScaledError, q: int, loss: float) -> None:
-    """One of the first outcomes of sequence `q`: a loss above 0 goes to its place by size."""
+    """Insert a loss above 0 of one of the first outcomes of sequence `q` in ascending order."""
     table.n[q] += 1
     reference, count = table.reference[q], table.above[q]
     if loss > 0.0:
@@ -154,8 +154,8 @@ def scaled_error(
 ) -> None:
     """`scaled_error`: x/(x + s) of a loss x, from 0 to 1 and 1/2 where x = s; `losses`, `outcome` as `error`.
 
-    s is the median of the losses above 0 among the sequence's first `REFERENCE` outcomes; none of these is
-    fed. Where all were 0, so is s.
+    s is the median of the losses above 0 among the sequence's first `SCALE_OUTCOMES` outcomes, which are
+    not fed. If all of them were 0, s is 0.
     """
     for i in range(len(rows)):
         fed[i] = 0
@@ -188,17 +188,17 @@ def ratio(
                 fed[i] = 1
 
 
-# ESTIMATOR:MEASURE: an estimator of its own, and the measure of it after each outcome
+# ESTIMATOR:MEASURE: a separate estimator, and its measure after each outcome
 
 
 def is_of_sums(measure: str) -> bool:
-    """Whether a measure is made of sums of scores, and not of joint cells alone."""
+    """Whether a measure needs sums of scores, and not only joint cells."""
     return MEASURES[measure].inputs.of_sums
 
 
 @kernel
 def feed(measured: Measured, measure: int, outcome: Bytes, values: Floats, fed: Bytes) -> None:
-    """Write what grows when the model gets worse, where a measure (a column) is defined after an outcome."""
+    """Write a measure (a column) where it has a value, turned so that it grows when the model gets worse."""
     for i in range(len(outcome)):
         fed[i] = 0
         if outcome[i] and measured.reasons[i, measure] == DEFINED:

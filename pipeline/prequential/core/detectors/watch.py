@@ -1,4 +1,4 @@
-"""A detector and the signal that it watches, of all sequences of a plan (`docs/reference/detectors.md`)."""
+"""A detector and its signal, for all sequences of a plan (`docs/reference/detectors.md`)."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from prequential.topics.outputs import identity
 #: Hex digits of a sequence's seed: 60 bits.
 _SEED_DIGITS = 15
 
-#: Losses of numbers by their name in the configuration.
+#: Losses for regression by their name in the configuration.
 LOSSES = {"absolute": ABSOLUTE_LOSS, "squared": SQUARED_LOSS}
 
-#: The ratio whose excursions are known, `fading:0.997/fading:0.9994`, and its δ.
+#: The ratio for which a threshold can be calibrated, `fading:0.997/fading:0.9994`, and its δ.
 _RATIO, _DELTA = "fading:0.997/fading:0.9994", 0.1
 
-#: Signals that are an outcome's own loss of 0 or 1, and other ones that have a largest one.
+#: Signals that are an outcome's own loss: those of 0 or 1, and others with an upper bound.
 _BINARY = tuple(name for name in OWN_LOSSES if OF_MEASURES[name].largest == 1.0)
 _BOUNDED = (*(name for name in OWN_LOSSES if OF_MEASURES[name].largest > 1.0), SCALED)
 
 
 class WatchedRows(Rows):
-    """Rows of the log as signals are made of them: beside `Rows`, their losses."""
+    """Rows of the log with their losses, for signals."""
 
     def __init__(
         self, log: Log, rows: Ints32, capacity: int, loss: int, positives: Positives, run: Run = run,
@@ -76,7 +76,7 @@ class WatchedRows(Rows):
 
     @cached_property
     def errors(self) -> Additions:
-        """What the rows add to the means of errors: each outcome's loss, nothing of revisions."""
+        """The additions of the rows to the means of errors: each outcome's loss; revisions add none."""
         into = additions(len(self.rows), payload_of_errors(self.loss))
         self.run(
             signals.errors, self.log, self.rows, self.loss == WRONG, self.losses, self.outcome, into
@@ -92,8 +92,8 @@ def payload_of_errors(loss: int) -> Payload:
 class Signal:
     """The values that a detector is fed with (see `prequential.core.estimators.naming`).
 
-    `by_value`: whether outcomes cost by what is at stake in them (`cost_per_value`); `extended`: whether
-    predictions of numbers have intervals, or labels have ranks among probabilities.
+    `by_value`: whether an outcome's cost depends on its value (`cost_per_value`). `extended`: whether
+    predictions for regression have intervals, or labels have ranks among probabilities.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Signal:
         return values
 
     def _measures(self, estimator: Estimator, rows: WatchedRows, values: Floats, fed: Bytes) -> None:
-        """What grows when the model gets worse, after each of the rows, block by block."""
+        """Write a measure after each row, turned so that it grows when the model gets worse, by blocks."""
         ranked = NAMES[self._measure] in OF_RANKS and estimator.histogram is None
         whole = estimator.memory.whole
         asked = Asked(self._capacity, rows.positives, estimator.numbers, False, whole)
@@ -168,7 +168,7 @@ class Signal:
             codes = viewed(rows.cells, span)
             count, width = len(codes.cell), estimator.cells.payload.width
             counted = Counted(np.zeros((count, width)), np.zeros(count), np.zeros(count, np.uint8))
-            # A revision changes nothing here.
+            # Revisions are ignored here.
             cells = np.where(rows.outcome[span], codes.cell, NO_CELL).astype(np.int32)
             estimator.cells.count(codes._replace(cell=cells), counted)
             into, positive = new_measured(count), np.empty(count, dtype=np.int64)
@@ -197,11 +197,11 @@ class Signal:
 
     @property
     def repeats(self) -> bool:
-        """Whether `update` is calls of loops alone, so that they may be made again (`Repeated`)."""
+        """Whether `update` only calls loops, so that `Repeated` can repeat the calls."""
         return self._estimator is None
 
     def ensure(self, rows: int) -> None:
-        """Have capacity for at least so many sequences; new ones have no outcomes."""
+        """Make room for at least this many sequences; new ones have no outcomes."""
         for one in self._errors:
             one.ensure(rows)
         if self._scaled is not None:
@@ -212,7 +212,7 @@ class Signal:
             self._estimator.ensure(rows)
 
     def tables(self) -> Iterator[Any]:
-        """All tables that have a row for each sequence: what copying, snapshots and `adopt` go through."""
+        """All tables with a row for each sequence, for copying, snapshots and `adopt`."""
         for one in self._errors:
             yield one.table
         if self._scaled is not None:
@@ -223,7 +223,7 @@ class Signal:
             yield from self._estimator.tables()
 
     def adopt(self, other: Signal, rows: Ints, new_rows: Ints) -> None:
-        """Copy rows of a signal of the same name to `new_rows` of this one, as many."""
+        """Copy `rows` of a signal of the same name to `new_rows` of this one."""
         if self._estimator is not None and other._estimator is not None:
             self._estimator.adopt(other._estimator, rows, new_rows)
             return
@@ -249,7 +249,7 @@ class Watch:
         if self.budgeted:
             settings = settings._replace(apart=apart, kind=kind_of(config, loss))
         self._settings = settings
-        #: What alarms say of the parameters.
+        #: The parameters in alarms.
         self.params = detector.params(config.params)
         self._changed = detector.changed(config.params)
         min_outcomes = getattr(self._settings, "min_outcomes", MIN_OUTCOMES)
@@ -271,9 +271,9 @@ class Watch:
 
     @property
     def key(self) -> str:
-        """What it is, for snapshots: detector, signal, changed parameters; the same for equal ones.
+        """The key in snapshots: detector, signal, changed parameters; equal watches have equal keys.
 
-        Of numbers, what is fed with the configured loss is another one with another loss.
+        For regression, a signal of the configured loss also has the loss in its key.
         """
         of_losses = not parse_signal(self.config.signal).measure
         squared = " squared" if self._loss == SQUARED_LOSS and of_losses else ""
@@ -285,9 +285,9 @@ class Watch:
         return " ".join(f"{name}={value!r}" for name, value in self._changed.items())
 
     def run(self, rows: WatchedRows, place: int, alarms: Alarms) -> None:
-        """Feed the signal's values of these rows to the detector; what it raises is appended to `alarms`.
+        """Feed the signal's values of these rows to the detector; its alarms are appended to `alarms`.
 
-        `place` is its place among the stream's detectors, which alarms carry.
+        `place` is the detector's place among the stream's detectors, which alarms have.
         """
         values, fed = self.signal.update(rows)
         rows.run(
@@ -296,25 +296,25 @@ class Watch:
 
 
 def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> list[Watch]:
-    """A stream's detectors with tables of so many rows, in the order of `every_detector`.
+    """A stream's detectors with tables of `rows` rows, in the order of `every_detector`.
 
-    Those whose thresholds its budget of false alarms sets divide it evenly.
+    The detectors whose thresholds the budget of false alarms sets share it evenly.
 
     Parameters
     ----------
     config
-        The stream's.
+        The stream's configuration.
     rows
-        Sequences to make room for.
+        The number of sequences to make room for.
     capacity
         The room for classes.
     loss
-        What an outcome loses: `WRONG`, `ABSOLUTE` or `SQUARED`.
+        The loss of an outcome: `WRONG`, `ABSOLUTE_LOSS` or `SQUARED_LOSS`.
 
     Returns
     -------
     list of Watch
-        Also such without a budget.
+        All detectors, also those without a budget.
     """
     detectors, apart = every_detector(config), 0.0
     budgeted = [not one.fixed and kind_of(one, loss) != NO_LOSS for one in detectors]
@@ -327,10 +327,10 @@ def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> lis
 
 
 def kind_of(config: DetectorConfig, loss: int) -> int:
-    """What a detector watches, as a budget of false alarms sees it: BINARY, BOUNDED, RATIO, or NOTHING.
+    """The kind of a detector's signal for a budget of false alarms: BINARY, BOUNDED, RATIO, or NO_LOSS.
 
-    `loss` is the stream's (`prequential.core.detectors.signals`). NOTHING: its threshold can't be set, for
-    the detector has no drift, or false alarms on its signal follow no known law.
+    `loss` is the stream's (`prequential.core.detectors.signals`). NO_LOSS: its threshold can't be set,
+    because the detector has no drift, or the rate of false alarms on its signal isn't known.
     """
     declared = DETECTORS[config.detector]
     drift = float(declared.complete(config.params)[declared.drift]) if declared.drift else 0.0

@@ -1,6 +1,6 @@
 """Estimators: memories by the name that estimators begin with. A new one is a module here and a line below.
 
-In the order in which they tell how a model is now, behind `all`, which doesn't.
+`all` is first. The others follow by how recent the outcomes are that they show, the most recent first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An estimator of one payload, of many sequences: a memory's table with its loops."""
+"""An estimator of one payload for many sequences: a memory's table with its loops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from prequential.core.estimators.naming import parse_estimator
 
 
 class Accumulator:
-    """What an estimator of this name remembers of a payload; a row of its table is a sequence's."""
+    """The memory of one payload for an estimator of this name; its table has a row for each sequence."""
 
     def __init__(self, name: str, payload: Payload, rows: int) -> None:
         self.name = name
@@ -33,19 +33,19 @@ class Accumulator:
 
     @property
     def rows(self) -> int:
-        """How many sequences there is capacity for."""
+        """The number of sequences that the table has room for."""
         return len(self.table.n)
 
     def ensure(self, rows: int) -> None:
-        """Have capacity for at least so many sequences; new ones have no outcomes."""
+        """Make room for at least this many sequences; new ones have no outcomes."""
         self.table = grown(self.table, rows)
 
     # ---- counts
 
     def count(self, codes: Codes, into: Counted = UNREAD_COUNTS, run: Run = run) -> None:
-        """Take over rows of a log, of a payload of counts; `run` calls the loop.
+        """Add rows of a log to a payload of counts; `run` calls the loop.
 
-        With `into`, as many rows of it are written: the reading after each row that is an outcome.
+        With `into`, the reading after each row that is an outcome is written to the same row of `into`.
         """
         run(self._loops.update, self.table, codes, self.parameter, into)
 
@@ -56,22 +56,22 @@ class Accumulator:
         return into
 
     def effective(self, sequence: int, n: float) -> float:
-        """How many equal outcomes a sequence's counts of weight `n` are worth: n²/Σw² (Kish)."""
+        """The effective sample size of a sequence's counts of weight `n`: n²/Σw² (Kish)."""
         return self.memory.effective(self.table, sequence, self.parameter, n)
 
     # ---- sums
 
     def add(self, rows: Additions, into: Floats = UNREAD_SUMS, run: Run = run) -> None:
-        """Take over rows of a log, of a payload of sums; `run` calls the loop.
+        """Add rows of a log to a payload of sums; `run` calls the loop.
 
-        With `into`, (rows, width), the reading after each of them that is an outcome is written there.
+        With `into`, (rows, width), the reading after each row that is an outcome is written there.
         """
         run(self._loops.update, self.table, self.payload.kind, rows, self.parameter, into)
 
     def summed(self, sequences: Ints, run: Run = run, payload: Payload | None = None) -> Floats:
         """Sums of these sequences, (n,) int64: (n, width) float64, row by row.
 
-        Of a window that keeps what another `payload` is made of, that one's.
+        A window can also give the sums of another `payload` that is computed from the same kept numbers.
         """
         payload = payload or self.payload
         into = np.empty((len(sequences), payload.width))
@@ -81,14 +81,14 @@ class Accumulator:
     # ---- rows
 
     def adopt(self, other: Accumulator, rows: Ints, new_rows: Ints) -> None:
-        """Copy rows of another accumulator of the same name and payload to `new_rows` of this one, as many.
+        """Copy `rows` of another accumulator of the same name and payload to `new_rows` of this one.
 
-        For one with more counts see `adopt_recoded`.
+        If this one has more counts, use `adopt_recoded`.
         """
         for source, target in zip(other.table, self.table):
             if source.shape[1:] == target.shape[1:]:
                 target[new_rows] = source[rows]
-            else:  # values: a window keeps more of each outcome, or less, of what comes last
+            else:  # values: a window keeps more or fewer numbers of each outcome, and these differ at the end
                 both = min(source.shape[2], target.shape[2])
                 target[new_rows] = 0
                 target[new_rows, :, :both] = source[rows, :, :both]
@@ -96,7 +96,7 @@ class Accumulator:
     def leave_out(
         self, rows: Ints, places: Sequence[int], flags: int, *, windows_only: bool = False
     ) -> None:
-        """Let sequences forget what these places of their sums have, of outcomes with these flags."""
+        """Clear these places of sequences' sums, and these flags of the outcomes in windows."""
         if "flags" in self.table._fields:
             self.table.flags[rows] &= 0xFF ^ flags
             self.table.blocks[rows[:, None], :, np.array(places, dtype=np.int64)] = 0.0
@@ -104,7 +104,7 @@ class Accumulator:
             self.table.sums[rows[:, None], np.array(places, dtype=np.int64)] = 0.0
 
     def adopt_recoded(self, other: Accumulator, rows: Ints, new_rows: Ints, places: Ints) -> None:
-        """The same, of a payload with more counts: `places[i]` is where the other's i-th count is here."""
+        """Copy rows of a payload with fewer counts: its i-th count goes to `places[i]`."""
         for name, source, target in zip(self.table._fields, other.table, self.table):
             if name in self._loops.by_cell:
                 target[new_rows] = 0
@@ -115,17 +115,17 @@ class Accumulator:
                 target[new_rows] = source[rows]
 
     def follow(self, other: Accumulator, rows: Ints | slice) -> None:
-        """Set sequences to where another one of the same name is in their course, without its memory."""
+        """Set sequences' clocks to those of another accumulator of the same name, without its memory."""
         for name in self.memory.clock:
             getattr(self.table, name)[rows] = getattr(other.table, name)[rows]
 
     def begin(self, rows: Ints, outcomes: Ints) -> None:
-        """Note that these sequences had so many outcomes before it: revisions of those don't reach it."""
+        """Set how many outcomes these sequences had before; revisions of those are ignored."""
         if "began" in self.table._fields:
             self.table.began[rows] = outcomes
 
     def start(self, other: Accumulator, rows: Ints) -> None:
-        """Let sequences have nothing up to where an accumulator of counts, of the same name, is."""
+        """Start sequences empty at the present point of an accumulator of counts with the same name."""
         if "began" in self.table._fields:
             self.table.began[rows] = other.table.began[rows] + other.table.n[rows]
         else:
@@ -142,9 +142,9 @@ class Accumulator:
         return sum(column.itemsize * int(np.prod(column.shape[1:])) for column in columns)
 
     def part(self, rows: Ints | slice) -> Accumulator:
-        """A copy of these sequences alone, in rows from 0 on, for reading.
+        """A copy of only these sequences, in rows from 0 on, for reading.
 
-        What updates alone need isn't there.
+        It has no columns that only updates need.
         """
         part = copy.copy(self)
         unread = dict.fromkeys(self._loops.unread, self.table.n)
@@ -154,5 +154,5 @@ class Accumulator:
 
 
 def new_counted(rows: int, width: int) -> Counted:
-    """Room for what so many sequences' counts are read into."""
+    """Empty arrays to read the counts of sequences into: (rows, width) cells, (rows,) sums and flags."""
     return Counted(np.empty((rows, width)), np.empty(rows), np.empty(rows, np.uint8))

@@ -11,42 +11,42 @@ from prequential.core.estimators.sums import copied, finish, fold
 
 
 class AllCounts(NamedTuple):
-    """By sequence: how many outcomes are in each cell."""
+    """By sequence: the number of outcomes in each cell."""
 
     cells: Ints  # (sequences, cells)
     n: Ints  # outcomes seen
-    known: Ints  # the last of them of which baselines had a label to predict by, from 1; 0: none had
-    began: Ints  # outcomes that the sequence had before: their revisions don't reach it
+    known: Ints  # the last outcome at which baselines had a label to predict from, from 1; 0: none
+    began: Ints  # outcomes that the sequence had before: their revisions are ignored
 
 
 class AllSums(NamedTuple):
-    """By sequence: sums over all of it."""
+    """By sequence: sums over all of its outcomes."""
 
     sums: Floats  # (sequences, sums)
     n: Ints  # outcomes seen
-    began: Ints  # as of counts
+    began: Ints  # as in `AllCounts`
 
 
 def new_counts(rows: int, payload: Payload, parameter: float) -> AllCounts:
-    """Empty counts of so many sequences."""
+    """Empty counts of sequences."""
     return zeros(AllCounts, rows, cells=payload.width)
 
 
 def new_sums(rows: int, payload: Payload, parameter: float) -> AllSums:
-    """Sums of nothing."""
+    """Empty sums of sequences."""
     return zeros(AllSums, rows, sums=payload.width)
 
 
 @inner
 def add(table: AllCounts, q: int, cell: int, t1: int, parameter: float) -> None:
-    """Sequence `q` has an outcome in `cell`."""
+    """Add an outcome of sequence `q` in `cell`."""
     table.cells[q, cell] += 1
     table.n[q] += 1
 
 
 @inner
 def revise(table: AllCounts, q: int, number: int, cell: int, now: int) -> None:
-    """An outcome moves to another cell."""
+    """Move an outcome to another cell."""
     if number > table.began[q]:
         table.cells[q, cell] -= 1
         table.cells[q, now] += 1
@@ -54,7 +54,7 @@ def revise(table: AllCounts, q: int, number: int, cell: int, now: int) -> None:
 
 @inner
 def note(table: AllCounts, q: int) -> None:
-    """Baselines had a label to predict by at the newest outcome."""
+    """Note that baselines had a label to predict from at the newest outcome."""
     table.known[q] = table.n[q]
 
 
@@ -67,7 +67,7 @@ def read(table: AllCounts, q: int, parameter: float, cells: Floats) -> None:
 
 @inner
 def knows(table: AllCounts, q: int, parameter: float) -> bool:
-    """Whether baselines had a label to predict by at any outcome."""
+    """Whether baselines had a label to predict from at any outcome."""
     return table.known[q] > 0
 
 
@@ -75,7 +75,7 @@ def knows(table: AllCounts, q: int, parameter: float) -> bool:
 def add_sums(
     table: AllSums, kind: int, q: int, t1: int, flags: int, values: Floats, parameter: float
 ) -> None:
-    """Sequence `q` has an outcome."""
+    """Add an outcome of sequence `q`."""
     table.n[q] += 1
     if flags:
         fold(kind, table.sums[q], flags, values, 1.0)
@@ -83,7 +83,7 @@ def add_sums(
 
 @inner
 def revise_sums(table: AllSums, q: int, number: int, values: Floats) -> None:
-    """A former outcome of sequence `q` adds so much more."""
+    """Add the difference that a revision makes to an earlier outcome of sequence `q`."""
     if number > table.began[q]:
         for i in range(len(values)):
             table.sums[q, i] += values[i]

@@ -1,8 +1,8 @@
 """`decay:H`: older outcomes count less and less, by time: half as much after each H.
 
-S = x + S·2^(-Δt/H) at each outcome, Δt >= 0 from the sequence's latest label time to this one's; N likewise
-with x = 1, the estimate S/N. So a label of a time before the latest counts 1, as if it were of the latest. A
-reading is at the latest label time.
+At each outcome S = x + S·2^(-Δt/H), where Δt >= 0 is the time from the sequence's latest label to this one. N
+is the same with x = 1, and the estimate is S/N. So a label with a time before the latest counts 1, as if it
+had the latest time. A reading is at the latest label time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from prequential.settings.durations import duration, exact_duration
 #: Longest half-life, 100 years (ms).
 _LONGEST = 36_525 * 86_400_000
 
-# One spelling, as far as can be, because names stand in messages.
+# One spelling, as far as possible, because names are in messages.
 _HALF_LIFE = re.compile("[1-9][0-9]{0,15}(?:ms|s|m|h|d|w)")
 
 
@@ -33,12 +33,12 @@ class DecayCounts(NamedTuple):
     n: Ints  # outcomes seen
     latest: Ints  # label time, ms
     squares: Floats  # Σw² of the outcomes' weights at that time
-    known: Ints  # the last outcome of which baselines had a label to predict by, from 1; 0: none had
+    known: Ints  # the last outcome at which baselines had a label to predict from, from 1; 0: none
     known_at: Ints  # the latest label time then, ms
 
 
 class DecaySums(NamedTuple):
-    """By sequence: sums, as of the last outcome that added something."""
+    """By sequence: sums, as of the last outcome that added to them."""
 
     sums: Floats  # (sequences, sums)
     touched: Ints  # the latest label time then, ms
@@ -47,18 +47,18 @@ class DecaySums(NamedTuple):
 
 
 def new_counts(rows: int, payload: Payload, parameter: float) -> DecayCounts:
-    """No weight in so many sequences."""
+    """Empty counts of sequences."""
     return zeros(DecayCounts, rows, weights=payload.width, touched=payload.width)
 
 
 def new_sums(rows: int, payload: Payload, parameter: float) -> DecaySums:
-    """Sums of nothing."""
+    """Empty sums of sequences."""
     return zeros(DecaySums, rows, sums=payload.width)
 
 
 @inner
 def advance(table: Any, q: int, t1: int, parameter: float) -> None:
-    """One more outcome, of this label time."""
+    """Advance by one outcome, with this label time."""
     if table.n[q] == 0 or t1 > table.latest[q]:
         table.latest[q] = t1
     table.n[q] += 1
@@ -66,7 +66,7 @@ def advance(table: Any, q: int, t1: int, parameter: float) -> None:
 
 @inner
 def advance_counts(table: DecayCounts, q: int, t1: int, parameter: float) -> None:
-    """The same, with the squares of weights."""
+    """Advance by one outcome, and update the squares of weights."""
     before = table.latest[q]
     advance(table, q, t1, parameter)
     weight = left(table.latest[q] - before, parameter)
@@ -87,23 +87,23 @@ def left(gap: int, parameter: float) -> float:
 
 @inner
 def note(table: DecayCounts, q: int) -> None:
-    """Baselines had a label to predict by at the newest outcome."""
+    """Note that baselines had a label to predict from at the newest outcome."""
     table.known[q], table.known_at[q] = table.n[q], table.latest[q]
 
 
 @inner
 def knows(table: DecayCounts, q: int, parameter: float) -> bool:
-    """Whether baselines had a label to predict by at any outcome of a weight that is left."""
+    """Whether baselines had a label to predict from at any outcome that still has a weight."""
     return table.known[q] > 0 and left(table.latest[q] - table.known_at[q], parameter) >= NO_WEIGHT
 
 
 def effective(table: DecayCounts, q: int, parameter: float, n: float) -> float:
-    """How many equal outcomes a memory of weight `n` is worth: N²/Σw²."""
+    """The effective sample size of a memory of weight `n`: N²/Σw²."""
     return n * n / float(table.squares[q]) if n else n
 
 
 def parse(text: str) -> float | None:
-    """The half-life, ms; None if it is none. Raises ValueError for one that is too long.
+    """The half-life, ms; None if the text isn't one. Raises ValueError for one that is too long.
 
     >>> parse("1h"), parse("90s"), parse("0h"), parse("1 h"), parse("1.5h")
     (3600000.0, 90000.0, None, None, None)

@@ -1,4 +1,4 @@
-"""Estimators of a plan: what remembers a sequence's outcomes by a name such as `all` or `window:W`."""
+"""Estimators of a plan: memories of a sequence's outcomes, with a name such as `all` or `window:W`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from prequential.core.estimators.sums import OF_COSTS
 from prequential.core.tables import scores
 from prequential.core.tables.outcomes import COVERED, IN_TOP, INTERVAL, RANKED
 
-#: Where sums of intervals stand.
+#: Places of the sums of intervals.
 _OF_INTERVALS = scores.INTERVALS, scores.COVERED, scores.WIDTHS
 
 
 class Estimator:
     """One estimator of all sequences of a plan.
 
-    It has joint cells, sums of scores and, where they are asked for, pairs of neighbours, a histogram of
-    scores, costs by value, and residuals by prediction. `extended`: predictions of numbers have intervals, or
-    labels have ranks among probabilities.
+    It has joint cells and sums of scores. If configured, it also has pairs of neighbours, a histogram of
+    scores, costs by value, and residuals by prediction. `extended`: predictions for regression have
+    intervals, or labels have ranks among probabilities.
     """
 
     def __init__(
@@ -38,13 +38,13 @@ class Estimator:
         self.numbers = numbers
         self.summed = False
         self.cells = Accumulator(name, payload_of_cells(capacity), rows)
-        # Without scores a table of no use, so that there is one.
+        # Until there are scores, this table is a placeholder.
         self.sums = Accumulator(name, payload_of_scores(numbers, extended), 1)
         signs = pairs.CODES if paired else ()
         self.pairs = [Accumulator(name, Payload(COUNTS, codes), rows) for codes in signs]
         self.histogram = Accumulator(name, OF_SCORES, rows) if histogram and not numbers else None
         self.paid = Accumulator(name, OF_COSTS, rows) if paid and not numbers else None
-        #: Whether there are residuals; a window makes them of the outcomes that it keeps.
+        #: Whether there are residuals; a window computes them from the outcomes that it keeps.
         self.with_residuals = residuals and numbers
         own = self.with_residuals and self.cells.memory.rank is None
         self.residuals = Accumulator(name, OF_RESIDUALS, rows) if own else None
@@ -52,11 +52,11 @@ class Estimator:
 
     @property
     def rows(self) -> int:
-        """How many sequences there is capacity for."""
+        """The number of sequences that its tables have room for."""
         return self.cells.rows
 
     def accumulators(self) -> Iterator[Accumulator]:
-        """Those that have a row for each sequence."""
+        """The accumulators that have a row for each sequence."""
         yield self.cells
         yield from self.pairs
         if self.histogram is not None:
@@ -69,19 +69,19 @@ class Estimator:
             yield self.sums
 
     def ensure(self, rows: int) -> None:
-        """Have capacity for at least so many sequences; new ones have no outcomes."""
+        """Make room for at least this many sequences; new ones have no outcomes."""
         for one in self.accumulators():
             one.ensure(rows)
 
     def score(self) -> None:
-        """Keep sums of scores from now on; what came before had none, and counts as outcomes without."""
+        """Keep sums of scores from now on; earlier outcomes count as outcomes without scores."""
         if not self.summed:
             self.summed = True
             self.sums = Accumulator(self.name, self.sums.payload, self.rows)
             self.sums.follow(self.cells, slice(None))
 
     def update(self, rows: Rows) -> None:
-        """Take over rows of the log: joint cells, scores (once `score` was called), all else."""
+        """Add rows of the log: joint cells, scores (once `score` was called), and all other payloads."""
         self.cells.count(rows.cells, run=rows.run)
         if self.summed:
             self.sums.add(rows.scores, run=rows.run)
@@ -101,10 +101,10 @@ class Estimator:
     def adopt(
         self, other: Estimator, rows: Ints, new_rows: Ints, *, same_costs: bool = True, same_top: bool = True
     ) -> None:
-        """Copy rows of an estimator of the same name to `new_rows` of this one, as many.
+        """Copy `rows` of an estimator of the same name to `new_rows` of this one.
 
-        The other one may have capacity for fewer classes, none for more. With other costs what outcomes have
-        cost by value is left out, and with another `top_k` which of them had the label among the first.
+        The other one must not have capacity for more classes. If costs differ, costs by value are left out.
+        If `top_k` differs, the counts of labels among the first k are left out.
         """
         if other.capacity == self.capacity:
             self.cells.adopt(other.cells, rows, new_rows)
@@ -113,7 +113,7 @@ class Estimator:
         if other.summed:
             self.sums.adopt(other.sums, rows, new_rows)
             is_narrower = self.sums.payload.kept < other.sums.payload.kept
-            if self.numbers and is_narrower:  # widths of intervals are gone
+            if self.numbers and is_narrower:  # this one doesn't keep widths of intervals
                 self.sums.leave_out(new_rows, _OF_INTERVALS, INTERVAL | COVERED, windows_only=True)
             if not same_top:
                 self.sums.leave_out(new_rows, (scores.RANKED, scores.IN_TOP), RANKED | IN_TOP)
@@ -135,7 +135,7 @@ class Estimator:
                 self.residuals.follow(self.cells, new_rows)
 
     def begin(self, rows: Ints, outcomes: Ints) -> None:
-        """Note that these sequences had so many outcomes before it: revisions of those don't reach it."""
+        """Set how many outcomes these sequences had before; revisions of those are ignored."""
         self.cells.begin(rows, outcomes)
         if self.paid is not None:
             self.paid.begin(rows, outcomes)
@@ -165,9 +165,9 @@ class Estimator:
         return bins_of(self.sums.summed(np.array([sequence]), payload=OF_RESIDUALS)[0])
 
     def knows_labels(self, sequence: int) -> bool:
-        """Whether baselines had a label to predict by at any outcome in a sequence's memory."""
+        """Whether baselines had a label to predict from at any outcome in a sequence's memory."""
         return bool(self.cells.counted(np.array([sequence])).known[0])
 
     def effective(self, sequence: int, n: float, paired: bool) -> float:
-        """How many equal outcomes a weight `n` is worth, of joint cells or (`paired`) of pairs of errors."""
+        """The effective sample size of a weight `n`, of joint cells or (`paired`) of pairs of errors."""
         return (self.pairs[pairs.WRONG] if paired else self.cells).effective(sequence, n)

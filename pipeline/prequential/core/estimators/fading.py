@@ -1,6 +1,6 @@
 """`fading:A`: older outcomes count less and less, by outcome (2013 paper, section 3.2.1).
 
-S = x + A·S at each outcome, N = 1 + A·N, the estimate S/N; every outcome decays every cell.
+At each outcome S = x + A·S and N = 1 + A·N; the estimate is S/N. Every outcome decays every cell.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from prequential.core.estimators.lazy import Clock, steps_of
 from prequential.core.estimators.loops import count_loops, sum_loops
 from prequential.core.tables.scores import NO_WEIGHT
 
-#: Fading factors below it forget everything at once.
+#: The smallest fading factor: smaller ones forget everything at once.
 _SMALLEST = 1e-30
 
-# One spelling, as far as can be, because names stand in messages: Python's own numbers have blanks, signs,
-# underscores and all scripts' digits.
+# One spelling, as far as possible, because names are in messages. Python's own numbers may have blanks,
+# signs, underscores and the digits of all scripts.
 _FACTOR = re.compile(r"(?=[.0-9])(?:0|[1-9][0-9]*)?(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
@@ -29,7 +29,7 @@ class FadingCounts(NamedTuple):
     weights: Floats  # (sequences, cells), as of the outcome that touched the cell last
     touched: Ints  # (sequences, cells), the number of that outcome
     n: Ints  # outcomes seen
-    known: Ints  # the last of them of which baselines had a label to predict by, from 1; 0: none had
+    known: Ints  # the last outcome at which baselines had a label to predict from, from 1; 0: none
 
 
 class FadingSums(NamedTuple):
@@ -41,18 +41,18 @@ class FadingSums(NamedTuple):
 
 
 def new_counts(rows: int, payload: Payload, parameter: float) -> FadingCounts:
-    """No weight in so many sequences."""
+    """Empty counts of sequences."""
     return zeros(FadingCounts, rows, weights=payload.width, touched=payload.width)
 
 
 def new_sums(rows: int, payload: Payload, parameter: float) -> FadingSums:
-    """Sums of nothing."""
+    """Empty sums of sequences."""
     return zeros(FadingSums, rows, sums=payload.width)
 
 
 @inner
 def advance(table: Any, q: int, t1: int, parameter: float) -> None:
-    """One more outcome."""
+    """Advance by one outcome."""
     table.n[q] += 1
 
 
@@ -76,14 +76,14 @@ def note(table: FadingCounts, q: int) -> None:
 
 @inner
 def knows(table: FadingCounts, q: int, parameter: float) -> bool:
-    """Whether baselines had a label to predict by at any outcome of a weight that is left."""
+    """Whether baselines had a label to predict from at any outcome that still has a weight."""
     return table.known[q] > 0 and power(parameter, table.n[q] - table.known[q]) >= NO_WEIGHT
 
 
 def effective(n: float, factor: float) -> float:
-    """How many equal outcomes a memory of weight `n` is worth: N²/Σw² of its outcomes' weights w.
+    """The effective sample size of a memory of weight `n`: N²/Σw² with its outcomes' weights w.
 
-    For a fading factor A after t outcomes N = (1 - A^t)/(1 - A) and Σw² = (1 - A^2t)/(1 - A²).
+    For a fading factor A after t outcomes, N = (1 - A^t)/(1 - A) and Σw² = (1 - A^2t)/(1 - A²).
 
     >>> effective(1.5, 0.5)  # (1 + 1/2)² / (1 + 1/4)
     1.8

@@ -1,7 +1,7 @@
 """Histograms of scores as a payload of estimators: counts by class, positive or not, and bin of the score.
 
-An outcome counts where it was when it was scored: revisions change nothing here. One without a score counts,
-too, so that time passes alike in all payloads of an estimator.
+An outcome counts with the class it had when it was scored; revisions are ignored. Outcomes without a score
+also count, so that time passes equally in all payloads of an estimator.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ SCORES = "scores"
 
 OF_SCORES = Payload(COUNTS, WIDTH)
 
-#: Outcomes of each class, or their weight, below which bins say too little of ranks.
+#: The smallest number or weight of outcomes of each class for measures of ranks from bins.
 _LEAST = 30.0
 
 
 def keeps_histogram(memory: Memory, measures: Collection[str], details: Collection[str]) -> bool:
     """Whether an estimator of this memory keeps a histogram, for these measures and details.
 
-    A window ranks the scores that it has (`Memory.rank`): it needs none for measures.
+    A window ranks its own scores (`Memory.rank`), so it needs no histogram for measures.
 
     >>> from prequential.core.estimators import MEMORIES
     >>> [keeps_histogram(MEMORIES[name], ["auc"], []) for name in ("all", "window")]
@@ -69,10 +69,10 @@ def histogram_codes(log: Log, rows: Ints32, cell: Ints32) -> None:
 
 @kernel
 def rank_bins(cells: Floats, positives: Ints, of_these: Bytes, values: Floats, reasons: Ints) -> None:
-    """Measures of ranks from histograms, (n, WIDTH), where there are scores: bins are groups of equal ones.
+    """Compute measures of ranks from histograms with scores, (n, WIDTH): the scores in a bin count as equal.
 
-    `positives`: the code of the positive class of each, or NO_POSITIVE, with which nothing is written.
-    `of_these`: whether each is asked for. `values`, `reasons`: (n, measures).
+    `positives`: the code of each positive class, or NO_POSITIVE, for which no measure is written. `of_these`:
+    whether to compute each one. `values`, `reasons`: (n, measures).
     """
     for i in range(len(cells)):
         if positives[i] == NO_POSITIVE or not of_these[i]:
@@ -90,9 +90,9 @@ def rank_bins(cells: Floats, positives: Ints, of_these: Bytes, values: Floats, r
 
 
 def as_message(cells: Floats, whole: bool) -> dict[str, Any] | None:
-    """A histogram, (WIDTH,), as messages have it: bins that have any outcomes, from 0, and how many by class.
+    """A histogram, (WIDTH,), for messages: bins with outcomes, numbered from 0, and their counts by class.
 
-    None where nothing is scored, or labels don't say which class is positive. Numbers of `whole` ones are
+    None if there are no scores, or if labels don't determine the positive class. If `whole`, counts are
     integers.
 
     >>> cells = np.zeros(WIDTH)

@@ -1,8 +1,9 @@
-"""Memories in which an outcome counts less and less: what they share, but for how fast that is.
+"""Fading memories: the part that they share, without the speed of fading.
 
-S = x + w·S at each outcome, x = 1 in a count that the outcome is in and else 0, w the weight that is left of
-what was before. Decay is lazy: what is held is S at the outcome that touched it last, and S now is that times
-what is left since. A memory has a clock, which outcomes advance, and says how much is left after a gap of it.
+At each outcome S = x + w·S. Here x is 1 in the outcome's own count and else 0, and w is the remaining weight
+of earlier outcomes. Decay is lazy: a table has S as of the outcome that last changed it. The present S is
+that value times the weight that remains since then. A memory has a clock, which outcomes advance, and gives
+the remaining weight after a gap of this clock.
 """
 
 from __future__ import annotations
@@ -19,30 +20,30 @@ from prequential.core.tables.scores import NO_WEIGHT
 class Clock(NamedTuple):
     """How a memory forgets; compiled for loops (`inner`)."""
 
-    #: advance(table, q, t1, parameter): sequence `q` has one more outcome, of label time `t1`; in a table of
+    #: advance(table, q, t1, parameter): add one outcome with label time `t1` to sequence `q`, in a table of
     #: counts, and in one of sums.
     advance_counts: Callable[..., None]
     advance_sums: Callable[..., None]
     #: now(table, q): where the clock is.
     now: Callable[..., int]
-    #: left(gap, parameter): of a weight of 1, after so much of the clock.
+    #: left(gap, parameter): what remains of a weight of 1 after a gap of the clock.
     left: Callable[..., float]
 
 
 @inner
 def keep(table: Any, q: int, number: int, cell: int, now: int) -> None:
-    """It keeps what it saw of outcomes whose label is revised."""
+    """Ignore a revision: outcomes keep their first label."""
 
 
 @inner
 def keep_sums(table: Any, q: int, number: int, values: Floats) -> None:
-    """As `keep`, of sums."""
+    """Ignore a revision, as `keep`, for sums."""
 
 
 def steps_of(
     memory: str, clock: Clock, note: Callable[..., None], knows: Callable[..., bool]
 ) -> tuple[CountSteps, SumSteps]:
-    """What a memory does with counts and with sums.
+    """The steps of a memory for counts and for sums.
 
     Tables of counts have columns `weights` and `touched`, (sequences, cells); those of sums have `sums`,
     (sequences, sums), and `touched`, by sequence.

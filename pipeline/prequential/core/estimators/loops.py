@@ -1,6 +1,6 @@
-"""The loops of a memory, made from what it does with one outcome: one factory for all of them.
+"""The loops of a memory, made from its steps for one outcome: one factory for all memories.
 
-Functions are handed in and stay in the loops' closures; each loop has its memory's name before its own
+The steps are in the loops' closures. Each loop's name begins with the name of its memory
 (`prequential.core.compiled.kernel.named`).
 """
 
@@ -14,26 +14,27 @@ from prequential.core.estimators.declaration import LOSSES, REVISED, Additions, 
 
 
 class CountSteps(NamedTuple):
-    """What a memory does with counts, of one sequence q; compiled for loops (`inner`)."""
+    """The steps of a memory for counts, of one sequence q; compiled for loops (`inner`)."""
 
-    #: add(table, q, cell, t1, parameter): it has an outcome in `cell`.
+    #: add(table, q, cell, t1, parameter): add an outcome in `cell`.
     add: Callable[..., None]
-    #: revise(table, q, number, cell, now): the outcome of that number, in `cell`, moves to `now`.
+    #: revise(table, q, number, cell, now): move the outcome of this number from `cell` to `now`.
     revise: Callable[..., None]
-    #: note(table, q): at its newest outcome baselines had a label to predict by.
+    #: note(table, q): note that baselines had a label to predict from at its newest outcome.
     note: Callable[..., None]
     #: read(table, q, parameter, cells): write counts or weights into `cells`.
     read: Callable[..., None]
-    #: knows(table, q, parameter): whether they had one at any outcome in memory.
+    #: The function `knows(table, q, parameter)`: whether baselines had such a label at any outcome in memory.
     knows: Callable[..., bool]
 
 
 class SumSteps(NamedTuple):
-    """What a memory does with sums, of one sequence q; compiled for loops (`inner`)."""
+    """The steps of a memory for sums, of one sequence q; compiled for loops (`inner`)."""
 
-    #: add(table, kind, q, t1, flags, values, parameter): it has an outcome.
+    #: add(table, kind, q, t1, flags, values, parameter): add an outcome.
     add: Callable[..., None]
-    #: revise(table, q, number, values): a former outcome adds so much more, of losses of any size.
+    #: revise(table, q, number, values): add the difference that a revision makes to an earlier outcome's
+    #: losses.
     revise: Callable[..., None]
     #: read(table, kind, q, parameter, sums): write sums into `sums`.
     read: Callable[..., None]

@@ -1,4 +1,4 @@
-"""An estimator's state, and the measures of it: for many sequences in one call."""
+"""The measures from an estimator's state, for many sequences in one call."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from prequential.core.measures.registry import NAMES
 from prequential.core.measures.table import InMemory, measure_cells, measure_numbers
 from prequential.core.tables import scores
 
-#: Numbers that are read at once: more sequences are measured block by block.
+#: Numbers that are read at once; with more, sequences are measured block by block.
 _BLOCK = 1 << 18
 
-#: Where no sums are read; where none is added before ranking.
+#: For estimators without sums, and for ranking without a further outcome.
 NO_SUMS: Floats = np.zeros((0, 0))
 NOTHING_ADDED: Additions = additions(0, OF_CLASSES)
 
 
 class Asked(NamedTuple):
-    """What is to be measured."""
+    """What to measure: the task, the classes, and whose predictions."""
 
     capacity: int  # k, the room for classes
-    positives: Positives  # what says which class is the positive one
+    positives: Positives  # determines the positive class
     numbers: bool  # whether the task is regression
     chance: bool  # whether the measures are those of random predictions with the model's distribution
     whole: bool  # whether every outcome in memory counts 1
 
 
 class Measured(NamedTuple):
-    """Of each sequence: outcomes in memory, and values or reasons by measure (columns as `NAMES`)."""
+    """By sequence: outcomes in memory, and values or reasons by measure (columns as `NAMES`)."""
 
     n: Floats
     values: Floats
@@ -50,7 +50,7 @@ def measure(
     counted: Counted, summed: Floats, paid: Floats, sequences: Ints, asked: Asked, into: Measured,
     positive: Ints,
 ) -> None:  # fmt: skip
-    """Measures from what was read of counts and sums, a row for each of `sequences`.
+    """Compute measures from readings of counts and sums, a row for each of `sequences`.
 
     Parameters
     ----------
@@ -59,11 +59,11 @@ def measure(
     summed
         (n, width) sums of scores; no rows where none are kept.
     paid
-        (n, 3) sums of costs by value, likewise.
+        (n, 3) sums of costs by value; no rows where none are kept.
     sequences
         (n,) int64, as `asked.positives` has them.
     asked
-        What is to be measured.
+        What to measure.
     into
         Written: (n,) weights, (n, measures) values and reasons.
     positive
@@ -91,13 +91,13 @@ def measure(
 
 
 def new_measured(rows: int) -> Measured:
-    """Zeros to measure so many sequences into: (rows,) weights, (rows, measures) values and reasons."""
+    """Zeros for the measures of sequences: (rows,) weights, (rows, measures) values and reasons."""
     shape = rows, len(NAMES)
     return Measured(np.zeros(rows), np.zeros(shape), np.zeros(shape, dtype=np.int64))
 
 
 def block_of(*payloads: Payload) -> int:
-    """How many sequences of these payloads are read at once: some 2 MiB of numbers, at least one."""
+    """How many sequences of these payloads are read at once: at least one, up to about 2 MiB."""
     return max(1, _BLOCK // max(payload.width for payload in payloads))
 
 
@@ -110,16 +110,16 @@ def measured(
     Parameters
     ----------
     estimator
-        It is read, not changed.
+        The estimator, which is not changed.
     sequences
         Its rows.
     positives
-        What says which class is the positive one.
+        Determines the positive class.
     chance
         Whether the measures are those of random predictions with the model's distribution.
     ranked
-        Whether there are measures of ranks, such as `auc`: windows are sorted for them, other memories have
-        histograms.
+        Whether to compute measures of ranks, such as `auc`. For these, windows are sorted; other memories
+        have histograms.
     into
         Zeros of `new_measured` that are written to; None: new ones.
     run
@@ -155,7 +155,7 @@ def measured(
 class Reading:
     """The measures of one sequence by one estimator, as often as they are asked for.
 
-    Once a table of the estimator has been replaced, as by one with more rows, it reads what is gone.
+    It is invalid once a table of the estimator has been replaced, such as by one with more rows.
     """
 
     def __init__(self, estimator: Estimator, sequence: int, positives: Positives, *, ranked: bool) -> None:

@@ -1,4 +1,4 @@
-"""Names of estimators and of signals: what they say (`docs/reference/semantics-estimators.md`)."""
+"""Names of estimators and of signals, and their parts (`docs/reference/semantics-estimators.md`)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from prequential.core.estimators import MEMORIES
 from prequential.core.estimators.declaration import Memory
 from prequential.core.measures.registry import INDEX, OWN_LOSSES
 
-#: Before a baseline's name, where it is evaluated as a model; behind a model's name, where its predictions
-#: are corrected by the labels before, and of random predictions with its distribution.
+#: The prefix of a baseline that is evaluated as a model; the suffixes of a model whose predictions are
+#: corrected by earlier labels, and of random predictions with a model's distribution.
 BASELINE_PREFIX, CORRECTED_SUFFIX, RANDOM_SUFFIX = "@", "+temporal", "@random"
 
-#: What an estimator's name may be.
+#: The forms of estimators' names.
 *_EXPECTED, _LAST = (memory.expected for memory in MEMORIES.values())
 EXPECTED = f"{', '.join(_EXPECTED)} or {_LAST}"
 
 
 class EstimatorName(NamedTuple):
-    """What the name of an estimator says."""
+    """The parts of an estimator's name."""
 
     memory: Memory
     parameter: float
@@ -60,7 +60,7 @@ def parse_estimator(name: str) -> EstimatorName:
 
 
 def recency(name: str) -> tuple[int, float] | None:
-    """Sorts estimators that forget by how well they tell how a model is now; None: it doesn't, or is none.
+    """Sort key of estimators, the most recent first; None: it never forgets, or isn't an estimator.
 
     >>> sorted(["fading:0.9", "decay:1h", "window:500", "window:50"], key=recency)
     ['window:50', 'window:500', 'fading:0.9', 'decay:1h']
@@ -74,27 +74,27 @@ def recency(name: str) -> tuple[int, float] | None:
     return (list(MEMORIES).index(memory.name), parameter) if memory.forgets else None
 
 
-#: The signal of a number's loss that is free of its unit.
+#: The signal of a loss for regression without its unit.
 SCALED = "scaled_error"
 
 
 class SignalName(NamedTuple):
-    """What a signal is made of: nothing but the outcome's own loss, errors of estimators, or a measure.
+    """The parts of a signal's name: errors of estimators, a measure, or none for the outcome's own loss.
 
-    A measure without an estimator is the outcome's own loss that it is the mean of.
+    A measure without an estimator stands for the outcome's own loss, of which the measure is the mean.
     """
 
-    #: Estimators whose errors it is: of two, the first over the second.
+    #: Estimators of errors; with two, the signal is the first error over the second.
     errors: tuple[str, ...] = ()
     #: … or the estimator and its measure.
     estimator: str = ""
     measure: str = ""
-    #: … or whether it is the loss against its usual size.
+    #: … or whether it is the loss divided by its usual size.
     scaled: bool = False
 
 
 def parse_signal(name: str) -> SignalName:
-    """What a signal's name says: estimators of errors, or one of a measure, or an outcome's own loss.
+    """Parse a signal's name: estimators of errors, an estimator with a measure, or an outcome's own loss.
 
     Raises ValueError quoting the name.
 
@@ -135,7 +135,7 @@ interval_width, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
 
 
 def canonical(name: str) -> str:
-    """The name of an estimator or of a signal in one spelling: equal ones are the same.
+    """The canonical spelling of an estimator's or a signal's name: equal ones have the same.
 
     Raises
     ------

@@ -1,7 +1,8 @@
-"""Neighbouring outcomes: whether being wrong, or a baseline's being right, comes in runs; and cells.
+"""Neighbouring outcomes: whether errors, or right predictions of a baseline, come in runs; and cells.
 
-A *sign* is what is looked at in each outcome. A pair of neighbours has the code kinds·(the one before) + this
-one. Pairs are a payload of an estimator as joint cells are: for each sign counts, one for each code.
+A *sign* is one property of an outcome. If it has k kinds, a pair of neighbours has the code k·(previous
+outcome) + (this outcome). Like joint cells, pairs are a payload of an estimator: for each sign, it has one
+count for each code.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from prequential.core.measures.positive import Positives, may_be_positive
 from prequential.core.tables.alarms import Alarms
 from prequential.core.tables.outcomes import OUTCOME, Log
 
-#: The signs: wrong; the persistent, the majority baseline right; the cell of the binary matrix, which is
-#: 2·(positive label) + (positive prediction).
+#: The signs: the model is wrong; the persistent baseline is right; the majority baseline is right; the cell
+#: of the binary matrix, 2·(positive label) + (positive prediction).
 WRONG, PERSISTENT, MAJORITY, CELL = range(4)
 
-#: Codes of pairs by sign: the tables of an estimator have so many cells.
+#: The number of codes of pairs by sign, which is the number of cells in an estimator's tables.
 CODES = (4, 4, 4, 16)
 
-#: What is no pair: a first outcome, a revision.
+#: The code of a first outcome or of a revision, which end no pair.
 NO_PAIR = NO_CELL
 
 
@@ -35,7 +36,7 @@ class LastSigns(NamedTuple):
 
 
 def new_last_signs(rows: int) -> LastSigns:
-    """So many rows for sequences without outcomes: no last signs."""
+    """Rows for sequences without outcomes: no last signs."""
     return LastSigns(np.zeros(rows, np.uint8))
 
 
@@ -67,14 +68,14 @@ def codes_of(
 
 
 class ErrorPairs(NamedTuple):
-    """By sequence, of all its outcomes: pairs of consecutive errors."""
+    """By sequence, over all its outcomes: pairs of consecutive errors."""
 
     counts: Ints  # (sequences, 4): right and right, then wrong; wrong and right, then wrong
     last: Bytes  # 0: no outcome yet, 1: it was right, 2: wrong
 
 
 def new_error_pairs(rows: int) -> ErrorPairs:
-    """So many rows for sequences without outcomes: no pairs."""
+    """Rows for sequences without outcomes: no pairs."""
     return ErrorPairs(np.zeros((rows, 4), np.int64), np.zeros(rows, np.uint8))
 
 
@@ -97,10 +98,10 @@ def autocorrelation(both_right: float, worse: float, better: float, both_wrong: 
 
 @allocating
 def follow(table: ErrorPairs, log: Log, rows: Ints32, alarms: Alarms) -> None:
-    """Take over the errors of `rows` of the log, and tell the alarms among them how errors are correlated.
+    """Follow the errors of `rows` of the log, and set the autocorrelation of errors in their alarms.
 
-    The autocorrelation of lag 1 is from the sequence's first outcome to the alarm's: a test for drift assumes
-    that it is 0 (2015 paper, proposition 8).
+    The autocorrelation of lag 1 uses the outcomes from the sequence's first one to the alarm's. A test for
+    drift assumes that it is 0 (2015 paper, proposition 8).
     """
     known = np.empty(len(rows))
     raised = np.zeros(len(rows), np.uint8)

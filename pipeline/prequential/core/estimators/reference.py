@@ -1,9 +1,9 @@
 """The reference of a sequence: its first outcomes, which are never forgotten.
 
-So many of them, or those whose label times are less than a duration after the first one's; complete with the
-last one, or with the first outcome that is beyond the duration. They are counted as `all` counts them; a
-revised label of one of them is revised here, too. Of a sequence that had outcomes before a reference was
-configured, they are the first ones since.
+A reference has a number of outcomes, or the outcomes whose label times are less than a duration after the
+first one's. It is complete with its last outcome, or with the first outcome beyond the duration. Outcomes
+count as in `all`, and follow revisions. If a sequence had outcomes before a reference was configured, the
+reference has the first outcomes since.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def select(
 ) -> None:  # fmt: skip
     """Write those codes of each of `rows` of the log that belong to references; `NO_CELL` for others.
 
-    A reference has so many `outcomes`, or (0) those within `span` ms. Codes are of joint `cells`, (n,), and
-    of `pairs` by sign, (signs, n); `into`, (1 + signs, n), has both.
+    A reference has this number of `outcomes` or, if it is 0, those within `span` ms. Codes are those of joint
+    `cells`, (n,), and of `pairs` by sign, (signs, n). Both are written to `into`, (1 + signs, n).
     """
     for i in range(len(rows)):
         row = rows[i]
@@ -66,24 +66,24 @@ def select(
 
 
 class Reference:
-    """References of a plan's sequences: which outcomes they are, and what is counted of them."""
+    """References of a plan's sequences: their extents and counts."""
 
     def __init__(self, extent: int | str, rows: int, capacity: int) -> None:
-        #: So many outcomes, or a duration such as `30d`.
+        #: A number of outcomes, or a duration such as `30d`.
         self.extent = extent
         self._outcomes, self._span = (extent, 0) if isinstance(extent, int) else (0, duration(extent))
         self.table: Extents = zeros(Extents, rows)
         self.counts = Estimator("all", rows, capacity, False, True)
-        #: By sequence, what was made of its counts, with what they were then: they hardly ever change.
+        #: By sequence, a cache of results from its counts, with the counts: they hardly ever change.
         self.made: dict[int, tuple[tuple[Any, ...], Any]] = {}
 
     def ensure(self, rows: int) -> None:
-        """Have capacity for at least so many sequences; new ones have no outcomes."""
+        """Make room for at least this many sequences; new ones have no outcomes."""
         self.table = grown(self.table, rows)
         self.counts.ensure(rows)
 
     def update(self, read: Rows, pairs: npt.NDArray[np.int32], run: Run) -> None:
-        """Take over rows of the log; `pairs` are their codes by sign, (signs, n). `run` calls each loop."""
+        """Add rows of the log; `pairs` are their codes by sign, (signs, n). `run` calls each loop."""
         cells = read.cells
         into = np.empty((1 + len(pairs), len(read)), np.int32)
         extent = self._outcomes, self._span
@@ -97,7 +97,7 @@ class Reference:
         return [self.table, *self.counts.tables()]
 
     def adopt(self, other: Reference, rows: Ints, new_rows: Ints) -> None:
-        """Copy rows of another one of the same extent to `new_rows` of this one, as many."""
+        """Copy `rows` of another reference of the same extent to `new_rows` of this one."""
         source: Any
         target: Any
         for source, target in zip(other.table, self.table):

@@ -1,13 +1,13 @@
-"""Predicted numbers against what came, as a payload of estimators: bins of similar weight by prediction.
+"""Predictions and labels for regression, as a payload of estimators: bins of similar weight by prediction.
 
-A histogram that finds its bins itself, after Ben-Haim and Tom-Tov (2010, algorithm 1): an outcome begins a
-bin at its prediction; where there is no room for one more, two neighbours become one. Theirs are the two
-nearest to each other; here they are those with the smallest product of distance and weight together, so that
-there are many bins where most predictions are, and few where these are far apart. It goes for any unit, and
-nothing is to be configured. Up to `BINS` different predictions have a bin each, and sums are exact then.
+It is an adaptive histogram after Ben-Haim and Tom-Tov (2010, algorithm 1). An outcome begins a bin at its
+prediction; if there are too many bins, two neighbours are merged. In the paper they are the two nearest
+neighbours. Here they are the two with the smallest product of distance and total weight. So most bins are
+where most predictions are. The histogram works for any unit and needs no configuration. Up to `BINS`
+different predictions have a bin each, and then sums are exact.
 
-A bin has the weight of its outcomes, their mean prediction, and the sums of their labels and of |prediction -
-label|. Weights and sums fade; means don't. Revisions change nothing here.
+A bin has the weight of its outcomes, their mean prediction, and the sums of their labels and of
+|prediction - label|. Weights and sums fade; means don't. Revisions have no effect here.
 
 References
 ----------
@@ -24,18 +24,19 @@ from prequential.core.tables.scores import NO_WEIGHT
 #: The detail that puts deciles of predictions into messages.
 DETAIL = "residuals"
 
-#: Bins at most: some six in a decile, so that its bounds are off by 1 or 2% of all predictions.
+#: The largest number of bins: about six per decile, so that its bounds are off by 1 or 2% of all predictions.
 BINS = 64
 
-#: In a vector of sums: how many bins are in use, then the columns of each; one more until it is merged.
+#: In a vector of sums: the number of bins in use, then their columns; with room for one more bin before
+#: merging.
 _USED, _FIRST = 0, 1
 WEIGHT, MEAN, LABELS, ERRORS, COLUMNS = range(5)
 
-#: Predictions nearer to each other than this, as a share of their size and the label's, are the same: they
-#: are the sum of error and label, whose last digits are lost.
+#: Predictions closer to each other than this, as a share of their size plus the label's, count as equal: a
+#: prediction is computed as error + label, whose last digits are inexact.
 _SAME = 1e-12
 
-#: What is kept of an outcome is what `sums.OF_NUMBERS` keeps.
+#: The payload; of each outcome, a window keeps the same numbers as for `sums.OF_NUMBERS`.
 OF_RESIDUALS = Payload(RESIDUALS, _FIRST + COLUMNS * (BINS + 1), 2)
 
 
@@ -70,7 +71,7 @@ def add_residual(sums: Floats, error: float, label: float) -> None:
 
 @inner
 def _merge(sums: Floats) -> None:
-    """Of one bin more than there is room for, make two neighbours one."""
+    """Merge two neighbours if there is one bin too many."""
     best, least = 0, -1.0
     for place in range(BINS):
         at = _FIRST + COLUMNS * place
@@ -90,7 +91,7 @@ def _merge(sums: Floats) -> None:
 
 @inner
 def _drop(sums: Floats, place: int, used: int) -> None:
-    """Take out a bin of so many."""
+    """Remove one of `used` bins."""
     for i in range(_FIRST + COLUMNS * place, _FIRST + COLUMNS * (used - 1)):
         sums[i] = sums[i + COLUMNS]
     for i in range(_FIRST + COLUMNS * (used - 1), _FIRST + COLUMNS * used):
@@ -99,7 +100,7 @@ def _drop(sums: Floats, place: int, used: int) -> None:
 
 @inner
 def fade_residuals(sums: Floats, decay: float) -> None:
-    """Multiply weights and sums by a decay; bins without a weight go."""
+    """Multiply weights and sums by a decay; remove bins without a weight."""
     if decay == 1.0:
         return
     for place in range(int(sums[_USED]) - 1, -1, -1):

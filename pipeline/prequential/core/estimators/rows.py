@@ -1,4 +1,4 @@
-"""Rows of the outcome log, and what they add to payloads."""
+"""Rows of the outcome log, and their additions to payloads."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from prequential.topics.errors import existing
 
 
 class Rows:
-    """Rows of the log of sequences that are evaluated alike; each payload is made when it is first asked for.
+    """Rows of the log for sequences of one plan; each payload is computed when it is first needed.
 
     `capacity` is the room for classes; `numbers`: the task is regression. `run` calls each loop that reads
-    them. `positives` has what outcomes cost, for estimators of costs by value; `extended`: whether
+    the rows. `positives` has the costs of outcomes, for estimators of costs by value. `extended`: whether
     predictions have intervals, or labels have ranks among probabilities.
     """
 
@@ -31,7 +31,7 @@ class Rows:
         self.log, self.rows = log, rows
         self.numbers, self.run = numbers, run
         self._capacity, self._positives, self._extended = capacity, positives, extended
-        #: By sign, where there are details of them: pairs of neighbours.
+        #: By sign, if details need them: pairs of neighbours.
         self.pairs: Sequence[Codes] = ()
 
     def __len__(self) -> int:
@@ -39,28 +39,28 @@ class Rows:
 
     @cached_property
     def cells(self) -> Codes:
-        """Which joint cells the rows add 1 to, or move an outcome between."""
+        """The joint cells to which the rows add 1, or between which they move an outcome."""
         into = _new_codes(len(self.rows))
         self.run(joint_codes, self.log, self.rows, self._capacity, into)
         return into
 
     @cached_property
     def histogram(self) -> Codes:
-        """Which counts of a histogram of scores the rows add 1 to."""
+        """The counts of a histogram of scores to which the rows add 1."""
         cell = np.empty(len(self.rows), np.int32)
         self.run(histograms.histogram_codes, self.log, self.rows, cell)
         return unrevised(self.cells.sequence, self.cells.t1, cell)
 
     @cached_property
     def scores(self) -> Additions:
-        """What the rows add to sums of scores; `flags` is 0 for those that have none."""
+        """The additions of the rows to sums of scores; `flags` is 0 for rows without scores."""
         into = sums.additions(len(self.rows), payload_of_scores(self.numbers, self._extended))
         self.run(sums.scores_of, self.log, self.rows, self.numbers, into)
         return into
 
     @cached_property
     def costs(self) -> Additions:
-        """What the rows add to sums of costs by value."""
+        """The additions of the rows to sums of costs by value."""
         positives = existing(self._positives, "the positive class of each stream")
         into = sums.additions(len(self.rows), sums.OF_COSTS)
         self.run(sums.costs_of, self.log, self.rows, positives, into)
@@ -68,12 +68,12 @@ class Rows:
 
 
 def payload_of_cells(capacity: int) -> Payload:
-    """Joint cells: label, prediction, which baselines were right."""
+    """The payload of joint cells: by label, prediction, and which baselines were right."""
     return Payload(COUNTS, 4 * capacity * capacity)
 
 
 def payload_of_scores(numbers: bool, extended: bool = False) -> Payload:
-    """Sums of scores, of classes or of numbers; `extended`: these have ranks, or predicted intervals."""
+    """The payload of scores for a task; `extended`: with ranks of labels, or with predicted intervals."""
     if not numbers:
         return sums.OF_TIES if extended else sums.OF_CLASSES
     return sums.OF_INTERVALS if extended else sums.OF_NUMBERS
@@ -99,7 +99,7 @@ def _new_codes(rows: int) -> Codes:
 
 
 def unrevised(sequence: Ints32, t1: Ints, cell: npt.NDArray[np.int32]) -> Codes:
-    """Codes of counts that no revision moves and no baseline has a part in, from three columns of (n,)."""
+    """Codes of counts without revisions and baselines, from three columns of (n,)."""
     rows = len(cell)
     return Codes(
         sequence, t1, cell, np.full(rows, NO_CELL, np.int32), np.zeros(rows, np.int64),
@@ -108,7 +108,7 @@ def unrevised(sequence: Ints32, t1: Ints, cell: npt.NDArray[np.int32]) -> Codes:
 
 
 def places(capacity: int, new_capacity: int) -> Ints:
-    """Where joint cells are with room for more classes, by where they are with room for fewer.
+    """The places of joint cells in a table with room for more classes, by their places in a smaller one.
 
     >>> places(1, 2), places(2, 4)[[4, 8]]
     (array([0, 1, 2, 3]), array([ 4, 16]))

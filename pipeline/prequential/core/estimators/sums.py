@@ -1,11 +1,11 @@
-"""Payloads that are sums: of losses, or of scores beside an estimator's counts.
+"""Payloads that are sums: of losses, or of scores next to an estimator's counts.
 
-All are sums in the order of the outcomes, one after the other, so cutting a sequence into calls changes no
-bit. Labels that are revised change nothing here but costs by value.
+All sums are added in the order of the outcomes, so splitting a sequence into calls changes no bit. Revised
+labels only change costs by value.
 
-A vector of losses has one more place, their number, or weight. One of scores has `scores.SIZE` places; of
-numbers (the task is regression) also the labels' spread, Σ(y - ȳ)² with ȳ their mean in memory: it is updated
-around the present mean, since a difference of large sums would have no correct digit.
+A vector of losses has one more place for their number, or weight. A vector of scores has `scores.SIZE`
+places. For regression, it also has the labels' spread Σ(y - ȳ)², with their mean ȳ in memory. The spread is
+updated around the present mean, since a difference of large sums would have no correct digit.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from prequential.core.measures.positive import Positives
 from prequential.core.tables import outcomes, scores
 from prequential.core.tables.outcomes import OUTCOME, REVISION, Log
 
-#: Flags of an outcome in `Additions`, beside what the log says in `scored`. Of losses: `outcomes.SCORED`, and
-#: of 0 and 1 `RIGHT` for 0.
+#: Flags of an outcome in `Additions`, in addition to those in the log's column `scored`. Losses have
+#: `outcomes.SCORED`; losses of 0 and 1 have `RIGHT` for 0.
 RIGHT, IS_POSITIVE = 4, 8
 
-#: What is kept of an outcome with probabilities, or a weight, with the share of orders in which the label is
-#: of the first few where that is asked for …
+#: The kept numbers of an outcome with probabilities, or with a weight. If configured, the last one is the
+#: share of orders in which the label is among the first k …
 LOG_LOSS, BRIER, CONFIDENCE, POSITIVE, OF_LABEL, TIED = range(6)
-#: … and of a number, with the width of its interval where predictions have some.
+#: … and of an outcome for regression, with the width of its interval if predictions have intervals.
 ERROR, VALUE, WIDTH = range(3)
 
-#: Behind the sums of numbers: the labels' weight, their mean in two floats, and their spread.
+#: After the sums for regression: the labels' weight, their mean in two floats, and their spread.
 _WEIGHT, MEAN, REST, SPREAD = range(scores.SIZE, scores.SIZE + 4)
 
-#: A spread of this share of the sum of squares is what rounding leaves of 0.
+#: A spread below this share of the sum of squares is a rounding error: the true spread is 0.
 _NOISE = 1e-30
 
-#: The payloads. Of losses: one of 0 and 1, or so many of any size.
+#: The payloads of sums; `losses` gives further ones.
 ONE_RIGHT_OR_WRONG = Payload(RIGHT_OR_WRONG, 2)
 OF_CLASSES = Payload(CLASS_SCORES, scores.SIZE, OF_LABEL + 1)
 OF_TIES = Payload(CLASS_SCORES, scores.SIZE, TIED + 1)
@@ -54,21 +54,20 @@ OF_INTERVALS = Payload(NUMBER_SCORES, SPREAD + 1, WIDTH + 1)
 
 
 def losses(count: int) -> Payload:
-    """The payload of `count` losses of each outcome: their sums, and behind them their number or weight."""
+    """The payload of `count` losses of each outcome: their sums, followed by their number or weight."""
     return Payload(LOSSES, count + 1, count)
 
 
-#: Costs by value: what is added of an outcome, where `measures.costs` has it, is its cost and whether it has
-#: a value.
+#: Costs by value: an outcome adds its cost, and 1 if it has a value, at the places of `measures.costs`.
 OF_COSTS = losses(costs.SUMS - 1)
 
 
-# What outcomes add
+# The additions of outcomes
 
 
 @kernel
 def scores_of(log: Log, rows: Ints32, numbers: bool, into: Additions) -> None:
-    """What is scored of these rows of the log, as the log has it."""
+    """Write the scores of these rows of the log."""
     for i in range(len(rows)):
         row = rows[i]
         into.sequence[i] = NO_OUTCOME
@@ -96,7 +95,7 @@ def scores_of(log: Log, rows: Ints32, numbers: bool, into: Additions) -> None:
 
 @kernel
 def costs_of(log: Log, rows: Ints32, positives: Positives, into: Additions) -> None:
-    """What these rows of the log cost by what is at stake; of revisions the difference."""
+    """Write the costs by value of these rows of the log; for revisions, the difference."""
     for i in range(len(rows)):
         row = rows[i]
         into.sequence[i] = NO_OUTCOME
@@ -118,7 +117,7 @@ def costs_of(log: Log, rows: Ints32, positives: Positives, into: Additions) -> N
 
 
 def additions(rows: int, payload: Payload) -> Additions:
-    """Room for what so many rows add to sums of this payload; `values` is (rows, payload.kept) zeros."""
+    """Arrays for the additions of rows to sums of this payload; `values` is (rows, payload.kept) zeros."""
     return Additions(
         np.empty(rows, np.int32), np.empty(rows, np.int64), np.empty(rows, np.uint8),
         np.zeros((rows, payload.kept)), np.empty(rows, np.int64),
@@ -127,7 +126,7 @@ def additions(rows: int, payload: Payload) -> Additions:
 
 @inlined
 def _add_class(sums: Floats, flags: int, values: Floats) -> None:
-    """An outcome with probabilities, or with a weight w = 1/propensity of its label."""
+    """Add an outcome with probabilities, or with a weight w = 1/propensity of its label."""
     right = flags & RIGHT != 0
     if flags & outcomes.SCORED:
         confidence = values[CONFIDENCE]
@@ -155,11 +154,11 @@ def _add_class(sums: Floats, flags: int, values: Floats) -> None:
 
 @inner
 def _add_label(sums: Floats, y: float, decay: float) -> None:
-    """The next label, by the recursion of Welford (1962) with weights that fade.
+    """Add the next label, by the recursion of Welford (1962) with weights that fade.
 
     W = 1 + D·W; ȳ' = ȳ + (y - ȳ)/W; M = D·M + (y - ȳ)·(y - ȳ') with the decay D since the last label. The
-    mean ȳ is two floats, the second what the first has no digits for: numbers may hardly differ and be far
-    from 0.
+    mean ȳ is the sum of two floats, of which the second is below the last digit of the first: numbers may
+    hardly differ and be far from 0.
     """
     sums[_WEIGHT] = 1.0 + decay * sums[_WEIGHT]
     apart = y - sums[MEAN] - sums[REST]
@@ -172,22 +171,22 @@ def _add_label(sums: Floats, y: float, decay: float) -> None:
 
 @inner
 def _spread_of(sums: Floats) -> float:
-    """The labels' spread, 0 where all are the same as far as digits tell."""
+    """The labels' spread; 0 if all are equal to the last digit."""
     noise = _NOISE * sums[_WEIGHT] * sums[MEAN] * sums[MEAN]
     return sums[SPREAD] if sums[SPREAD] > noise else 0.0
 
 
 @inner
 def is_any(sums: Floats) -> bool:
-    """Whether sums of scores are of anything."""
+    """Whether sums of scores have any outcome."""
     return max(sums[scores.SCORED], sums[scores.WEIGHT]) >= scores.NO_WEIGHT
 
 
 @inner
 def _fade(sums: Floats, decay: float) -> None:
-    """Multiply sums of scores by a decay; all are 0 where no outcome has a weight.
+    """Multiply sums of scores by a decay; set all to 0 if no outcome has a weight.
 
-    A sum by itself may be small: errors have the scale of their labels.
+    The weights decide, not each sum: a sum of errors may be small, since it has the scale of the labels.
     """
     for place in range(scores.SIZE):
         sums[place] *= decay
@@ -196,7 +195,7 @@ def _fade(sums: Floats, decay: float) -> None:
             sums[place] = 0.0
 
 
-# What memories do with them
+# The operations of memories
 
 
 @inlined
@@ -208,7 +207,7 @@ def copied(source: Floats, target: Floats) -> None:
 
 @inlined
 def add(kind: int, sums: Floats, flags: int, values: Floats) -> None:
-    """Add an outcome with these flags, not 0, to sums; without the labels of numbers."""
+    """Add an outcome with these flags, not 0, to sums, except for its label in regression."""
     if kind == LOSSES:
         for i in range(len(values)):
             sums[i] += values[i]
@@ -229,7 +228,7 @@ def add(kind: int, sums: Floats, flags: int, values: Floats) -> None:
 
 @inlined
 def fold(kind: int, sums: Floats, flags: int, values: Floats, decay: float) -> None:
-    """S = x + decay·S, of an outcome with these flags, not 0."""
+    """Compute S = x + decay·S, for an outcome with these flags, not 0."""
     if decay != 1.0:
         if kind in (CLASS_SCORES, NUMBER_SCORES):
             _fade(sums, decay)
@@ -245,7 +244,7 @@ def fold(kind: int, sums: Floats, flags: int, values: Floats, decay: float) -> N
 
 @inner
 def finish(kind: int, sums: Floats, decay: float) -> None:
-    """Let sums decay as they are read; the last of numbers becomes the labels' spread, Σw(y - ȳ)²."""
+    """Let sums decay for a reading; for regression, the last one becomes the labels' spread Σw(y - ȳ)²."""
     if kind in (CLASS_SCORES, NUMBER_SCORES):
         _fade(sums, decay)
         if kind == NUMBER_SCORES:

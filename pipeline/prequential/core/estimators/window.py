@@ -32,44 +32,44 @@ from prequential.core.measures.ranking import Ranks, group
 from prequential.core.measures.table import put_ranks, refuse_ranks
 from prequential.core.tables import outcomes, scores
 
-#: Longest window, in outcomes: each sequence has a ring of so many.
+#: The longest window, in outcomes: each sequence has a ring of this size.
 _LONGEST = 10_000_000
 
 #: Outcomes of a block, and of the shortest window that has blocks.
 _BLOCK = 128
 _LEAST_WITH_BLOCKS = 4 * _BLOCK
 
-# One spelling, because names stand in messages.
+# One spelling, because names are in messages.
 _SIZE = re.compile("[1-9][0-9]*")
 
 
 class WindowCounts(NamedTuple):
-    """By sequence: how many of the last W outcomes are in each cell, and the cells of these."""
+    """By sequence: how many of the last W outcomes are in each cell, and the cell of each outcome."""
 
     cells: Ints  # (sequences, cells)
     ring: Ints32  # (sequences, W), the m-th outcome that it has seen at (m - 1) mod W
     n: Ints  # outcomes seen, in the window or before it
-    known: Ints  # the last of them of which baselines had a label to predict by, from 1; 0: none had
-    began: Ints  # outcomes that the sequence had before: their revisions don't reach it
+    known: Ints  # the last outcome at which baselines had a label to predict from, from 1; 0: none
+    began: Ints  # outcomes that the sequence had before: their revisions are ignored
 
 
 class WindowSums(NamedTuple):
-    """By sequence: what the last W outcomes add; summed up when read, so that nothing drifts.
+    """By sequence: the additions of the last W outcomes. Readings sum them up, so that sums can't drift.
 
     A long window of scores is read by its blocks: outcomes b·128 + 1 … (b + 1)·128 are block b, at b mod B.
-    In place of W outcomes less than 128 are read, and W/128 sums of blocks.
+    Instead of W outcomes, a reading adds fewer than 128 outcomes and W/128 sums of blocks.
     """
 
     flags: Bytes  # (sequences, W), the m-th outcome that it has seen at (m - 1) mod W
     values: Floats  # (sequences, W, kept of each)
-    blocks: Floats  # (sequences, B, sums); of short windows, and other payloads, (sequences, 0, sums)
-    sums: Floats  # (sequences, sums) of losses of 0 and 1, whose sums lose what leaves; else (sequences, 0)
+    blocks: Floats  # (sequences, B, sums); for short windows, and other payloads, (sequences, 0, sums)
+    sums: Floats  # (sequences, sums) for losses of 0 and 1, whose sums can be subtracted; else (sequences, 0)
     n: Ints  # outcomes seen, in the window or before it
-    began: Ints  # as of counts
+    began: Ints  # as in `WindowCounts`
 
 
 def new_counts(rows: int, payload: Payload, parameter: float) -> WindowCounts:
-    """Empty windows of so many sequences."""
+    """Empty windows of sequences."""
     return zeros(WindowCounts, rows, cells=payload.width, ring=int(parameter))
 
 
@@ -77,7 +77,7 @@ def new_sums(rows: int, payload: Payload, parameter: float) -> WindowSums:
     """Empty windows."""
     size, summed = int(parameter), payload.width if payload.kind == RIGHT_OR_WRONG else 0
     in_blocks = payload.kind in (CLASS_SCORES, NUMBER_SCORES) and size >= _LEAST_WITH_BLOCKS
-    blocks = size // _BLOCK + 2 if in_blocks else 0  # of the oldest one some outcomes may be left
+    blocks = size // _BLOCK + 2 if in_blocks else 0  # the oldest block may be partly in the window
     return WindowSums(
         np.zeros((rows, size), np.uint8), np.zeros((rows, size, payload.kept)),
         np.zeros((rows, blocks, scores.SIZE)), np.zeros((rows, summed)), np.zeros(rows, np.int64),
@@ -87,7 +87,7 @@ def new_sums(rows: int, payload: Payload, parameter: float) -> WindowSums:
 
 @inner
 def add_count(table: WindowCounts, q: int, cell: int, t1: int, parameter: float) -> None:
-    """Sequence `q` has an outcome in `cell`; the oldest one leaves a full window."""
+    """Add an outcome of sequence `q` in `cell`; a full window drops its oldest outcome."""
     n, size = table.n[q], table.ring.shape[1]
     place = n % size
     if n >= size:
@@ -99,7 +99,7 @@ def add_count(table: WindowCounts, q: int, cell: int, t1: int, parameter: float)
 
 @inner
 def revise(table: WindowCounts, q: int, number: int, cell: int, now: int) -> None:
-    """An outcome moves to another cell, if it is still in the window."""
+    """Move an outcome to another cell, if it is still in the window."""
     size = table.ring.shape[1]
     seen_before = number - table.began[q] - 1
     if seen_before >= max(0, table.n[q] - size):
@@ -110,7 +110,7 @@ def revise(table: WindowCounts, q: int, number: int, cell: int, now: int) -> Non
 
 @inner
 def note(table: WindowCounts, q: int) -> None:
-    """Baselines had a label to predict by at the newest outcome."""
+    """Note that baselines had a label to predict from at the newest outcome."""
     table.known[q] = table.n[q]
 
 
@@ -123,7 +123,7 @@ def read(table: WindowCounts, q: int, parameter: float, cells: Floats) -> None:
 
 @inner
 def knows(table: WindowCounts, q: int, parameter: float) -> bool:
-    """Whether baselines had a label to predict by at any outcome in the window."""
+    """Whether baselines had a label to predict from at any outcome in the window."""
     return table.known[q] > max(0, table.n[q] - table.ring.shape[1])
 
 
@@ -131,7 +131,7 @@ def knows(table: WindowCounts, q: int, parameter: float) -> bool:
 def add_sums(
     table: WindowSums, kind: int, q: int, t1: int, flags: int, values: Floats, parameter: float
 ) -> None:
-    """Sequence `q` has an outcome; the oldest one leaves a full window."""
+    """Add an outcome of sequence `q`; a full window drops its oldest outcome."""
     n, size = table.n[q], table.flags.shape[1]
     place = n % size
     if kind == RIGHT_OR_WRONG:
@@ -154,7 +154,7 @@ def add_sums(
 
 @inner
 def revise_sums(table: WindowSums, q: int, number: int, values: Floats) -> None:
-    """A former outcome of sequence `q` adds so much more, if it is still in the window."""
+    """Add the difference that a revision makes to an earlier outcome of `q`, if the window still has it."""
     size = table.flags.shape[1]
     seen_before = number - table.began[q] - 1
     if seen_before >= max(0, table.n[q] - size):
@@ -248,8 +248,8 @@ def read_sums(table: WindowSums, kind: int, q: int, parameter: float, sums: Floa
 def _sides(table: WindowSums, q: int, p: Floats, is_positive: Bytes) -> int:
     """Write p of the positive class of the window's scored outcomes, and whether that was the label.
 
-    From the oldest on, there is room for W. Returns how many they are; -1 if their labels, as they were when
-    these were scored, don't say one class that is positive.
+    They are written from the oldest on; there is room for W. Returns their number, or -1 if the labels at the
+    time of scoring don't determine one positive class.
     """
     size = table.flags.shape[1]
     first, last = _span(table, q)

@@ -1,8 +1,7 @@
-"""Accuracy, and what of it is more than chance or a baseline would give.
+"""Accuracy, and comparisons of accuracy with chance and with baselines.
 
-In all that compares with a reference, what is *outside* a share stands in the formulas, summed up by itself,
-instead of the share's difference from 1: a faded reference may be ever so near
-to 1, its digits are there.
+Formulas that compare with a reference use the complement of a share, summed up separately, instead of 1 minus
+the share. So the complement keeps its digits even if a faded share is very close to 1.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from prequential.core.measures.declaration import (
 )
 from prequential.core.tables.scores import NO_WEIGHT
 
-#: Where what the covariance is made of is less than this share of 1 - p, digits of 1 - p hold little of it.
+#: If the terms of the covariance are less than this share of 1 - p, 1 - p has few digits of it.
 _RARE = 1e-3
 
-#: Products below it may have lost digits.
+#: Smaller products may have lost digits.
 _TINY = 1e-280
 
 
 class Totals(NamedTuple):
     """Sums over a confusion matrix, in the counts' own unit (whole numbers or weights), pairs in its square.
 
-    What is right and what is outside it are summed up each by itself: no difference takes digits away.
+    Right and wrong are summed up separately, so that no difference loses digits.
     """
 
     n: float
@@ -52,16 +51,16 @@ class Totals(NamedTuple):
     majority_wrong: float
     chance: float  # Σ_i t_i·h_i for labels t and predictions h: n²·p_ran
     beyond_chance: float  # n² - Σ_i t_i·h_i …
-    beyond_chance_low: float  # … and what this float is short of it
+    beyond_chance_low: float  # … and the rest below this float's last digit
     label_pairs: float  # n² - Σ_i t_i²
     prediction_pairs: float  # n² - Σ_i h_i²
     covariance: float  # right·n - Σ_i t_i·h_i …
-    covariance_parts: float  # … and the sum of the two that it is the difference of
+    covariance_parts: float  # … and the sum of the two terms of this difference
 
 
 @inner
 def vanishes(part: float, whole: float) -> bool:
-    """Whether a part is nothing of the whole; of counts, only 0 is.
+    """Whether a part is negligible within the whole; for counts, only 0 is.
 
     >>> vanishes(1e-13, 1.0), vanishes(0.0, 1.0), vanishes(1e-201, 1.0)
     (False, True, True)

@@ -1,7 +1,7 @@
-"""What outcomes cost: measures of `costs` and of the confusion matrix or, by value, of sums beside it.
+"""The costs of outcomes: measures from `costs` and the confusion matrix or, by value, from separate sums.
 
-Where costs are by what is at stake (`cost_per_value`) an outcome costs `costs[label][prediction]` times its
-value; outcomes without a value count neither in the sum nor in their number.
+With costs by value (`cost_per_value`), an outcome costs `costs[label][prediction]` times its value. Outcomes
+without a value count neither in the sum nor in their number.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from prequential.core.measures.positive import PER_VALUE, Positives
 from prequential.core.tables.outcomes import weight_of
 from prequential.core.tables.scores import NO_WEIGHT
 
-#: Of costs by value: where sums of an estimator have the costs, and the number or weight of outcomes with a
-#: value; behind them that of all outcomes.
+#: Places in an estimator's sums of costs by value: the costs, and the number or weight of outcomes with a
+#: value. The number or weight of all outcomes follows; `SUMS` is the number of places.
 COST, VALUED, SUMS = 0, 1, 3
 
 
 class Paid(NamedTuple):
     """The cost of all outcomes in memory."""
 
-    reason: int  # why nothing is known of it, or `DEFINED`
-    n: float  # outcomes, or their weight; by value, of those that have one
+    reason: int  # why it has no value, or `DEFINED`
+    n: float  # outcomes, or their weight; with costs by value, only those with a value
     total: float
     whole: bool  # whether each outcome counts 1
 
@@ -70,7 +70,7 @@ def cost_total(k: Paid) -> Result:
 
 @inner
 def _costs_of(positives: Positives, sequence: int) -> int:
-    """What a sequence's costs are of (`positive.PER_VALUE`), 0: it has none."""
+    """The basis of a sequence's costs, such as `positive.PER_VALUE`; 0: it has none."""
     return np.int64(positives.priced[positives.owner[sequence]]) if len(positives.priced) else 0
 
 
@@ -78,7 +78,7 @@ def _costs_of(positives: Positives, sequence: int) -> int:
 def paid_of(
     positives: Positives, sequence: int, cells: Floats, k: int, n: float, whole: bool, by_value: Floats
 ) -> Paid:
-    """What a sequence's outcomes cost, of joint cells (4·k²,) of weight n, or of sums by value, (`SUMS`,)."""
+    """The costs of a sequence's outcomes, from joint cells (4·k²,) of weight n or sums by value (`SUMS`,)."""
     of = _costs_of(positives, sequence)
     if of == 0:
         return Paid(NO_COSTS, n, 0.0, whole)
@@ -96,9 +96,9 @@ def paid_of(
 
 @kernel
 def sum_up_stakes(positives: Positives, sequence: int, stakes: Floats, k: int, sums: Floats) -> None:
-    """Write sums of costs by value, (`SUMS`,), of what was at stake by label·k + prediction, (k², 2).
+    """Write sums of costs by value, (`SUMS`,), from stakes by label·k + prediction, (k², 2).
 
-    `stakes` has the outcomes' values, and how many of them have one.
+    `stakes` has the sums of outcomes' values, and the numbers of outcomes with a value.
     """
     first = positives.first[positives.owner[sequence]]
     for label in range(k):
@@ -113,9 +113,9 @@ def sum_up_stakes(positives: Positives, sequence: int, stakes: Floats, k: int, s
 def paid_by_chance(
     positives: Positives, sequence: int, labels: Floats, predictions: Floats, n: float, whole: bool
 ) -> Paid:
-    """The same of random predictions with the same distribution: each label with each prediction.
+    """The costs of random predictions with the same distribution: each label with each prediction.
 
-    Nothing says what would be at stake in these.
+    They have no costs by value, since their values are unknown.
     """
     of = _costs_of(positives, sequence)
     if of == 0 or of == PER_VALUE:

@@ -1,14 +1,14 @@
-"""What a measure declares; the reasons why one has no value.
+"""The declaration of a measure, and the reasons for missing values.
 
-A measure is a function below a `measure(…)`, which says the rest of it:
+A measure is a function below a `measure(…)`, which declares the rest:
 
     @measure(MATRIX, "(n - c)/n", "2013, section 3.2", low=0, high=1, better=LESS,
              help="Share of outcomes that are wrong")
     @inner
     def error(t: Totals) -> Result:
 
-The function gives a value and `DEFINED`, or 0.0 and a reason's code: never NaN, never a number that stands
-for "unknown". Infinite values are refused by who calls it.
+The function returns a value and `DEFINED`, or 0.0 and a reason's code. It never returns NaN or a number that
+stands for "unknown". Callers reject infinite values.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ REASONS: tuple[str, ...] = (
     NO_VALUES, NO_INTERVALS, NO_QUANTILE, BY_PARTITION, TOO_FEW,
 ) = range(len(REASONS))  # fmt: skip
 
-#: Instead of the code of the positive class: no outcome has it; there is none.
+#: Instead of the code of the positive class: no outcome has it yet; there is no positive class.
 UNSEEN_POSITIVE, NO_POSITIVE = -1, -2
 
-#: What a measure gives: its value and DEFINED, or 0.0 and a reason's code.
+#: The result of a measure: its value and DEFINED, or 0.0 and a reason's code.
 Result = tuple[float, int]
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
 
 
 class Input(NamedTuple):
-    """What a measure is made of: all that its function is given."""
+    """The inputs of a measure: the arguments of its function."""
 
     name: str
     task: str
     #: The function's arguments, as `prequential.core.measures.table` names them.
     arguments: str
-    #: Why there is no value where an estimator has nothing of the kind.
+    #: The reasons for a missing value if an estimator has no such input.
     absent: tuple[int, ...] = ()
-    #: Whether it stands in sums beside the joint cells.
+    #: Whether it is in sums next to the joint cells.
     of_sums: bool = False
 
 
@@ -62,21 +62,21 @@ MATRIX = Input("matrix", CLASSIFICATION, "t")
 CLASSES = Input("classes", CLASSIFICATION, "c")
 #: f(b): the positive class against all others (`per_class.Binary`).
 POSITIVE = Input("positive class", CLASSIFICATION, "b", (NO_POSITIVE_CLASS,))
-#: f(k): what the outcomes cost (`costs.Paid`).
+#: f(k): the costs of outcomes (`costs.Paid`).
 COSTS = Input("costs", CLASSIFICATION, "k", (NO_COSTS, NO_VALUES))
 #: f(sums): sums of scores (`prequential.core.tables.scores`), of predicted probabilities or of weights.
 PROBABILITIES = Input("probabilities", CLASSIFICATION, "sums", (NO_PROBABILITIES,), of_sums=True)
 PROPENSITIES = Input("propensities", CLASSIFICATION, "sums", (NO_PROPENSITY,), of_sums=True)
-#: The same, of the rank of the label's probability among those of its prediction.
+#: f(sums): sums of scores, of the rank of the label's probability among those of its prediction.
 TOP = Input("ranks of labels", CLASSIFICATION, "sums", (NO_PROBABILITIES,), of_sums=True)
 #: f(r): outcomes by their score, p(positive class) (`ranking.Ranks`).
 RANKS = Input("ranks", CLASSIFICATION, "r", (NO_POSITIVE_CLASS, NO_PROBABILITIES, NO_RANKS), of_sums=True)
-#: f(sums): sums of errors; f(sums, spread): and Σ(y - ȳ)² of the labels in memory.
+#: f(sums): sums of errors. See `SPREAD` for f(sums, spread), with Σ(y - ȳ)² of the labels in memory.
 NUMBERS = Input("numbers", REGRESSION, "sums", of_sums=True)
-#: f(sums): of errors relative to labels; of predicted intervals.
+#: f(sums): sums of errors relative to labels; sums of predicted intervals.
 RELATIVES = Input("numbers by size", REGRESSION, "sums", of_sums=True)
 INTERVALS = Input("intervals", REGRESSION, "sums", (NO_INTERVALS,), of_sums=True)
-#: f(sums, quantile): and which quantile predictions are, above 0 and below 1.
+#: f(sums, quantile): sums of errors, and the quantile that predictions are, above 0 and below 1.
 QUANTILES = Input("quantiles", REGRESSION, "sums, quantile", (NO_QUANTILE,), of_sums=True)
 SPREAD = Input("numbers and their spread", REGRESSION, "sums, spread", of_sums=True)
 
@@ -85,29 +85,29 @@ MORE, LESS, NEARER = "more", "less", "nearer to 0"
 
 
 class Loss(NamedTuple):
-    """A measure is the mean of an outcome's own loss, or made of this mean: its bound can be tested.
+    """The loss of an outcome whose mean gives a measure: the measure's bound can be tested.
 
-    The loss is a signal, too, by the name of the measure that says how it is computed (`function`).
+    The loss is also a signal, with the name of the measure that has its `function`.
     """
 
     signal: str
     #: The largest loss; 0: there is none.
     largest: float = 0.0
-    #: Whether the measure is 1 less the mean; whether it is the root of it.
+    #: Whether the measure is 1 minus the mean; whether it is the root of the mean.
     one_less: bool = False
     root: bool = False
-    #: Loss of one outcome, and whether it counts. Of the positive class: f(label, prediction), whether each
-    #: is of it. Of quantiles: f(log, row, quantile), 0: there is none. Else: f(log, row). None: the signal of
-    #: this name is another's.
+    #: The loss of one outcome, and whether it counts. For the positive class: f(label, prediction), whether
+    #: each is positive. For quantiles: f(log, row, quantile); 0: there is none. Else: f(log, row). None: the
+    #: signal belongs to another measure.
     function: Callable[..., tuple[float, bool]] | None = None
 
 
 class Reference(NamedTuple):
-    """A predictor that models are compared with: in a sentence, and at a line of a chart."""
+    """A predictor that models are compared with: its name in a sentence, and at a line of a chart."""
 
     name: str
     short: str
-    #: Whether it needs a label to predict by, as chance doesn't.
+    #: Whether it needs an earlier label to predict from; chance doesn't.
     needs_label: bool = True
 
 
@@ -118,13 +118,13 @@ EITHER = Reference("chance, or than repeating the latest label", "chance, repeat
 
 
 class Measure(NamedTuple):
-    """A measure as it is declared."""
+    """A declared measure, see `measure`."""
 
     name: str
     #: See `Input` for the arguments.
     function: Callable[..., Result]
     inputs: Input
-    #: As `docs/reference/measures.md` has them, of which `tests/test_measures_docs.py` sees to it.
+    #: The same as in `docs/reference/measures.md`; `tests/test_measures_docs.py` checks this.
     formula: str
     source: str
     #: One line, as in Prometheus' `# HELP`.
@@ -133,11 +133,12 @@ class Measure(NamedTuple):
     high: float
     #: `MORE`, `LESS` or `NEARER`.
     better: str
-    #: Whether it says how good a model is; else it is of the baselines, of chance, or of the estimator.
+    #: Whether it measures a model's quality; else it is about the baselines, chance, or the estimator.
     quality: bool
-    #: What it compares the model with, 0 being no better; of what is no quality, whose accuracy it is.
+    #: The predictor that it compares the model with, 0 being no better. For a measure without `quality`, the
+    #: predictor whose accuracy it is.
     reference: Reference | None
-    #: Codes of the reasons that the function gives.
+    #: Codes of the reasons that the function may return.
     undefined: tuple[int, ...]
     loss: Loss | None
 
@@ -148,17 +149,17 @@ class Measure(NamedTuple):
 
     @property
     def needs_label(self) -> bool:
-        """Whether it has no value where baselines had no label to predict by."""
+        """Whether it has no value if baselines had no label to predict from."""
         return self.reference is not None and self.reference.needs_label
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why it may have no value though there are outcomes of its task."""
+        """The reasons for which it may have no value although its task has outcomes."""
         of_baselines = (NO_LABEL_KNOWN,) if self.needs_label else ()
         return tuple(REASONS[code] for code in (*self.inputs.absent, *self.undefined, *of_baselines))
 
     def goodness(self, value: float) -> float:
-        """A value turned so that it rises when the model gets better.
+        """A value with its sign set so that it rises when the model gets better.
 
         >>> from prequential.core.measures.registry import MEASURES
         >>> MEASURES["kappa"].goodness(0.5), MEASURES["mae"].goodness(0.5), MEASURES["bias"].goodness(-0.5)
@@ -181,12 +182,12 @@ class Measure(NamedTuple):
 
 
 def source_of(function: Callable[..., Any]) -> tuple[str, int]:
-    """File and line of a function, compiled or not: where it is the same though its module came twice."""
+    """File and line of a function, compiled or not: the same even if its module was imported twice."""
     code = inspect.unwrap(getattr(function, "py_func", function)).__code__
     return code.co_filename, code.co_firstlineno
 
 
-#: What has been declared, in this order.
+#: The declared measures, in this order.
 DECLARED: dict[str, Measure] = {}
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -199,8 +200,8 @@ def measure(
 ) -> Callable[[Function], Function]:  # fmt: skip
     """Declare a measure: the compiled function below, by its name (see `Measure`).
 
-    The registry has those that were declared before it was imported. Raises ValueError for a name that
-    another has.
+    The registry has the measures that were declared before its import. Raises ValueError if another measure
+    has the name.
     """
 
     def declare(function: Function) -> Function:

@@ -1,4 +1,4 @@
-"""The losses of one outcome that measures are means of (`declaration.Loss`)."""
+"""The losses of one outcome whose means are measures (`declaration.Loss`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from prequential.core.tables.streams import ONE, TRUE
 
 @inner
 def is_positive(positives: Positives, sequence: int, code: int) -> bool:
-    """Whether a class is the configured positive one; where none is, whether it is `true` or `1`."""
+    """Whether a class is the configured positive one; if none is configured, whether it is `true` or `1`."""
     stream = positives.owner[sequence]
     if positives.configured[stream] != NO_POSITIVE:
         return positives.configured[stream] == code
@@ -23,7 +23,7 @@ def is_positive(positives: Positives, sequence: int, code: int) -> bool:
 
 
 def _lines() -> Iterator[str]:
-    """Of each measure, `if` it is asked for; those of the positive class last, as only they look for it."""
+    """The lines of `own_loss`, by measure; those of the positive class are last, as only they need it."""
     of_class = [name for name in OWN_LOSSES if MEASURES[name].inputs is POSITIVE]
     for name in OWN_LOSSES:
         if name not in of_class:
@@ -40,8 +40,8 @@ def _lines() -> Iterator[str]:
 
 _GIVEN: dict[str, Any] = {name: LOSSES[name].function for name in OWN_LOSSES}
 
-#: own_loss(measure, log, row, positives): the loss of a row of the log that a measure (a column) is the mean
-#: of, and whether the outcome counts for it.
+#: own_loss(measure, log, row, positives): the loss of a row of the log for a measure (a column) that is a
+#: mean of losses, and whether the outcome counts.
 own_loss: Callable[..., tuple[float, bool]] = inner(
     written(
         "own_loss", "measure, log, row, positives", list(_lines()),

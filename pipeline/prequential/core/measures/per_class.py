@@ -1,4 +1,4 @@
-"""Precision, recall and what is made of them: for the positive class, and over all classes."""
+"""Precision, recall and measures derived from them: for the positive class, and over all classes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Binary(NamedTuple):
 
 @allocating
 def new_classes(capacity: int) -> Classes:
-    """Uninitialised room for what `sum_up` writes by class: columns of (capacity,) float64."""
+    """Uninitialised arrays for the results of `sum_up` by class: columns of (capacity,) float64."""
     room = np.empty((8, capacity))
     return Classes(room[0], room[1], room[2], room[3], room[4], room[5], room[6], room[7])
 
@@ -56,7 +56,7 @@ def new_classes(capacity: int) -> Classes:
 def binary(n: float, c: Classes, positive: int) -> Binary:
     """The class with code `positive` against all others, of n outcomes.
 
-    Where it has no place among the classes, no outcome has it: n true negatives.
+    If it has no place among the classes, no outcome has it: there are n true negatives.
     """
     if positive < 0 or positive >= len(c.labels):
         return Binary(0.0, 0.0, 0.0, n)
@@ -104,7 +104,7 @@ def g_mean(c: Classes) -> Result:
             classes += 1
     if product > _TINY:
         return min(1.0, root(product, classes)), DEFINED
-    total = 0.0  # of hundreds of classes, or nearly forgotten hits
+    total = 0.0  # the product is too small for a float
     for i in range(len(c.labels)):
         if c.labels[i] > 0.0:
             total += log(c.hits[i]) - log(c.labels[i])
@@ -113,13 +113,13 @@ def g_mean(c: Classes) -> Result:
 
 @inner
 def missed_positive(label: bool, prediction: bool) -> tuple[float, bool]:
-    """The loss that 1 less `recall` is the mean of: of outcomes with the positive label."""
+    """The loss whose mean is 1 minus `recall`: for outcomes with the positive label."""
     return 1.0 if label != prediction else 0.0, label
 
 
 @inner
 def false_positive(label: bool, prediction: bool) -> tuple[float, bool]:
-    """The loss that 1 less `precision` is the mean of: of outcomes that are predicted as positive."""
+    """The loss whose mean is 1 minus `precision`: for outcomes that are predicted as positive."""
     return 1.0 if label != prediction else 0.0, prediction
 
 
@@ -304,7 +304,7 @@ def weighted_f1(c: Classes) -> Result:
 
 @inner
 def f1_of(c: Classes, i: int) -> float:
-    """The F1 of a class, 0 where it has no value.
+    """The F1 of a class; 0 if it has no value.
 
     >>> from prequential.core.measures.table import classes_of
     >>> f1_of(classes_of([[6, 2], [2, 0]]), 0)

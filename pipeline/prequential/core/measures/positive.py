@@ -1,4 +1,4 @@
-"""Which class is the positive one."""
+"""The positive class of a sequence."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from prequential.core.compiled.kernel import Bytes, Floats, Ints32, inner, kerne
 from prequential.core.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
 from prequential.core.tables.streams import FALSE, ONE, OTHER, TRUE, ZERO
 
-#: Where no stream has costs.
+#: If no stream has costs.
 NO_COSTS: Floats = np.zeros((0, 0))
 NONE_PRICED: Bytes = np.zeros(0, dtype=np.uint8)
 
-#: Where none says which quantile predictions are.
+#: If no stream's predictions are quantiles.
 NO_QUANTILES: Floats = np.zeros(0)
 
-#: What costs are of: an outcome, or each unit of what is at stake in it.
+#: The basis of costs: an outcome, or each unit of its value.
 PER_OUTCOME, PER_VALUE = 1, 2
 
 
 class Positives(NamedTuple):
-    """What says it: of each sequence its stream, of each stream what is configured and its classes.
+    """The data that determine positive classes: streams of sequences, configuration and classes of streams.
 
-    And what outcomes cost by their classes, or which quantile predicted numbers are.
+    They also have the costs of outcomes by class, and the quantile that predictions are.
     """
 
     owner: Ints32  # stream by sequence
-    configured: Ints32  # by stream: the class's code; UNSEEN_POSITIVE: it has none yet; NO_POSITIVE: none is
+    configured: Ints32  # by stream: the class's code; UNSEEN_POSITIVE: no code yet; NO_POSITIVE: none
     first: Ints32  # by stream: the first of its classes below
     classes: Ints32  # by stream: how many classes it has
-    sort: Bytes  # by class: what its name says
-    priced: Bytes = NONE_PRICED  # by stream: 0, or what its costs are of; no rows where none has
-    costs: Floats = NO_COSTS  # by class, then by code of the prediction; no rows where no stream has any
-    quantile: Floats = NO_QUANTILES  # by stream, of numbers; 0: none is configured
+    sort: Bytes  # by class: the sort of its name, such as `TRUE`
+    priced: Bytes = NONE_PRICED  # by stream: 0, or the basis of its costs; no rows if no stream has any
+    costs: Floats = NO_COSTS  # by class, then by code of the prediction; no rows if no stream has any
+    quantile: Floats = NO_QUANTILES  # by stream, for regression; 0: none is configured
 
 
 @inner
 def quantile_of(positives: Positives, sequence: int) -> float:
-    """Which quantile a sequence's predictions are, above 0 and below 1; 0: it isn't said."""
+    """The quantile that a sequence's predictions are, above 0 and below 1; 0: none is configured."""
     return positives.quantile[positives.owner[sequence]] if len(positives.quantile) else 0.0
 
 
@@ -46,8 +46,8 @@ def quantile_of(positives: Positives, sequence: int) -> float:
 def positive_of(positives: Positives, sequence: int, labels: Floats) -> int:
     """The code of a sequence's positive class, given its labels by class in memory, (k,) counts or weights.
 
-    The configured one; else `true` where all labels in memory are booleans, `1` where they are 0 and 1.
-    `NO_POSITIVE` where there is none, `UNSEEN_POSITIVE` for one that has had no code yet.
+    It is the configured class. Without one, it is `true` if all labels in memory are booleans, or `1` if they
+    are 0 and 1. `NO_POSITIVE`: there is none. `UNSEEN_POSITIVE`: it has no code yet.
     """
     stream = positives.owner[sequence]
     if positives.configured[stream] != NO_POSITIVE:
@@ -70,9 +70,9 @@ def positive_of(positives: Positives, sequence: int, labels: Floats) -> int:
 
 @inner
 def may_be_positive(positives: Positives, sequence: int, code: int) -> bool:
-    """Whether a class (code) may be the positive one of a sequence, whatever other labels there are.
+    """Whether a class (code) may be the positive one of a sequence, whatever its other labels.
 
-    Where none can be known as positive, the second class: it tells two classes apart.
+    If no class can be identified as positive, it is the second class, which distinguishes two classes.
     """
     stream = positives.owner[sequence]
     if positives.configured[stream] != NO_POSITIVE:

@@ -1,6 +1,6 @@
 """Measures of how scores rank outcomes: positives before negatives.
 
-All that they know are outcomes of equal score, by class: of a window's scores, or a histogram's bins.
+Their input is the number of outcomes with equal score, by class: of a window's scores, or a histogram's bins.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Ranks(NamedTuple):
 def auc(r: Ranks) -> Result:
     """Share of the pairs (positive, negative) in which the positive has the larger score; ties count half.
 
-    Where outcomes have weights, a pair has their product. Of whole numbers all sums are exact.
+    If outcomes have weights, the weight of a pair is their product. Sums of integers are exact.
 
     >>> import numpy as np
     >>> auc(Ranks(np.array([0.0, 1.0, 1.0]), np.array([1.0, 1.0, 0.0]), 3))
@@ -68,15 +68,16 @@ def auc(r: Ranks) -> Result:
 )  # fmt: skip
 @inner
 def pr_auc(r: Ranks) -> Result:
-    """Average precision: of all positives the mean of the precision at their rank.
+    """Average precision: the mean of the precision at the rank of each positive.
 
-    Among m outcomes of equal score, p of them positive, behind N of which T are positive, that is the mean
-    over all their orders: each rank i = 1 … m has a positive with probability p/m, and its precision is then
-    (T + 1 + (i - 1)·a)/(N + i) with a = (p - 1)/(m - 1). With H the harmonic numbers these sum up to
+    Among outcomes of equal score, it is the mean over all their orders. Let there be m such outcomes, p of
+    them positive, after N others of which T are positive. Each rank i = 1 … m has a positive with probability
+    p/m, and its expected precision is then (T + 1 + (i - 1)·a)/(N + i) with a = (p - 1)/(m - 1). With the
+    harmonic numbers H, these sum up to
 
         a·m + (T + 1 - a·(N + 1))·(H(N + m) - H(N)).
 
-    Weights are taken as such numbers; less than one positive as a single one of so much.
+    Weights count as such numbers. A weight of positives below 1 counts as a single positive of that weight.
 
     References
     ----------

@@ -35,7 +35,7 @@ from prequential.core.measures.declaration import (
     source_of,
 )
 
-#: Modules that declare measures, in the order of their columns; behind them, whatever else has.
+#: Modules that declare measures, in the order of their columns; measures of other modules follow.
 _MODULES = (agreement, per_class, costs, probabilistic, ranking, regression, weighted)
 
 _PLACE = {str(module.__file__): place for place, module in enumerate(_MODULES)}
@@ -54,7 +54,7 @@ INDEX: dict[str, int] = {name: column for column, name in enumerate(NAMES)}
 
 
 def made_of(*inputs: Input) -> tuple[str, ...]:
-    """The names of the measures that are made of one of these.
+    """The names of the measures that have one of these inputs.
 
     >>> from prequential.core.measures.declaration import PROPENSITIES
     >>> made_of(PROPENSITIES)
@@ -63,37 +63,37 @@ def made_of(*inputs: Input) -> tuple[str, ...]:
     return tuple(one.name for one in MEASURES.values() if one.inputs in inputs)
 
 
-#: Measures of predicted numbers: those of task regression.
+#: Measures for regression.
 OF_NUMBERS = tuple(one.name for one in MEASURES.values() if one.task == REGRESSION)
 
-#: Measures that need predicted probabilities; of these, those of ranks of outcomes, and of labels; those that
-#: need propensities of labels.
+#: Measures that need predicted probabilities; among these, those of ranks of outcomes, and of ranks of
+#: labels; measures that need propensities of labels.
 OF_PROBABILITIES = made_of(PROBABILITIES, TOP, RANKS)
 OF_RANKS = made_of(RANKS)
 OF_TOP = made_of(TOP)
 OF_WEIGHTS = made_of(PROPENSITIES)
 
-#: Measures of which less is better; of some, of either sign, it is the size.
+#: Measures of which less is better; for some, which may have either sign, the absolute value counts.
 LESS_IS_BETTER = tuple(one.name for one in MEASURES.values() if one.better != MORE)
 
-#: Columns of those of which less is better, and of those that are better the nearer they are to 0.
+#: Columns of measures of which less is better, and of those that are better closer to 0.
 LESS_COLUMNS = tuple(INDEX[one.name] for one in MEASURES.values() if one.better == LESS)
 NEARER_COLUMNS = tuple(INDEX[one.name] for one in MEASURES.values() if one.better == NEARER)
 
-#: Measures that don't say how good a model is: they belong to the baselines, to chance, or to the estimator.
+#: Measures that aren't about a model's quality, but about the baselines, chance, or the estimator.
 NOT_QUALITY = tuple(one.name for one in MEASURES.values() if not one.quality)
 
-#: Measures that can be tested for harm, by the loss that they are made of.
+#: Measures whose bounds the detector `harm` can test, with their losses.
 LOSSES: dict[str, Loss] = {one.name: one.loss for one in MEASURES.values() if one.loss is not None}
 
-#: Of these, those whose loss is a signal of their name.
+#: The measures among these whose loss is a signal with their name.
 OWN_LOSSES = tuple(name for name, loss in LOSSES.items() if loss.function is not None)
 
 
 def by_name(
     names: Iterable[str], values: Sequence[float] | Floats, reasons: Sequence[int] | Ints | bytes
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """The values of these measures, and why others have none; `values` and `reasons` have columns as `NAMES`.
+    """The values of these measures, and reasons for missing ones; the arguments have columns as `NAMES`.
 
     >>> reasons = [0] * len(NAMES)
     >>> reasons[INDEX["kappa"]] = 1

@@ -1,6 +1,6 @@
-"""Measures of predicted numbers, from sums of scores (see `prequential.core.tables.scores`).
+"""Measures for regression, from sums of scores (see `prequential.core.tables.scores`).
 
-Of outcomes that there are: the caller says where there are none.
+They need at least one outcome: the caller handles sequences without any.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def r2(sums: Floats, spread: float) -> Result:
     if not spread > 0.0:
         return 0.0, ZERO_DENOMINATOR
     value = 1.0 - sums[SQUARED_ERRORS] / spread
-    if not math.isfinite(value):  # the spread is nothing beside the errors
+    if not math.isfinite(value):  # the spread is negligible next to the errors
         return 0.0, ZERO_DENOMINATOR
     return value, DEFINED
 

@@ -54,14 +54,14 @@ _KAPPA_SE = INDEX["kappa_se"]
 
 
 def _computed(*inputs: Input) -> Iterator[str]:
-    """Lines that fill the columns of the measures that are made of these."""
+    """Lines that fill the columns of the measures with these inputs."""
     for name in made_of(*inputs):
         at = INDEX[name]
         yield f"values[{at}], reasons[{at}] = {name}({MEASURES[name].inputs.arguments})"
 
 
 def _refused(reason: str, *inputs: Input) -> Iterator[str]:
-    """Lines that say why the measures that are made of these have no value."""
+    """Lines that set the reason for a missing value of the measures with these inputs."""
     for name in made_of(*inputs):
         yield f"reasons[{INDEX[name]}] = {reason}"
 
@@ -83,7 +83,7 @@ def _within(*lines: str) -> list[str]:
     return [f"    {line}" for line in lines] or ["    pass"]
 
 
-#: What is made of the matrix; and why the rest has no value where there are no scores.
+#: Fills the measures of the matrix, and the reasons of the others if there are no scores.
 _put_matrix = _loop(
     "put_matrix", "t, c, positive, k, values, reasons",
     *_computed(MATRIX, CLASSES),
@@ -96,14 +96,14 @@ _put_matrix = _loop(
     "else:", *_within(*_refused("k.reason", COSTS)),
 )  # fmt: skip
 
-#: What is made of scores. There may be weights alone.
+#: Fills the measures of scores. There may be weights only.
 _put_scores = _loop(
     "put_scores", "sums, positive, values, reasons",
     *_computed(PROBABILITIES, TOP, PROPENSITIES),
     "if positive != NO_POSITIVE and sums[SCORED] >= NOTHING:", *_within(*_refused("NO_RANKS", RANKS)),
 )  # fmt: skip
 
-#: Baselines that had no label to predict by say nothing; nor does what is made of them.
+#: Refuses the measures that need baselines, if these had no label to predict from.
 _refuse_baselines = _loop(
     "refuse_baselines", "values, reasons",
     *(
@@ -122,7 +122,7 @@ _put_numbers = _loop(
     "else:", *_within(*_refused("NO_QUANTILE", QUANTILES)),
 )  # fmt: skip
 
-#: What is made of the ranks of scores, and where there is no positive class that they are of.
+#: Fills the measures of the ranks of scores, or their reasons if there is no positive class.
 put_ranks = _loop("put_ranks", "r, values, reasons", *_computed(RANKS))
 refuse_ranks = _loop(
     "refuse_ranks", "values, reasons",
@@ -130,7 +130,7 @@ refuse_ranks = _loop(
 )  # fmt: skip
 
 
-# ---- what they are made of
+# ---- inputs of measures
 
 
 @inner
@@ -149,13 +149,13 @@ def _others(values: Floats, others: Floats) -> None:
 def sum_up(cells: Floats, c: Classes) -> Totals:
     """Fill `c` with the matrix by class from joint cells, (4·k²,); returns the sums over all of it.
 
-    All sums go by class, so room for more of them changes no bit.
+    Sums follow the order of the classes, so room for more of them changes no bit.
     """
     k = len(c.labels)
     persistent = persistent_wrong = majority = majority_wrong = 0.0
     for i in range(k):
         c.missed[i] = c.false[i] = c.neither[i] = 0.0
-    row = c.labels  # of the matrix: what they are to hold is known at the end
+    row = c.labels  # first it has a row of the matrix, and its own values only at the end
     for y in range(k):
         before = after = 0.0
         for h in range(k):
@@ -209,7 +209,7 @@ def sum_up(cells: Floats, c: Classes) -> Totals:
 
 @inner
 def expect(t: Totals, c: Classes) -> Totals:
-    """What is expected of random predictions with the same distribution, in n-fold counts; `c` is made so.
+    """The expected totals of random predictions with the same distribution, in n-fold counts; updates `c`.
 
     The cell (i, j) has labels of i · predictions of j (2015 paper, section 4.1: the random classifier).
     """
@@ -228,7 +228,7 @@ def expect(t: Totals, c: Classes) -> Totals:
 
 @inner
 def _fill(values: Floats, reasons: Ints, reason: int) -> None:
-    """No measure has a value, for this reason."""
+    """Set all measures to no value, for this reason."""
     for at in range(len(values)):
         values[at] = 0.0
         reasons[at] = reason
@@ -236,7 +236,7 @@ def _fill(values: Floats, reasons: Ints, reason: int) -> None:
 
 @inner
 def _refuse_infinite(values: Floats, reasons: Ints) -> None:
-    """Sums are infinite of numbers near the largest; measures of them have no value."""
+    """Refuse infinite measures: sums of numbers near the largest float are infinite."""
     for at in range(len(values)):
         if not math.isfinite(values[at]):
             values[at] = 0.0
@@ -264,15 +264,15 @@ def _put_expected(t: Totals, c: Classes, positive: int, k: Paid, values: Floats,
         _refuse_infinite(values, reasons)
 
 
-#: Where no costs by value are summed up.
+#: Sums for estimators without costs by value.
 NOTHING_PAID: Floats = np.zeros(SUMS)
 
 
 class InMemory(NamedTuple):
-    """What measures of classes are made of: what an estimator has in memory of one sequence."""
+    """The inputs of measures for classification: an estimator's memory of one sequence."""
 
     cells: Floats  # (4·k²,) counts or weights of joint cells, see `cell_of`
-    known: bool  # whether baselines had a label to predict by at any of the outcomes
+    known: bool  # whether baselines had a label to predict from at any of the outcomes
     sums: Floats  # (`SIZE`,) sums of scores …
     scored: bool  # … and whether there are any
     whole: bool = True  # whether each outcome counts 1
@@ -284,22 +284,22 @@ def measure_cells(
     memory: InMemory, c: Classes, positives: Positives, sequence: int, chance: bool, values: Floats,
     reasons: Ints,
 ) -> None:  # fmt: skip
-    """All measures of classes of one sequence, from joint cells and, if there are such, sums of scores.
+    """Compute all measures for classification of one sequence, from joint cells and sums of scores, if any.
 
-    The positive class is the configured one or what the sequence's labels in memory say. What is made of the
-    ranks of scores is the caller's to fill in (see `put_ranks`).
+    The positive class is the configured one, or follows from the sequence's labels in memory. The caller
+    fills in the measures of ranks of scores (see `put_ranks`).
 
     Parameters
     ----------
     memory
         Joint cells and sums of scores.
     c
-        For scratch, of capacity k; it has the matrix by class afterwards.
+        Scratch arrays of capacity k; afterwards they have the matrix by class.
     positives, sequence
-        What says which class is the positive one, and of which sequence.
+        Determine the positive class.
     chance
-        Measures of random predictions with the model's own distribution instead, which have no probabilities:
-        in closed form, of the expected matrix. Nothing random is done.
+        Whether to compute the measures of random predictions with the model's own distribution instead. They
+        have no probabilities, and follow from the expected matrix in closed form, without random numbers.
     values, reasons
         (measures,) float64 and int64, columns as `NAMES`: written. A value counts where its reason is
         `DEFINED`.
@@ -320,7 +320,7 @@ def measure_cells(
 def measure_numbers(
     sums: Floats, scored: bool, spread: float, quantile: float, values: Floats, reasons: Ints
 ) -> None:
-    """All measures of numbers of one sequence (the task is regression).
+    """Compute all measures for regression of one sequence.
 
     Parameters
     ----------
@@ -329,7 +329,7 @@ def measure_numbers(
     spread
         Σ(y - ȳ)² of the labels in memory.
     quantile
-        Which one predictions are, above 0 and below 1; 0: it isn't said.
+        The quantile that predictions are, above 0 and below 1; 0: none is configured.
     values, reasons
         (measures,) float64 and int64, columns as `NAMES`: written. A value counts where its reason is
         `DEFINED`.
@@ -342,7 +342,7 @@ def measure_numbers(
 
 
 def classes_of(rows: Sequence[Sequence[float]]) -> Classes:
-    """What is summed up of a matrix of labels (rows) and predictions.
+    """The matrix by class, from counts by label (rows) and prediction.
 
     >>> classes_of([[40, 10], [5, 45]]).predictions.tolist()
     [45.0, 55.0]
@@ -353,7 +353,7 @@ def classes_of(rows: Sequence[Sequence[float]]) -> Classes:
 
 
 def totals_of(rows: Sequence[Sequence[float]], persistent: float = 0.0, majority: float = 0.0) -> Totals:
-    """Its totals, and what of it the baselines had right.
+    """The totals of such a matrix, and how many outcomes the baselines had right.
 
     >>> t = totals_of([[40, 10], [5, 45]], persistent=60)
     >>> t.n, t.right, t.wrong, t.persistent_wrong, t.chance, t.beyond_chance

@@ -1,7 +1,7 @@
 """Measures for labels that aren't a fair sample, from sums of weights (see `prequential.core.tables.scores`).
 
-Where an instance gets a label with the known probability π (its propensity), an outcome that came stands for
-1/π instances.
+If an instance gets a label with the known probability π (its propensity), an outcome stands for 1/π
+instances.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from prequential.core.tables.scores import NO_WEIGHT, WEIGHT, WEIGHT_RIGHT, WEIG
 def ipw_accuracy(sums: Floats) -> Result:
     """Inverse-propensity-weighted accuracy, Σ [right]/π / Σ 1/π (Hájek's estimator of a mean, 1971).
 
-    Over the outcomes whose instance said π.
+    Only outcomes whose instance has π count.
 
     >>> from prequential.core.tables.scores import sums_of
     >>> ipw_accuracy(sums_of({WEIGHT: 8, WEIGHT_RIGHT: 2}))
@@ -38,7 +38,7 @@ def ipw_accuracy(sums: Floats) -> Result:
 def ipw_n(sums: Floats) -> Result:
     """Effective number of outcomes behind `ipw_accuracy`, (Σ w)²/Σ w² with w = 1/π (Kish 1965).
 
-    As many as there are if all propensities are the same. Faded where the estimator fades, as `n` is.
+    If all propensities are equal, it is the number of outcomes. It fades with the estimator, as `n` does.
 
     >>> from prequential.core.tables.scores import sums_of
     >>> ipw_n(sums_of({WEIGHT: 4, WEIGHT_SQUARED: 8}))  # π = 0.5, twice
@@ -46,5 +46,5 @@ def ipw_n(sums: Floats) -> Result:
     """
     if sums[WEIGHT] < NO_WEIGHT:
         return 0.0, NO_PROPENSITY
-    # Not by the square of a faded sum, which may be too small for one; w >= 1, so Σ w² >= Σ w.
+    # The square of a faded sum may be too small for a float, so don't use it; w >= 1, so Σ w² >= Σ w.
     return sums[WEIGHT] * (sums[WEIGHT] / sums[WEIGHT_SQUARED]), DEFINED

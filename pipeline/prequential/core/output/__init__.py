@@ -1,1 +1,1 @@
-"""What is said, and when it is due."""
+"""Messages, and when they are due."""

@@ -1,4 +1,4 @@
-"""The `counts` of messages: what has come that isn't an outcome (`docs/reference/semantics-time.md`)."""
+"""The `counts` of messages: records that gave no outcome (`docs/reference/semantics-time.md`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prequential.core.tables.streams import AGE, MODEL
 def counts_of(catalog: Catalog, rows: Sequence[int]) -> list[dict[str, int]]:
     """The `counts` of entities' messages: their models' and their streams'.
 
-    What isn't a model's own has one object for all entities of a stream.
+    Entities with the same counts share one object.
     """
     streams, entities = catalog.columns.streams, catalog.columns.entities
     of_rows, kinds = entities.stream[rows], entities.kind[rows]

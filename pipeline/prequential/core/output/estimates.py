@@ -1,4 +1,4 @@
-"""What estimators say of entities: who and what each line is about, and the values of all of them at once."""
+"""The values of entities' estimators, for all at once, and the lines of messages that they belong to."""
 
 from __future__ import annotations
 
@@ -31,33 +31,34 @@ class State(NamedTuple):
 
 
 class States(NamedTuple):
-    """Of entities: their estimators' values in all stages."""
+    """The values of entities' estimators in all stages."""
 
     rows: Values
-    #: By entity: the first of its rows, and how many lie between an estimator's and the next one's.
+    #: By entity: its first row, and the number of rows from one estimator to the next.
     places: dict[int, tuple[int, int]]
 
 
 class Line(NamedTuple):
-    """Who and what messages about an entity are about: a model, a stage, an estimator."""
+    """The subject of an entity's messages: a model, a stage, an estimator."""
 
     model: str  # … or of random predictions with the model's distribution
     stage: str
     estimator: str
-    place: int  # of the estimator among those that are configured
-    chance: bool
+    place: int  # of the estimator among the configured ones
+    chance: bool  # whether it is about random predictions
     block: int  # of the rows of estimators
-    positions: tuple[int, ...]  # of the stage among the plan's; of `intermediate`, of all that it is made of
-    same: list[str]  # stages that are the same up to now, of which nothing else is said
+    positions: tuple[int, ...]  # of the stage among the plan's; for `intermediate`, of all its parts
+    same: list[str]  # stages that are the same up to now, which get no messages of their own
 
 
 class Lines(NamedTuple):
-    """What messages there are about an entity, in their order."""
+    """The messages about an entity, in their order."""
 
     all: list[Line]
-    #: By line: its block and its position, -1 where it is made of several.
+    #: By line: its block and its position; -1: it combines several positions.
     places: list[tuple[int, int]]
-    #: How many lines in a row are alike: of chance or not, and which stages are the same.
+    #: Runs of consecutive similar lines: their number, whether they are about random predictions, and the
+    #: stages that are the same.
     runs: list[tuple[int, bool, list[str]]]
 
 
@@ -66,18 +67,18 @@ class Estimates:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        #: By entity's row, with the entity, and whether its `initial` is its `final`: its lines.
+        #: By entity's row: the entity, whether its `initial` is its `final`, and its lines.
         self._known: dict[int, tuple[Entity, bool, Lines]] = {}
-        #: … and who messages are about, for those that have had some.
+        #: By entity's row: its lines, and the subjects of its messages, once it has had messages.
         self._who: dict[int, tuple[Lines, Who]] = {}
 
     def forget(self, row: int) -> None:
-        """An entity isn't evaluated any more."""
+        """Drop an entity that isn't evaluated any more."""
         self._known.pop(row, None)
         self._who.pop(row, None)
 
     def states(self, rows: Sequence[int]) -> States:
-        """Of these entities."""
+        """The values of these entities' estimators."""
         catalog, entities = self._catalog, self._catalog.columns.entities
         by_plan: dict[int, list[int]] = {}
         for row, number in zip(rows, entities.plan[rows].tolist()):
@@ -93,7 +94,7 @@ class Estimates:
             first = entities.first[plan_rows].astype(np.int64)
             single = entities.single[plan_rows].astype(np.int64)
             sequences = (first[:, None] + np.arange(stages)).ravel()
-            # Where `initial` is `final` it isn't computed; positions are those of all stages nevertheless.
+            # If `initial` is `final`, it isn't computed, but it keeps its position.
             sequences = sequences[(np.arange(stages) >= single[:, None]).ravel()]
             begins = np.arange(start, start + len(plan_rows) * stages, stages) - np.cumsum(single)
             places.update((row, (begin, len(sequences))) for row, begin in zip(plan_rows, begins.tolist()))
@@ -113,7 +114,7 @@ class Estimates:
         return States(Values(into.n, whole, into.values, into.reasons, ending), places)
 
     def reading(self, row: int, line: Line) -> Reading:
-        """What says at any time what a line about an entity says, of a model in a single stage."""
+        """A reading of the values in an entity's line at any time, for a model in a single stage."""
         plan, [position] = self._catalog.plans[self._catalog.columns.entities.plan[row]], line.positions
         sequence = int(self._catalog.columns.entities.first[row]) + position
         return Reading(
@@ -121,11 +122,11 @@ class Estimates:
         )
 
     def lines(self, row: int, about: Entity, stream: Stream) -> Lines:
-        """What messages there are about an entity."""
+        """The lines of the messages about an entity."""
         return self._lines(row, about, stream, bool(self._catalog.columns.entities.single[row]))
 
     def lines_of(self, rows: Sequence[int]) -> Iterator[tuple[Entity, Stream, Lines]]:
-        """The same of many, with what they are."""
+        """The lines of many entities, each with the entity and its stream."""
         catalog, streams = self._catalog, self._catalog.streams
         singles = (self._catalog.columns.entities.single[rows] > 0).tolist()
         for row, single in zip(rows, singles):
@@ -134,7 +135,7 @@ class Estimates:
             yield about, stream, self._lines(row, about, stream, single)
 
     def who(self, about: Entity, stream: Stream, lines: Lines) -> Who:
-        """Who the messages about an entity are about."""
+        """The subjects of the messages about an entity."""
         known = self._who.get(about.row)
         if known is None or known[0] is not lines:
             fields = (
@@ -163,7 +164,7 @@ class Estimates:
                 same = self._catalog.same_as(row, stage)
                 for place, estimator in enumerate(config.estimators):
                     if wide and parse_estimator(estimator).memory.adds_up:
-                        continue  # it is said of all partitions together
+                        continue  # it is published for all partitions together
                     block = chance * len(config.estimators) + place
                     line = Line(name, stage, estimator, place, bool(chance), block, positions, same)
                     all_lines.append(line)
@@ -177,7 +178,7 @@ class Estimates:
     def with_intermediate(
         self, rows: Sequence[int], states: States
     ) -> tuple[States, dict[tuple[int, int], int]]:
-        """With rows of the intermediate stage, made of others: by entity and block, which."""
+        """Add rows of the intermediate stage, computed from others; also returns them by entity and block."""
         intermediate: list[State] = []
         at: dict[tuple[int, int], int] = {}
         present = states.rows
@@ -203,12 +204,12 @@ class Estimates:
 
 
 def _ranks(config: StreamConfig) -> bool:
-    """Whether windows are sorted for measures."""
+    """Whether measures need sorted windows."""
     return not _OF_RANKS.isdisjoint(config.measures)
 
 
 def _chances(config: StreamConfig) -> tuple[bool, ...]:
-    """Whether models are evaluated, and random predictions with their distribution."""
+    """Which predictions are evaluated: the models' (False), and random ones of their distribution (True)."""
     by_chance = "random" in config.baselines and config.task == "classification"
     return (False, True) if by_chance else (False,)
 
@@ -218,7 +219,7 @@ def _stages(
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
     """The stages of an entity's messages, each with its position among the plan's `stages`.
 
-    Of a `single` one `final` stands for `initial`.
+    For a `single` entity, `final` stands for `initial`.
     """
     if about.age is not None:
         yield about.age, (0,)
@@ -232,7 +233,7 @@ def _stages(
 
 
 def state_of(states: States, row: int, line: Line, alpha: float) -> State:
-    """The state that a message about an entity is about."""
+    """The state of an estimator for a line about an entity."""
     values = states.rows
     first, step = states.places[row]
     bins = []
@@ -246,7 +247,7 @@ def state_of(states: States, row: int, line: Line, alpha: float) -> State:
 def intermediate(states: list[State], alpha: float) -> State:
     """Ψ_α = Σ Λ(b)·(1/α)^(b/B) / Σ (1/α)^(b/B) of every measure over bins 0 … B, bin 0 being the initial one.
 
-    (Grzenda et al. 2020, eq. 1.) A measure that has no value in one of them has none, for the first one's
+    (Grzenda et al. 2020, eq. 1.) If a measure has no value in some bin, it has none, for the first such bin's
     reason.
     """
     last = len(states) - 1

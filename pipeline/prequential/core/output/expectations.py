@@ -1,4 +1,4 @@
-"""What messages about periods say of their final values, and how it turned out."""
+"""Estimates of final values in messages about periods, and their grades."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from prequential.core.output.period_measures import (
 )
 from prequential.core.output.waiting import Waiting, all_waiting
 
-#: An interval's least scale, as a share of an expected loss.
+#: The smallest scale of an interval, as a share of an expected loss.
 _LEAST_SCALE = 1e-3
 
-#: With so many times as many open periods as the horizon has, clocks have been very wrong.
+#: With this many times as many open periods as the horizon has, timestamps have been far off.
 _MANY = 8
 
 #: Measures whose scale is a share of their value.
@@ -45,7 +45,7 @@ _BY_VALUE = frozenset({*OF_LOSSES, *(one.name for one in MEASURES.values() if on
 
 
 def scale_of(name: str, value: float, of_all: float, unknown: float) -> float:
-    """The scale of a measure's interval: that of all, or of a loss a share of what is expected of it.
+    """The scale of a measure's interval: `of_all`, or for a loss a share of its expected value.
 
     `unknown`: the share of expected labels that haven't come.
     """
@@ -55,7 +55,7 @@ def scale_of(name: str, value: float, of_all: float, unknown: float) -> float:
 
 
 class Due(NamedTuple):
-    """A model, and its periods that are due, in order of time; those that are said of are added to these."""
+    """A model, and its due periods in order of time; other periods with new estimates are added to them."""
 
     stream: Stream
     model: int
@@ -65,7 +65,7 @@ class Due(NamedTuple):
 
 
 class Saying(NamedTuple):
-    """What is said of a period: `expected` in its message, and at which maturity (-1: before its end)."""
+    """The estimates of a period: `expected` in its message, and its maturity (-1: before its end)."""
 
     maturity: int
     message: dict[str, Any]
@@ -73,16 +73,16 @@ class Saying(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """An open period of which something is to be said."""
+    """An open period to estimate."""
 
     due: Due
     row: int
     maturity: int
-    place: int  # in what was found of it
+    place: int  # among the estimates of its group
 
 
 class Newest(NamedTuple):
-    """What was said last of the newest whole period."""
+    """The latest estimates of the newest whole period."""
 
     state: PeriodState
     measures: dict[str, dict[str, Any]]
@@ -90,25 +90,25 @@ class Newest(NamedTuple):
 
 
 class Expectations:
-    """Says what is expected of the periods of a catalog's models."""
+    """Makes the estimates of the periods of a catalog's models."""
 
     def __init__(self, catalog: Catalog, accounts: Accounts) -> None:
         self._catalog, self._accounts = catalog, accounts
-        #: By model what was said last of its newest period whose time is over, in this life of the process.
+        #: By model: the latest estimates of its newest period that has ended, since the start of the process.
         self.newest: dict[int, Newest] = {}
-        #: … and of what waits.
+        #: By model: the latest estimates of its pending predictions.
         self.waiting: dict[int, Waiting] = {}
-        #: By model and maturity the signals that were said last.
+        #: By model and maturity: the latest signals.
         self.signals: dict[int, dict[int, dict[str, float | None]]] = {}
 
     def forget(self, model: int) -> None:
-        """Drop what is remembered of a model's messages."""
+        """Drop the latest estimates of a model."""
         self.newest.pop(model, None)
         self.waiting.pop(model, None)
         self.signals.pop(model, None)
 
     def provisional(self, model: int) -> Newest | None:
-        """What was said last of the newest whole period; None where there is none, or it is final by now."""
+        """The latest estimates of the newest whole period; None: there is none, or it is final by now."""
         newest, expected = self.newest.get(model), self._tables
         if newest is None or not expected.models.width[model]:
             return None
@@ -116,7 +116,7 @@ class Expectations:
         return newest if row and expected.periods.block[row] else None
 
     def of_waiting(self, models: Ints, clocks: Ints) -> list[Waiting | None]:
-        """What is expected of models' predictions that wait, (m,), which then counts as said."""
+        """Estimates of models' pending predictions, (m,); they are kept as the latest ones."""
         said = all_waiting(self._tables, models, clocks)
         for model, one in zip(models.tolist(), said):
             if one is None:
@@ -130,10 +130,10 @@ class Expectations:
         return self._accounts.expected
 
     def of_models(self, due: Sequence[Due], labelled: SoFar) -> dict[int, Saying]:
-        """What is expected of models' periods, by row of these; each model is there once.
+        """Estimate models' periods; returns the estimates by row of the period. `due` has each model once.
 
-        Beside those that are due, which `labelled` has, of the ones of which nothing was said at their
-        present maturity, which are due from now on, and added to it. Those that are final are graded.
+        `labelled` has the due periods. Periods without an estimate at their present maturity also get one.
+        They become due, and are added to `labelled`. Final periods grade their earlier estimates.
         """
         models = self._tables.models
         whose, clocks = np.array([(one.model, one.clock) for one in due], dtype=np.int64).reshape(-1, 2).T
@@ -160,7 +160,7 @@ class Expectations:
         self, due: list[Due], whose: Ints, clocks: Ints, rows: Ints32, ends: Ints, maturities: Ints,
         labelled: SoFar, said: dict[int, Saying],
     ) -> None:  # fmt: skip
-        """What is said of open periods (rows, model by model) that are due or have a new maturity."""
+        """Estimate open periods (rows, model by model) that are due or have a new maturity."""
         expected = self._tables
         wanted = expected.periods.asked[rows] < 2 + maturities
         provisional: dict[int, PeriodState] = {}  # by row
@@ -188,7 +188,7 @@ class Expectations:
             one.periods.sort(key=lambda state: state.start)
 
     def _state_of(self, asked: _Asked) -> PeriodState | None:
-        """That of a period of which nothing is due but a new maturity."""
+        """The state of a period that only has a new maturity; it becomes due."""
         start = int(self._tables.pool.key[asked.row])
         state = report(self._accounts.periods, asked.due.model, start, asked.due.share)
         if state is not None:
@@ -196,7 +196,7 @@ class Expectations:
         return state
 
     def _drop_some(self, whose: Ints, clocks: Ints) -> None:
-        """Periods that no label in time can reach any more; of times to come, where there are too many."""
+        """Drop periods that can't get labels any more, and future periods of models with too many."""
         expected, models = self._tables, self._tables.models
         width, horizon = models.width[whose], models.horizon[whose]
         oldest = clocks - 2 * horizon - models.settle[whose]
@@ -211,7 +211,7 @@ class Expectations:
     # ---- finals
 
     def _close(self, due: Sequence[Due], labelled: SoFar, said: dict[int, Saying]) -> None:
-        """Periods that are final now: the correction's level learns from them, what was said is graded."""
+        """Close periods that are final now: the correction's level learns from them, estimates are graded."""
         tables, closing, counts = self._tables, list[tuple[Due, int, PeriodState]](), list[int]()
         for one in due:
             final = self._final(one)
@@ -229,7 +229,7 @@ class Expectations:
         states = np.array([state.row for _, _, state in closing])
         finals = [(labelled[state.row][0], 0.0) for _, _, state in closing]
         for group in groups:
-            if tables.models.sampled[whose[group.places[0]]]:  # what is final is an estimate itself
+            if tables.models.sampled[whose[group.places[0]]]:  # the final value is itself an estimate
                 own = group.rows
                 found = expected(
                     self._catalog, self._accounts.periods, tables, models[own], states[own], group,
@@ -243,7 +243,7 @@ class Expectations:
             counters.close(self._tables, one.model, row)
 
     def _final(self, due: Due) -> dict[int, PeriodState]:
-        """By row those of a model's periods that are final, and weren't before, in order of time."""
+        """By row, a model's periods that have become final, in order of time."""
         final = [state for state in due.periods if state.is_final]
         if not final:
             return {}
@@ -253,7 +253,7 @@ class Expectations:
         return {row: by_row[row] for row in rows if row in by_row}
 
     def _grade(self, due: Due, period: int, values: dict[str, float], variance: float) -> None:
-        """What was said of a period (row) is graded by its final values."""
+        """Grade the estimates of a period (row) by its final values."""
         for name, value in values.items():
             if name in ESTIMATED:
                 kept = find(self._tables.said_pool, period, INDEX[name])
@@ -264,7 +264,7 @@ class Expectations:
     def _say_finals(
         self, due: Due, final: dict[int, PeriodState], labelled: SoFar, said: dict[int, Saying]
     ) -> None:
-        """What is said of periods that are final now, of labels that are a sample: it stays an estimate."""
+        """Estimate periods with sampled labels that are final now: their values remain estimates."""
         tables, model = self._tables, due.model
         rows = counters.open_rows(tables, model)
         whose, ends, clocks = np.array([[model], [len(rows)], [due.clock]])
@@ -278,7 +278,7 @@ class Expectations:
         self._say_each(group, some, labelled, said)
 
     def _record(self, model: int, measure: int) -> int:
-        """The row of a measure's record, which begins if there is none."""
+        """The row of a measure's record; a new record if there is none."""
         row, is_new = self._row("record_pool", "records", self._tables.models.first_record, model, measure)
         if is_new:
             records.begin(self._tables.records, row)
@@ -295,12 +295,12 @@ class Expectations:
         self._accounts.expected = expected._replace(**{pool_name: pool, table_name: table})
         return insert(pool, first, owner, key), True
 
-    # ---- what is said
+    # ---- estimates in messages
 
     def _say_each(
         self, group: Group, some: list[tuple[_Asked, PeriodState]], labelled: SoFar, said: dict[int, Saying]
     ) -> None:
-        """Say what is expected of these periods, by row."""
+        """Put the estimates of these periods into `said`, by row."""
         if not some:
             return
         catalog, of_periods = self._catalog, self._accounts.periods
@@ -319,7 +319,7 @@ class Expectations:
         self, asked: _Asked, state: PeriodState, about: list[float], measures: Measures,
         so_far: dict[str, float],
     ) -> Saying:  # fmt: skip
-        """`expected` of a period; what is said at a maturity for the first time is kept."""
+        """`expected` of a period; the first estimate at each maturity is kept."""
         stream, model, maturity = asked.due.stream, asked.due.model, asked.maturity
         found, undefined = measures
         first = bool(self._tables.periods.asked[asked.row] < 2 + maturity)
@@ -353,7 +353,7 @@ class Expectations:
     def _alarms(
         self, stream: Stream, period: int, signals: dict[str, float | None], said: dict[str, Any]
     ) -> list[PeriodAlarm]:
-        """What a period raises now and hasn't before."""
+        """The alarms that a period raises now and hasn't raised before."""
         alarms, alarmed = [], self._tables.periods.alarmed
         for bit, alarm in alarms_of(stream.config.period_alarms, signals, said):
             if not alarmed[period] >> bit & 1:
@@ -364,7 +364,7 @@ class Expectations:
     def _signals(
         self, model: int, period: int, maturity: int, about: list[float]
     ) -> dict[str, float | None]:
-        """How unusual a period is that has this maturity for the first time: it counts as one from now on."""
+        """How unusual a period is when it first has this maturity; its deviations count from now on."""
         models, found = self._tables.models, dict[str, float | None]()
         learned = models.since[model] + models.horizon[model]
         for signal, name in enumerate(usual.SIGNALS):
@@ -375,7 +375,7 @@ class Expectations:
         return found
 
     def _usual(self, model: int, signal: int) -> int:
-        """The row of what a signal usually is, which begins if there is none."""
+        """The row of a signal's usual deviations; a new one if there is none."""
         row, is_new = self._row("usual_pool", "usual", self._tables.models.first_usual, model, signal)
         if is_new:
             usual.begin(self._tables.usual, row)
@@ -407,7 +407,7 @@ class Expectations:
         return found
 
     def _said(self, period: int, measure: int) -> int:
-        """The row of what was said of a period's measure."""
+        """The row of the estimates of a period's measure."""
         row, is_new = self._row("said_pool", "said", self._tables.periods.first_said, period, measure)
         if is_new:
             self._tables.said.what[row] = np.nan

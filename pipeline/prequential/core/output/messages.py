@@ -1,4 +1,4 @@
-"""Messages: what is said of an entity's sequences, when it is due (`docs/reference/output-messages.md`)."""
+"""Messages about an entity's sequences, and when they are due (`docs/reference/output-messages.md`)."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ from prequential.topics.specs import METRICS
 _REFERENCES = {"persistent": INDEX["p_per"], "majority": INDEX["p_maj"]}
 _ACCURACY = INDEX["accuracy"]
 
-#: Fields of a message that the configuration asks for, in their order.
+#: Fields of a message that the configuration can add, in their order.
 _FIELDS = Metrics.__struct_fields__
 _DETAILS = _FIELDS[_FIELDS.index("coverage") + 1 :]
 
-#: What a new configuration may bring of an estimator: all of it, its histogram of scores, or its residuals.
+#: Parts of an estimator that a new configuration may add: all of it, its histogram of scores, its residuals.
 _BEGUN = ("estimator", SCORES, RESIDUALS)
 
 
 class Estimate(NamedTuple):
-    """What there is to say of one estimator in one stage of an entity: its state, and details."""
+    """One estimator in one stage of an entity: its state, and details."""
 
     entity: Entity
     model: str  # … or of random predictions with the model's distribution
@@ -62,19 +62,19 @@ class Estimate(NamedTuple):
 
 
 class Reporter:
-    """Makes the messages about what is known of a catalog's streams and entities."""
+    """Makes the messages about a catalog's streams and entities."""
 
     def __init__(self, catalog: Catalog, accounts: Accounts, notes: Notes) -> None:
         self._catalog, self._accounts, self._notes = catalog, accounts, notes
-        #: What its messages say of estimators.
+        #: The values of estimators in its messages.
         self.of_estimators = Estimates(catalog)
         self.expectations = Expectations(catalog, accounts)
         self.periods = PeriodReporter(catalog, accounts, self.expectations)
         self._writer = Writer(METRICS, vocabulary(NAMES, REASONS))
-        self._columns: dict[int, int] = {}  # by stream: which measures its messages have
+        self._columns: dict[int, int] = {}  # by stream: the measures of its messages, as a number
 
     def forget(self, rows: Sequence[int]) -> None:
-        """Drop what is remembered of these entities' messages."""
+        """Drop the data about these entities' messages."""
         for row in rows:
             self.of_estimators.forget(row)
             self.expectations.forget(row)
@@ -82,7 +82,7 @@ class Reporter:
     # ---- metrics
 
     def new_among(self, rows: Sequence[int]) -> list[int]:
-        """Those of these entities with outcomes or revisions since their last messages, in this order."""
+        """The entities among these with outcomes or revisions since their last messages, in this order."""
         known = self._notes.reported
         return [row for row, counts in zip(rows, self._present(rows)) if known.get(row, (0, 0)) != counts]
 
@@ -99,21 +99,21 @@ class Reporter:
         Parameters
         ----------
         rows
-            Of entities.
+            Rows of entities.
         covered
-            Whether all records up to now are accounted for: then messages say what became of predictions.
+            Whether all records so far are accounted for: then messages have the field `coverage`.
         replaying
-            Whether only state goes on, such as since when a model is worse than baselines; no message is
-            made.
+            Whether to update only state, such as since when a model is worse than baselines, and make no
+            messages.
 
         Returns
         -------
         list of Encoded
-            Of the topic of metrics; [] where it is replaying.
+            Records of the topic of metrics; [] if it is replaying.
         """
         catalog, entities = self._catalog, self._catalog.columns.entities
         states = None if replaying and not self._compares(rows) else self.of_estimators.states(rows)
-        # Which moves what has run out: it's state, too.
+        # This call also updates state: it folds cohorts older than the horizon.
         coverages = self._coverages(rows, replaying=replaying) if covered else {}
         self._notes.reported.update(zip(rows, self._present(rows)))
         entities.changed[rows] = 0
@@ -149,7 +149,7 @@ class Reporter:
             row = about.row
             numbers = b",%d,%d%b" % (outcomes, revisions, ending)
             columns = self._columns_of(stream)
-            first, step = states.places.get(row, (0, 0))  # where there are no stages, no lines
+            first, step = states.places.get(row, (0, 0))  # without stages there are no lines
             at = [
                 first + block * step + position if position >= 0 else beyond[row, block]
                 for block, position in lines.places
@@ -167,12 +167,12 @@ class Reporter:
         self, about: Entity, stream: Stream, lines: Lines, version: int, counts: dict[str, int],
         coverage: dict[str, Any] | None, texts: dict[tuple[Any, ...], bytes],
     ) -> Iterable[tuple[int, bytes]]:  # fmt: skip
-        """How many of an entity's messages have what in common behind their measures, in their order.
+        """The fields after the measures: numbers of consecutive messages, each with the text they share.
 
-        `texts` has what others with the same counts have there: segments of one stream have the same.
+        `texts` has the texts of other entities with the same counts, such as segments of one stream.
         """
         row, config, began_later = about.row, stream.config, self._notes.started_empty.get(about.row)
-        said = {} if coverage is None else {"coverage": coverage}  # the first message alone says it
+        said = {} if coverage is None else {"coverage": coverage}  # only in the first message
         place, alone = 0, bool(config.details or began_later or refers(config))
         for count, chance, same in lines.runs:
             versioned = version and not chance
@@ -214,9 +214,9 @@ class Reporter:
     def estimates(
         self, rows: Sequence[int], shown: Callable[[Line, StreamConfig], bool] = lambda *_: True
     ) -> Iterator[Estimate]:
-        """What messages about these entities would say of their estimators now; nothing is noted of it.
+        """The present estimates of these entities, as in their messages; no state changes.
 
-        One for each line (model, stage, estimator) for which `shown` is true.
+        There is one for each line (model, stage, estimator) for which `shown` is true.
         """
         states = self.of_estimators.states(rows)
         for row in rows:
@@ -308,7 +308,7 @@ class Reporter:
         )
 
     def _coverages(self, rows: Sequence[int], *, replaying: bool) -> dict[int, dict[str, Any]]:
-        """By entity, the `coverage` of its first message; what isn't predicted by anybody has none."""
+        """By entity, the `coverage` of its first message; entities without predictions have none."""
         streams, entities = self._catalog.columns.streams, self._catalog.columns.entities
         covered = self._covered(rows)
         if not covered:
@@ -351,7 +351,7 @@ class Reporter:
         return coverages
 
     def _covered(self, rows: Sequence[int]) -> list[int]:
-        """Of these entities the first one of each model whose messages say what became of its predictions."""
+        """The first of these entities for each model whose messages have `coverage`."""
         by_model: dict[int, int] = {}
         models = self._catalog.columns.entities.model
         for row in rows:
@@ -388,17 +388,17 @@ class Reporter:
         Parameters
         ----------
         about, stage
-            Whose sequence it is.
+            The entity and the stage of the sequence.
         outcome
             Number of the outcome in the sequence.
         watch
             The detector.
         statistic, threshold
-            Of the detector, at the alarm.
+            The detector's values at the alarm.
         correlation
-            Autocorrelation of the errors up to there; NaN: it has no value, and isn't said.
+            Autocorrelation of the errors up to this outcome; NaN: it has no value, and is left out.
         instance_id, ts
-            Of the outcome: its instance, and the label time, ms.
+            The outcome's instance and label time, ms.
 
         Returns
         -------

@@ -17,9 +17,9 @@ def miss(one: Measure, bound: float, tolerance: float, value: float, half: float
     one
         The measure.
     bound, tolerance
-        Of the objective.
+        Bound and tolerance of the objective.
     value, half
-        What is expected, and half of the width of its interval of 90%: the normal distribution with these.
+        The estimate, and half the width of its 90% interval: they define the normal distribution.
 
     Returns
     -------

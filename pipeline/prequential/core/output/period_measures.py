@@ -1,4 +1,4 @@
-"""Measures of periods of prediction time: of what is labelled so far, and of what is expected of them."""
+"""Measures of periods of prediction time: of the labels so far, and estimates for all labels."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ from prequential.core.tables.scores import (
     SQUARED_ERRORS,
 )
 
-#: Measures of a matrix that are expected: those that say how good a model is, baselines aside.
+#: Measures of a matrix that are estimated: those of a model's quality that need no baseline.
 _OF_MATRIX = frozenset(
     one.name for one in MEASURES.values()
     if one.inputs in (MATRIX, CLASSES, POSITIVE, COSTS) and one.quality and not one.needs_label
-    and one.name != "cost_total"  # which isn't of the same predictions before and after
+    and one.name != "cost_total"  # its number of predictions changes when labels come
 )  # fmt: skip
 
-#: Measures of mean losses, and where their sums stand; `ece` is none.
+#: Measures that are mean losses, and the places of their sums; `ece` isn't one.
 _LOSSES = {"log_loss": LOG_LOSS, "brier": BRIER}
 OF_LOSSES = frozenset(
     one.name for one in MEASURES.values()
@@ -55,11 +55,12 @@ OF_LOSSES = frozenset(
 )  # fmt: skip
 _PLACES = {False: (LOG_LOSS, BRIER), True: (ABSOLUTE_ERRORS, SQUARED_ERRORS, BIAS)}
 
-#: All that are expected.
+#: All estimated measures.
 ESTIMATED = _OF_MATRIX | OF_LOSSES
 
-#: Why a measure has no expected value: none is made; the classes are too many for all but right and wrong; no
-#: prediction has come to the end of its horizon, where alone it is known that it has no event.
+#: Why a measure has no estimate: it isn't estimated at all; there are too many classes, so that only right
+#: and wrong are distinguished; no prediction has reached the end of its horizon, before which no event is
+#: certain.
 _WHY = (*REASONS, "not_estimated", "too_many_classes", "first_horizon")
 _NOT_ESTIMATED, _TOO_MANY_CLASSES, FIRST_HORIZON = range(len(REASONS), len(_WHY))
 _NO_PROBABILITIES = REASONS.index("no_probabilities")
@@ -77,13 +78,13 @@ Measures: TypeAlias = tuple[dict[str, float], dict[str, str]]
 
 
 class Measured(NamedTuple):
-    """Of periods: by measure (columns as `NAMES`) values, and codes of reasons why there is none."""
+    """Values of periods by measure (columns as `NAMES`), and codes of reasons for missing values."""
 
     values: Floats
     reasons: Ints
 
     def by_name(self, names: Sequence[tuple[str, ...]]) -> list[Measures]:
-        """Of each period the values of these measures, and why others have none."""
+        """The values of these measures for each period, and the reasons for missing values."""
         found: list[Measures] = [({}, {})] * len(names)
         alike: dict[tuple[str, ...], list[int]] = {}
         for place, some in enumerate(names):
@@ -97,7 +98,7 @@ class Measured(NamedTuple):
 
 
 def _told_apart(names: tuple[str, ...], values: list[float], reasons: list[int]) -> Measures:
-    """The measures that have a value, and why others have none."""
+    """The measures that have a value, and the reasons for missing values."""
     return (
         {name: value for name, value, why in zip(names, values, reasons) if not why},
         {name: _WHY[why] for name, why in zip(names, reasons) if why},
@@ -135,14 +136,14 @@ def _put(into: Measured, rows: Ints, columns: Ints, own: Measured) -> None:
 
 
 class SoFar:
-    """Measures of what is labelled of periods, by row: found for many at once, and once for each."""
+    """Measures of the labels of periods so far, by row: computed for many at once, and once for each."""
 
     def __init__(self, catalog: Catalog, periods: PeriodTables) -> None:
         self._catalog, self._periods = catalog, periods
         self._known: dict[int, Measures] = {}
 
     def add(self, some: Iterable[tuple[int, int]]) -> None:
-        """Find those of more periods: the rows of their models, and theirs."""
+        """Compute the measures of more periods, given by the rows of their models and their own."""
         new = np.array([one for one in some if one[1] not in self._known], dtype=np.int64).reshape(-1, 2)
         models, rows = new.T
         found, streams = self._measured(models, rows), self._catalog.streams
@@ -169,7 +170,7 @@ class SoFar:
 def _measure(
     tables: PeriodTables, rows: Ints, positives: Positives, capacity: int, numbers: bool, into: Measured
 ) -> None:
-    """Measures of what is labelled of each of the periods."""
+    """Measures of the labels of each of the periods so far."""
     periods, pool, cells, nothing = tables.periods, tables.cell_pool, tables.cells, np.zeros(SIZE)
     joint, stakes = np.empty(4 * capacity * capacity), np.empty((capacity * capacity, 2))
     classes, paid = new_classes(capacity), np.empty(SUMS)
@@ -202,23 +203,23 @@ def expected(
     catalog: Catalog, periods: PeriodTables, tables: Expected, models: Ints, rows: Ints, group: Group,
     places: Ints, sums: Floats | None = None,
 ) -> Measured:  # fmt: skip
-    """Measures of what is expected of periods.
+    """Estimated measures of periods for all their labels.
 
     Parameters
     ----------
     catalog, periods, tables
-        What is known.
+        The tables.
     models, rows
-        (n,) the models, and the periods as `periods` has them.
+        (n,) rows of the models, and of the periods in `periods`.
     group, places
-        What is expected of them, models alike, and which places of that are theirs.
+        The estimates of models with the same layout, and the places of these periods there.
     sums
-        (n, `SIZE`) for sums of scores of all that have or will have a label, where mean losses are expected.
+        (n, `SIZE`) that is written: sums of scores over all predictions that have or will have a label.
 
     Returns
     -------
     Measured
-        Of each period.
+        A row for each period.
     """
     found = _new(len(rows), _NOT_ESTIMATED)
     of_models, look = tables.models, group.look
@@ -240,7 +241,7 @@ def expected(
 
 
 def _put_right(into: Measured, wrong: Floats, right: Floats) -> None:
-    """Measures where right and wrong alone are told apart, by how many will be so."""
+    """Put measures of models for which only right and wrong are distinguished, from expected numbers."""
     share = right / (wrong + right)
     into.reasons[:, _MATRIX_COLUMNS] = _TOO_MANY_CLASSES
     for name, value in (("accuracy", share), ("error", 1.0 - share)):
@@ -248,7 +249,7 @@ def _put_right(into: Measured, wrong: Floats, right: Floats) -> None:
 
 
 def _put_losses(into: Measured, rows: Ints, sums: Floats, numbers: bool) -> None:
-    """Measures of mean losses of these rows, by their sums of scores (n, `SIZE`)."""
+    """Put the mean losses of these rows, from their sums of scores (n, `SIZE`)."""
     own = _new(len(rows))
     if numbers:
         _measure_numbers(sums, own)
@@ -298,7 +299,7 @@ def _measure_matrices(
 def _sums_of(
     periods: PeriodTables, tables: Expected, models: Ints, rows: Ints, coming: Floats, count: int
 ) -> Floats:
-    """Sums of scores, (n, `SIZE`): of labels that have come, and of those to come by their strata."""
+    """Sums of scores, (n, `SIZE`): of the labels so far, and of expected labels by their strata."""
     numbers = int(tables.models.layout[models[0]]) == NUMBERS
     sums = periods.sums.sums[periods.periods.sums[rows]]
     sums[periods.periods.sums[rows] == 0] = 0.0
@@ -311,7 +312,7 @@ def _sums_of(
 def _add_losses(
     faded: Floats, at: Ints, coming: Floats, columns: Ints, numbers: bool, sums: Floats
 ) -> None:
-    """Add what is to come to sums of scores, (n, `SIZE`)."""
+    """Add the expected labels to sums of scores, (n, `SIZE`)."""
     _, predicted, bins = coming.shape
     # The first bin is that of predictions without probabilities.
     start = 0 if numbers else 1
@@ -330,25 +331,25 @@ def expected_of(
     joint: Floats | None, right: tuple[float, float] | None, sums: Floats | None, positives: Positives, *,
     numbers: bool,
 ) -> Measured:  # fmt: skip
-    """Measures of what is expected of one period, by totals.
+    """Estimated measures of one period, from totals.
 
     Parameters
     ----------
     joint
-        (4·k²,) the expected cells of classes; None: of numbers.
+        (4·k²,) the expected cells of classes; None: the task is regression.
     right
-        How many will be wrong, and right, where that alone is told apart.
+        The expected numbers of wrong and right predictions, if only these are distinguished.
     sums
-        (`SIZE`,) of scores; None: no mean losses are expected.
+        (`SIZE`,) of scores; None: there are no mean losses.
     positives
-        Of the stream, whose number is 0.
+        The positive class of the stream, which has number 0.
     numbers
         Whether the task is regression.
 
     Returns
     -------
     Measured
-        Of the one.
+        One row, for the period.
     """
     found, one = _new(1, _NOT_ESTIMATED), np.zeros(1, dtype=np.int64)
     if sums is not None:

@@ -22,11 +22,11 @@ from prequential.topics.specs import METRICS
 
 
 class OfPeriods(NamedTuple):
-    """What there is to say of a stream's periods: messages, and alarms with the rows of their models."""
+    """The output about a stream's periods: messages, and alarms with the rows of their models."""
 
     messages: list[Encoded]
     alarms: list[tuple[int, Alarm]]
-    #: Of a stream in all partitions, by model, the periods (rows) that have changed enough, or become final.
+    #: For a stream in all partitions: by model, the periods (rows) that changed enough or became final.
     rows: dict[int, list[int]]
 
 
@@ -37,9 +37,9 @@ class PeriodReporter:
         self._catalog, self._accounts, self._expectations = catalog, accounts, expectations
 
     def due(self, streams: Sequence[Stream], *, all_news: bool = False) -> list[OfPeriods]:
-        """What there is to say of the periods of streams' models, by stream; it counts as reported then.
+        """The due messages about periods of streams' models, by stream; they count as reported.
 
-        With `all_news` the least change is enough.
+        With `all_news` any change is enough.
         """
         clock, accounts = self._catalog.columns.streams.clock, self._accounts
         whose = [(stream, name, row) for stream in streams for name, row in stream.models.items()]
@@ -68,7 +68,7 @@ class PeriodReporter:
         self, into: OfPeriods, name: str, due: Due, said: dict[int, Saying], labelled: SoFar,
         counts: dict[str, int],
     ) -> None:  # fmt: skip
-        """The messages about a model's periods."""
+        """Add the messages about a model's periods."""
         for state in due.periods:
             saying = said.get(state.row)
             message = self._message(due.stream, name, state, saying, labelled[state.row], counts)

@@ -1,11 +1,11 @@
-"""Messages as JSON, written by one compiled loop: what a message costs is mostly its numbers.
+"""Messages as JSON, written by one compiled loop: most of a message's cost is formatting its numbers.
 
-A message is made of texts that stay the same (who it is about), of numbers from tables, and of a rest that
-isn't the loop's business:
+A message consists of constant texts (its subject), of numbers from tables, and of a rest that the caller
+encodes:
 
     {"id":…, HEAD "n":…,"outcomes":…,"ts":…,"measures":{…},"undefined":{…}, REST, ENDING}
 
-Messages of a *group* have outcomes, time and rest in common: those of all estimators of one model, say.
+Messages of a *group* share outcomes, time and rest, such as those of all estimators of one model.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from prequential.topics.outputs import ID_BYTES, Encoded, digest_of, fields_of
 #: Bytes of a digest; the first ones are an id.
 _DIGEST = 32
 
-#: Bytes that are written before they are taken: they stay in the processor's cache.
+#: Bytes that are written before they are copied: few enough to stay in the processor's cache.
 _BUFFER = 1 << 18
 
-#: More than all that stands around names, values, head and rest.
+#: An upper bound of the bytes around names, values, head and rest.
 _AROUND = 256
 
 
@@ -40,14 +40,14 @@ _QUOTE, _COMMA = _text(b'",'), ord(",")
 
 
 class Pool(NamedTuple):
-    """Texts one behind the other."""
+    """Concatenated texts."""
 
     text: Bytes
     ends: Ints
 
     @classmethod
     def from_texts(cls, texts: Sequence[bytes]) -> Pool:
-        """These texts.
+        """Concatenate these texts.
 
         >>> Pool.from_texts([b"ab", b"", b"c"]).ends
         array([2, 2, 3])
@@ -57,16 +57,16 @@ class Pool(NamedTuple):
 
 
 class Vocabulary(NamedTuple):
-    """What values are called: by column a name, by code a reason why there is no value."""
+    """Names of columns, and by code the reasons why there is no value."""
 
     names: Pool  # `"accuracy":`
-    reasons: Pool  # `"empty"`; nothing at all is said of a column whose reason is empty
-    counts: Bytes  # by column: whether it is a whole number wherever n is
-    longest: int  # bytes that a column takes at most
+    reasons: Pool  # `"empty"`; a column whose reason is an empty text is left out
+    counts: Bytes  # by column: whether it is an integer whenever n is
+    longest: int  # the largest number of bytes of a column
 
 
 def vocabulary(names: Sequence[str], reasons: Sequence[str], counts: Iterable[str] = ()) -> Vocabulary:
-    """The texts of columns and reasons; the first reason stands for a value, `counts` are whole numbers."""
+    """The texts of columns and reasons. The first reason means a value; `counts` are integers."""
     named = [b'"%b":' % name.encode() for name in names]
     why = [b'"%b"' % reason.encode() if reason else b"" for reason in reasons]
     whole = np.isin(np.array(names), list(counts)).astype(np.uint8)
@@ -75,15 +75,15 @@ def vocabulary(names: Sequence[str], reasons: Sequence[str], counts: Iterable[st
 
 
 class Form(NamedTuple):
-    """What messages of a topic are made of beside their own texts and numbers."""
+    """The parts that a topic's messages have in common."""
 
     words: Vocabulary
-    columns: Ints  # (choices, columns) which columns are said, in their order; -1: none
+    columns: Ints  # (choices, columns) the published columns, in their order; -1: none
     endings: Pool
 
 
 class Values(NamedTuple):
-    """Rows of values: n, and by column a value or a reason's code (below 0: nothing is said of it)."""
+    """Rows of values: n, and by column a value or a reason's code (below 0: the column is left out)."""
 
     n: Floats
     whole: Bytes  # whether n is a whole number, and so are counts
@@ -93,23 +93,23 @@ class Values(NamedTuple):
 
 
 def joined(parts: Sequence[Values]) -> Values:
-    """All rows of these parts, one part's after another's."""
+    """All rows of these parts, in the order of the parts."""
     columns: Any = map(np.concatenate, zip(*parts))
     return Values(*columns)
 
 
 class Groups(NamedTuple):
-    """Messages that have something in common."""
+    """Groups of messages, by group."""
 
-    ends: Ints  # behind the last message
+    ends: Ints  # after the last message
     outcomes: Ints
     ts: Ints
-    columns: Ints  # which columns, in their order: row of the table of these
+    columns: Ints  # row of `Form.columns`
     rests: Pool
 
 
 class Messages(NamedTuple):
-    """Message by message: the digest that its id is of, who it is about, the row of its values."""
+    """By message: the digest of its id, its subject, and the row of its values."""
 
     digests: Bytes
     heads: Pool
@@ -133,7 +133,7 @@ def _write(
     out: Bytes, ends: Ints, first: int, group: int, messages: Messages, groups: Groups, form: Form,
     values: Values,
 ) -> int:  # fmt: skip
-    """Write messages from `first`, which is of `group`, while there is room; returns the next one.
+    """Write messages from `first` on, which is in `group`, while there is room; returns the next message.
 
     `ends`: by message, where it ends in `out`.
     """
@@ -189,24 +189,24 @@ def _write(
 
 
 class Who(NamedTuple):
-    """Who messages are about, message by message: what their ids begin with, and their first fields."""
+    """The subjects of messages, by message: the first parts of their ids, and their first fields."""
 
-    digests: list[Any]  # the beginnings of their ids' digests
+    digests: list[Any]  # digests that have the first parts of their ids
     heads: list[bytes]
 
     @classmethod
     def from_fields(cls, abouts: Iterable[dict[str, Any]]) -> Who:
-        """Who messages are about, from the fields by which each says it, in their order."""
+        """The subjects of messages, from the fields that name them, in their order."""
         abouts = list(abouts)
         return cls([digest_of(*fields.values()) for fields in abouts], list(map(fields_of, abouts)))
 
     def part(self, start: int, stop: int) -> Who:
-        """Those of messages `start` to `stop` - 1."""
+        """The subjects of messages `start` to `stop` - 1."""
         return Who(self.digests[start:stop], self.heads[start:stop])
 
 
 class Draft:
-    """Messages that are to be written by `Writer.write`, group by group."""
+    """Messages for `Writer.write`, group by group."""
 
     def __init__(self) -> None:
         self._digests: list[bytes] = []  # … by message
@@ -220,24 +220,24 @@ class Draft:
         self, stream: str, about: Who, numbers: bytes, rows: Iterable[int], outcomes: int, ts: int,
         columns: int, fields: bytes,
     ) -> None:  # fmt: skip
-        """Add a group: messages with one outcome count, time and rest, about those who `about` says.
+        """Add a group: messages with the same outcome count, time and rest, about the subjects `about`.
 
         Parameters
         ----------
         stream
             The record's key.
         about
-            Who the messages are about, one by one.
+            The subject of each message.
         numbers
-            What their ids are made of, beside who.
+            The part of their ids after the subject.
         rows
             By message, the row of its values.
         outcomes, ts
             Number of outcomes, and the label time of the newest one, ms.
         columns
-            Which measures are said, a number of `Writer.columns`.
-        rest
-            JSON of the fields behind, without braces.
+            The published measures, as a number from `Writer.columns`.
+        fields
+            JSON of the fields after the measures, without braces.
         """
         digests = self._digests
         for begun in about.digests:
@@ -256,7 +256,7 @@ class Draft:
         return Messages(digests, Pool.from_texts(self._heads), np.array(self._rows, dtype=np.int64))
 
     def groups(self) -> Groups:
-        """The groups in the order in which they were added, with the number of messages to their ends."""
+        """The groups in the order in which they were added, with the cumulative number of messages."""
         ends, outcomes, ts, columns = np.array(self._groups, dtype=np.int64).T.copy()
         return Groups(ends, outcomes, ts, columns, Pool.from_texts(self._rests))
 
@@ -295,7 +295,7 @@ class Writer:
         texts: list[bytes] = []
         while first < count:
             stop = _write(self._out, ends, first, group, messages, groups, form, values)
-            if stop == first:  # the first message of all, or one larger than all that there is room for
+            if stop == first:  # no buffer yet, or a message that is larger than it
                 self._out = np.empty(max(_BUFFER, 2 * len(self._out)), dtype=np.uint8)
                 continue
             text, behind = self._out[: ends[stop - 1]].tobytes(), ends[first:stop].tolist()

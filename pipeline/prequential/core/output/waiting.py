@@ -1,4 +1,4 @@
-"""What is expected of the predictions that wait for their labels at this moment."""
+"""Estimates of the pending predictions."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from prequential.core.delay.expecting import look_together
 from prequential.core.delay.records import FINALS, Records, ratio_of
 from prequential.core.measures.registry import INDEX
 
-#: Measures whose records say how far off shares of right predictions were: either does.
+#: Measures whose records have the errors of shares of right predictions; either suffices.
 _GRADED = (INDEX["accuracy"], INDEX["error"])
 
 
 class Waiting(NamedTuple):
-    """Predictions that wait, in periods that aren't final."""
+    """Pending predictions in periods that aren't final."""
 
     predictions: int
-    labels: float  # of these will get a label …
-    right: float  # … and be right
-    half: float | None  # half the width of the interval of `right`, if as many get a label; None: no record
+    labels: float  # expected number of these that will get a label …
+    right: float  # … and that will be right
+    half: float | None  # half the width of the interval of `right`, given `labels`; None: no record
 
     def as_message(self) -> dict[str, Any]:
-        """The field of that name in a message's `coverage`."""
+        """The field `waiting_expected` in a message's `coverage`."""
         said = {"predictions": self.predictions, "labels": self.labels, "right": self.right}
         if self.half is None:
             return said
@@ -45,7 +45,9 @@ class Waiting(NamedTuple):
 
 
 def together(some: Sequence[Waiting]) -> Waiting:
-    """What waits of one model in several partitions, its interval as if all were off in the same direction.
+    """Sum up one model's pending predictions in several partitions.
+
+    The interval allows for errors in the same direction in all partitions.
 
     >>> together([Waiting(3, 2.5, 2.0, 0.5), Waiting(4, 3.0, 1.5, 0.25)])
     Waiting(predictions=7, labels=5.5, right=3.5, half=0.75)
@@ -60,9 +62,9 @@ def together(some: Sequence[Waiting]) -> Waiting:
 
 
 def all_waiting(expected: Expected, whose: Ints, clocks: Ints) -> list[Waiting | None]:
-    """What waits of models, (m,) rows, at the clocks of their streams, ms.
+    """Estimates of models' pending predictions, (m,) rows, at the clocks of their streams, ms.
 
-    By model None where nothing is estimated, nothing waits, or nothing can be right (of numbers).
+    By model; None: it has no estimates, no pending predictions, or its task is regression.
     """
     models, found = expected.models, list[Any]([None] * len(whose))
     places = np.flatnonzero(whose < len(models.width))
@@ -75,7 +77,7 @@ def all_waiting(expected: Expected, whose: Ints, clocks: Ints) -> list[Waiting |
     horizons, clock_of = (
         np.repeat(column, np.diff(ends, prepend=0)) for column in (models.horizon[some], clock)
     )
-    # While its time isn't over a period is as at its end.
+    # A period that hasn't ended counts as if it were at its end.
     maturities = records.maturity_of(clock_of, ends_of_periods(expected, rows), horizons).clip(min=0)
     ratios = np.empty(len(rows))
     _put_ratios(expected.record_pool, expected.records, some, ends, maturities, np.empty(FINALS), ratios)
@@ -98,9 +100,10 @@ def all_waiting(expected: Expected, whose: Ints, clocks: Ints) -> list[Waiting |
 def _put_ratios(
     pool: Pool, of_models: Records, whose: Ints, ends: Ints, maturities: Ints, room: Floats, ratios: Floats
 ) -> None:
-    """By period half the width of the interval of its share that is right, in scales; NaN: too few finals.
+    """By period, put half the width of the interval of its share of right predictions, in scales.
 
-    That of its maturity or, if it has too few finals, of the one before it that has enough.
+    It is from its maturity or, if that has too few final periods, from the latest earlier maturity that has
+    enough. NaN: none has.
     """
     i = 0
     for m in range(len(whose)):
@@ -124,14 +127,14 @@ def _put_ratios(
 def _add_up(
     look: Look, ends: Ints, block: Ints, counts: Ints32, right_wrong: bool, ratios: Floats, sums: Floats
 ) -> None:
-    """Of each model, over its periods in which something waits: see `all_waiting`."""
+    """Sum up each model's periods that have pending predictions: see `all_waiting`."""
     _, predicted, labels = look.cells.shape
     bins, i = look.coming.shape[2], 0
     for m in range(len(ends)):
         while i < ends[m]:
             if look.about[i, WAITING] > 0.0:
                 sums[m, 0] += look.about[i, WAITING]
-                met = block[i] + predicted * bins  # behind those of what was predicted
+                met = block[i] + predicted * bins  # after the counts of predictions
                 for j in range(predicted):
                     right = 1 if right_wrong else j
                     sums[m, 2] += look.cells[i, j, right]

@@ -1,1 +1,1 @@
-"""Outcomes that are kept for who looks back."""
+"""Past outcomes, kept for tools that review sequences."""

@@ -1,8 +1,8 @@
-"""How the mean loss went in the course of a sequence: in blocks of equal numbers of outcomes.
+"""The course of the mean loss in a sequence: in blocks of equal numbers of outcomes.
 
-A sequence has at most `BLOCKS` blocks, all of one width. When they are full, two and two become one, and
-the width doubles; so memory is bounded, and the blocks are a function of the outcomes alone. Losses are as
-they were when the outcomes came: 0 or 1, or |error| of numbers.
+A sequence has at most `BLOCKS` blocks, all of the same width. When all blocks are full, each pair is merged
+into one, and the width doubles. So memory is bounded, and the blocks depend on the outcomes alone. Losses are
+as they were when the outcomes came: 0 or 1 for classification, |error| for regression.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from prequential.core.compiled.kernel import Floats, Ints, grown
 #: Stages whose courses are kept: the first ones that are evaluated, `initial` and `final` by default.
 COURSE_STAGES = 2
 
-#: Blocks of a sequence, at most: half as many at least, which is more than a line of a terminal shows.
+#: The largest number of a sequence's blocks. A full sequence has at least half as many, which is enough for
+#: a line of a terminal.
 BLOCKS = 64
 
 
@@ -40,8 +41,8 @@ class Courses:
     def update(self, entities: Ints, stages: Ints, numbers: Ints, losses: Floats) -> None:
         """Add outcomes, four arrays of (n,): entities, places of stages, numbers and losses.
 
-        Numbers are those in their sequences, from 1 and without gaps. Those of stages from `COURSE_STAGES` on
-        are passed over.
+        Each number is the outcome's number in its sequence, from 1 and without gaps. Outcomes of stages from
+        `COURSE_STAGES` on are ignored.
         """
         shown = stages < COURSE_STAGES
         rows, numbers = (COURSE_STAGES * entities + stages)[shown], numbers[shown]

@@ -1,4 +1,4 @@
-"""Outcomes that are kept: for who looks back at sequences. A worker keeps none."""
+"""Past outcomes of sequences, for tools that review them. A worker keeps none."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _STAGES = 1 << 16
 
 
 class Past:
-    """Rows of the outcome log by sequence, in the order in which they came: some 130 bytes each.
+    """Rows of the outcome log by sequence, in the order in which they came: about 130 bytes each.
 
-    Outcomes as they were when they came, which is what detectors see: revisions are left out.
+    The outcomes are as they were when they came, as detectors see them; revisions are left out.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Past:
             self._keys[i][len(places) - len(copied) :] = to
 
     def sequences(self) -> Iterator[tuple[int, int, Log]]:
-        """Of each sequence its entity, the place of its stage, and its rows in order, as a `Log`."""
+        """By sequence: its entity, the place of its stage, and its rows in order, as a `Log`."""
         if not self._keys:
             return
         keys = np.concatenate(self._keys)
