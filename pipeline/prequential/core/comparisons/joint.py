@@ -1,8 +1,8 @@
-"""Joint outcomes: instances that both models of a pair have an outcome of, in a stage (and a segment).
+"""Joint outcomes: instances for which both models of a pair have an outcome, in a stage (and a segment).
 
-The join writes all outcomes of an instance one after the other, those of a model that joins later together
-with a reference to the others' (see `prequential.core.join.references`). So pairs are found in one walk over
-the outcome log, in the order in which the later one of the two was completed.
+The join writes all outcomes of an instance one after the other. If a model joins later, the join writes its
+outcomes together with a reference to the others' (see `prequential.core.join.references`). So pairs are found
+in one walk over the outcome log, in the order in which the later outcome of the two was completed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Prices(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """What a walk over the outcome log goes by, and where it stands."""
+    """The tables that a walk over the outcome log needs, and its position."""
 
     heads: Ints32  # by entity: its first pair as A
     pairs: Pairs

@@ -1,4 +1,4 @@
-"""How pairs stand now, for those who look on: copies of what is known of them, and what there is to say."""
+"""The present status of pairs, for readers on other threads: copies of their tables, and what they show."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def take(
 
 
 def pair_statuses(copies: Copies, shows: Callable[[str, Entity], bool] | None = None) -> Iterator[PairStatus]:
-    """How the copied pairs with joint outcomes stand, stage by stage: what messages would say now.
+    """The status of each copied pair with joint outcomes, by stage, as messages would report it now.
 
-    `shows` says which estimators of A's stream have statistics (None: all).
+    `shows` selects the estimators of A's stream that have statistics (None: all).
     """
     read_sides = {key: read(side, list(range(side.rows))) for key, side in copies.sides.items()}
     for known, places in copies.places:

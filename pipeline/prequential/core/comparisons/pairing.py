@@ -1,13 +1,14 @@
-"""Which models are compared: pairs of a stream's models, and of models with what is evaluated beside them.
+"""Which models are compared: pairs of a stream's models, and models with baselines and their corrections.
 
-Models are compared with each other (`compare: all`, up to `limits.pairs_per_stream` pairs in the order in
-which they came), or the champion with each other one; each also with the evaluated baselines, and with its
-temporal correction. A is the model that came first, or the champion. What is compared of a stream as a whole
-is compared in its segments, too, and at each stage.
+With `compare: all`, each model is compared with each other one, up to `limits.pairs_per_stream` pairs in the
+order of their arrival. Otherwise the champion is compared with each other model. Each model is also compared
+with the evaluated baselines, and with its temporal correction. A is the model that came first, or the
+champion. Pairs that are compared over a stream as a whole are also compared in its segments, and at each
+stage.
 
-The level of a stream's verdicts is spent and never given back: the k-th pair ever to begin, counted within
-stage and segment, tests at compare_level/(k(k+1)) for good. So a stream ever gives any false verdict with
-probability at most compare_level, however often models are replaced.
+A stream spends the level of its verdicts once and never gets it back. The k-th pair ever to begin, counted
+within stage and segment, tests at compare_level/(k(k+1)) for good. So a stream ever reports any false verdict
+with probability at most compare_level, however often models are replaced.
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ class DueReport(NamedTuple):
 
 
 def largest_cost(config: StreamConfig) -> float:
-    """The largest difference of what two models cost by one instance; 0: values have no limit.
+    """The largest difference between the costs of two models for one instance; 0: values have no limit.
 
-    Both are held against one label. What isn't named costs 0.
+    Both models have the same label. Combinations that `costs` doesn't name cost 0.
 
     >>> from dataclasses import replace
     >>> config = StreamConfig(costs={"fraud": {"ok": 5.0}, "ok": {"fraud": 1.0, "ok": -0.5}})
@@ -164,7 +165,7 @@ class Pairing:
     def _make(
         self, stream: Stream, a: Entity, b: Entity, stages: int, places: tuple[int, int], label: str = ""
     ) -> int:
-        """A pair of entities, and its sequences; `label` says which stages of one model they are."""
+        """Make a pair of entities and its sequences; `label` names the stages of a pair within one model."""
         tables = self._tables(stream.config)
         pair = self._free.pop() if self._free else self.count
         self.count = max(self.count, pair + 1)
@@ -258,7 +259,7 @@ class Pairing:
         return pair not in self.labels and all(single[end] for end in self.ends[pair])
 
     def identity(self, pair: int) -> tuple[int, int, str]:
-        """What tells a pair from all others, also from those that had its number: entities, stages."""
+        """The identity of a pair, also distinct from earlier pairs with its number: entities, stages."""
         return (*self.ends[pair], self.labels.get(pair, ""))
 
     def sequences(self, pair: int) -> Iterator[JointRow]:

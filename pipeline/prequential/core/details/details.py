@@ -49,13 +49,13 @@ def details_of(
     Parameters
     ----------
     names
-        Those that are configured.
+        The configured details.
     cells, capacity
         Joint counts or weights, (4·k²,), with room for k = `capacity` classes.
     whole
         Whether each outcome counts 1: `normalised` needs whole numbers.
     effective
-        `effective(n, paired)`: how many equal outcomes a weight of n is worth, of cells or of pairs.
+        `effective(n, paired)`: how many equal outcomes a weight of n counts as, for cells or for pairs.
     pairs
         By sign, those of neighbours; [] if none are counted.
     positive
@@ -170,11 +170,11 @@ def shares_of(
     Parameters
     ----------
     totals, one
-        Of an estimator's matrix, and of its positive class against all others; None: there is none.
+        Of an estimator's matrix, and of its positive class against all others (None: there is none).
     pairs
         By sign, those of neighbours.
     size
-        How many equal outcomes the weight of all is worth.
+        How many equal outcomes the total weight counts as.
     known
         Whether baselines had a label to predict by at any of the outcomes.
     """

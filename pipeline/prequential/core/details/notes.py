@@ -1,4 +1,4 @@
-"""What is noted of entities beside their tables, by row."""
+"""Notes on entities that aren't in their tables, by row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prequential.core.details.label_dependence import LabelDependence
 
 
 class Notes:
-    """What is noted of entities beside their tables; every dict is by the entity's row."""
+    """Notes on entities that aren't in their tables; every dict is by the entity's row."""
 
     def __init__(self) -> None:
         #: How the labels of its outcomes depend on each other, where a detail asks for it.

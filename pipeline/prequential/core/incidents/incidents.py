@@ -1,4 +1,4 @@
-"""Incidents: lasting worsenings of a model's loss, from the cluster that shows one until it is over.
+"""Incidents: lasting worsenings of a model's loss, from the cluster that shows one to its end.
 
 A function of the log: when a cluster is closed it is decided whether the level has worsened lastingly
 (`prequential.core.incidents.lasting`). Alarms of detectors join the incident of their change; they open none.
@@ -132,9 +132,9 @@ class Incidents:
         return messages
 
     def copy_stage(self, row: int, source: str, target: str) -> None:
-        """What an entity's alarms in a stage have told is what those in another one have, from here on.
+        """Copy the signals of an entity's alarms in one stage to another, which has alarms from here on.
 
-        Its history is that of one stage, whichever has alarms.
+        The entity's history is that of one stage, whichever stage has alarms.
         """
         about = self._entity(row)
         owner = self.owner_of(about)

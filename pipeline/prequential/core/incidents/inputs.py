@@ -13,8 +13,8 @@ from prequential.core.incidents.groups import Groups, most_moved, of_classes, sh
 from prequential.core.incidents.levels import Phase
 from prequential.core.incidents.phases import Phases
 
-#: Standard errors by which both labels and predictions must have moved, the same way, for inputs to have: by
-#: chance one of 200 moves so far. Where inputs may have moved, it isn't said that the concept did.
+#: Inputs count as moved if both labels and predictions moved by this many standard errors, the same way. By
+#: chance, one of 200 does. Where inputs may have moved, the concept isn't reported as moved.
 _LIKELY = 2.6
 
 #: Outcomes of a stretch that is held against others: longer than spells of a class mostly last.
