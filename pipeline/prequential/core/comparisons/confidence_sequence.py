@@ -91,10 +91,10 @@ def level_of(compare_level: float, rank: int) -> float:
 
 @kernel
 def declare(table: Sequences, row: int, largest: float, level: float, signs: bool) -> bool:
-    """Say how large differences of the row's losses can be (0: no bound), and its level.
+    """Set the largest possible difference of the row's losses (0: no bound), and the row's level.
 
-    `signs`: they are those of 0/1 loss. Where the level is another one than before, the verdict is made again
-    at once; returns whether it changed. The bound is that of the row's beginning.
+    `signs`: the differences are those of 0/1 loss. The verdict is computed again at once, since the level may
+    have changed; returns whether the verdict changed. Only an empty row takes the bound.
     """
     if table.n[row] == 0:
         table.largest[row] = largest
@@ -108,10 +108,10 @@ def step(
     table: Sequences, pending: Pending, blocks: Blocks, row: int, difference: float, at: Position,
     closed: Closed,
 ) -> int:  # fmt: skip
-    """Take the row's next difference, loss of A less loss of B; returns how many cohorts count since.
+    """Take the row's next difference, loss of A less loss of B; returns how many more cohorts count now.
 
-    These are put into `closed`; `at` is where its prediction lies (see `pending.add`). A difference beyond
-    the declared bound takes the interval and the verdict away for good.
+    These cohorts are put into `closed`; `at` is the place of the prediction (see `pending.add`). A difference
+    beyond the declared bound removes the interval and the verdict for good.
     """
     if table.n[row] == 0:
         begin(pending, row, at)
@@ -138,7 +138,7 @@ def step(
 
 @inner
 def _judge(table: Sequences, row: int) -> bool:
-    """Note the verdict as it is now: whether it is another one than before."""
+    """Compute the verdict as of now; returns whether it has changed."""
     verdict = UNDECIDED
     f = table.inflation[row]
     if table.largest[row] > 0.0 and table.judged[row] >= FEWEST and f > 0.0:
@@ -153,7 +153,7 @@ def _judge(table: Sequences, row: int) -> bool:
 
 @inner
 def verdict_of(total: float, variance: float, needed: float, signs: bool) -> int:
-    """Who is better, by Σ d_i/b, Σ (d_i/b)² (both divided by f) and what is needed; no root is searched for.
+    """Who is better, by Σ d_i/b, Σ (d_i/b)² (both divided by f) and `needed`, without searching for a root.
 
     >>> [verdict_of(total, 40.0, 20.0, True) for total in (-30.0, 20.0, 30.0)]
     [1, 0, 2]

@@ -82,7 +82,7 @@ def largest_cost(config: StreamConfig) -> float:
 
 
 class Pairing:
-    """All pairs of a shard, what is known of them, and the tables that their sequences are in."""
+    """All pairs of a shard, their properties, and the tables with their sequences."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -133,7 +133,7 @@ class Pairing:
         group[about.model] = row
 
     def _add_stages(self, stream: Stream, model: Entity) -> None:
-        """A model's stages are compared with each other, as far as that is configured."""
+        """Compare a model's stages with each other, as far as that is configured."""
         stages = self._catalog.plans[self._catalog.registry.entities.plan[model.row]].stages
         for label in stream.config.compare_stages:
             before, after = parse_pair(label)
@@ -248,13 +248,13 @@ class Pairing:
     # ---- a pair
 
     def order_of(self, pair: int) -> tuple[int, ...]:
-        """Where a pair's messages come among those of all pairs."""
+        """The position of a pair's messages among those of all pairs."""
         a = self._catalog.entity(self.ends[pair][0])
         of_stages = int(self.pairs.a_stage[pair]), int(self.pairs.b_stage[pair])
         return a.stream, a.kind, *self.ends[pair], *of_stages
 
     def is_single(self, pair: int) -> bool:
-        """Whether `initial` of a pair is the same as `final`, as that of both ends is."""
+        """Whether `initial` of a pair is the same as `final`, because it is so for both models."""
         single = self._catalog.columns.entities.single
         return pair not in self.labels and all(single[end] for end in self.ends[pair])
 
@@ -284,7 +284,7 @@ class Pairing:
         return [(tables.sides[one.side], one.row) for one in self.sequences(pair) if one.stage == place]
 
     def copy(self, pair: int, source: str, target: str) -> None:
-        """Let a pair's sequences in stage `target` be as those in stage `source`, of each loss."""
+        """Copy a pair's sequences of each loss from stage `source` to stage `target`."""
         for (side, row), (_, other) in zip(self.rows_of(pair, source), self.rows_of(pair, target)):
             for table in side.tables(0):
                 table.copy(row, other)
@@ -302,7 +302,7 @@ class Pairing:
         return self._by_config[config.digest]
 
     def forget(self) -> None:
-        """Entities that aren't known after all, or aren't evaluated any more, have no pairs."""
+        """Remove the pairs of entities that were not registered after all, or aren't evaluated any more."""
         entities = self._catalog.entities
         gone = [row for row in self.by_entity if entities[row] is None]
         removed = {pair for row in gone for pair in self.by_entity[row]}

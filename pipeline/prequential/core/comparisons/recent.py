@@ -1,4 +1,4 @@
-"""Who is better now: a verdict that forgets what was before a change of the mean difference.
+"""Which model is better now: a verdict that forgets outcomes before a change of the mean difference.
 
 This is the confidence sequence of the verdict over the whole run, started again at each confirmed change. A
 change is confirmed when the differences since some outcome deviate from the running mean before each of them
@@ -26,11 +26,11 @@ from prequential.core.comparisons import UNDECIDED
 from prequential.core.comparisons.confidence_sequence import FEWEST, Sequences, verdict_of
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, inner, zeros
 
-#: Outcomes without a difference that a mean begins with, so that the first ones aren't deviations of
-#: themselves.
+#: Outcomes without a difference with which a mean begins, so that the first outcomes don't set the mean from
+#: which they deviate.
 PRIOR = 20.0
 
-#: Blocks that their variance is known by where the mean may have moved.
+#: Least blocks from which their variance is known, where the mean may have moved.
 _LEAST = 16
 
 
@@ -137,7 +137,7 @@ def _changed(recent: Recent, row: int, f: float, needed: float, signs: bool) -> 
 
 @inner
 def _restart(recent: Recent, blocks: Blocks, row: int, mark: int, f: float) -> None:
-    """What counted up to a mark is forgotten; of dependence, all but f, for a start."""
+    """Forget what counted up to a mark, and the dependence; f is kept for a start."""
     recent.inflation[row] = f
     recent.before[row] += recent.mark_counted[row, mark]
     recent.counted[row] -= recent.mark_counted[row, mark]

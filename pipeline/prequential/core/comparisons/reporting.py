@@ -81,7 +81,7 @@ class SideStatistics(NamedTuple):
     since: list[int]
     n: list[int]
     effective: list[int]  # effective sample sizes of the outcomes that count
-    recent: list[dict[str, Any]]  # the verdict that forgets
+    recent: list[dict[str, Any]]  # the recent verdict
 
 
 class ComparisonReporter:

@@ -20,7 +20,7 @@ from prequential.core.tables.streams import OTHER_FORM
 #: Bins of equal width of a reliability diagram.
 WIDE_BINS = 15
 
-#: Standard deviations of a normal distribution that hold 95% of it, on both sides and on one.
+#: Standard deviations that cover 95% of a normal distribution, on both sides and on one.
 _TWO_SIDED, _ONE_SIDED = 1.959963984540054, 1.6448536269514722
 
 #: The lower bounds of the bins: (BINS,).
@@ -41,7 +41,7 @@ class Histogram(NamedTuple):
 
 
 class Point(NamedTuple):
-    """What a threshold makes of the outcomes; None where there is nothing that it could be a share of."""
+    """The results of a threshold; None where a share has no outcomes to be a share of."""
 
     threshold: float
     recall: float | None  # true positives among the positives
@@ -90,9 +90,10 @@ class Said(NamedTuple):
 
 
 class BestThreshold(NamedTuple):
-    """The threshold with the least mean cost, and how much it is to be preferred.
+    """The threshold with the least mean cost, and its gain.
 
-    The outcomes that chose it say its cost, too, so that cost is a little too low and the gain too high.
+    The outcomes that chose the threshold also determine its cost. So the cost is slightly too low and the
+    gain slightly too high.
     """
 
     threshold: float  # above 1: no outcome is to be predicted positive
@@ -109,7 +110,7 @@ class BestThreshold(NamedTuple):
 def configured_costs(
     costs: Mapping[str, Mapping[str, float]] | None, positive_class: str | None
 ) -> Costs | None:
-    """What outcomes cost by a stream's `costs`; None where they aren't of two classes, one of them positive.
+    """The costs of outcomes by a stream's `costs`; None unless there are two classes, one of them positive.
 
     The positive class is the configured one; else `true` or `1` where the two are booleans, or 0 and 1.
     Combinations that `costs` doesn't name cost 0.
@@ -159,7 +160,7 @@ def histogram_of(message: Mapping[str, Any]) -> Histogram:
 
 
 def points(one: Histogram) -> list[Point]:
-    """What each threshold makes of the outcomes, from above 1 (no positives are predicted) down to 0.
+    """The results of each threshold, from above 1 (no positives are predicted) down to 0.
 
     ROC is `recall` by `false_positive_rate`, the other curve `precision` by `recall`. Of thresholds with
     equal results the highest is listed.

@@ -64,5 +64,5 @@ class RecentDependence:
         return list(self._labels)
 
     def restore(self, state: Iterable[int]) -> None:
-        """From a snapshot; of one with a larger `size` the latest labels."""
+        """Restore from a snapshot; from one with a larger `size`, only the latest labels."""
         self._labels = deque(state, maxlen=self.size)

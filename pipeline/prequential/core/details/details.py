@@ -1,4 +1,4 @@
-"""Details of an estimator beyond its measures; each is put out where the configuration asks for it."""
+"""Details of an estimator beyond its measures; messages include those that the configuration names."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def details_of(
 
 
 def confusion(cells: Floats, capacity: int, names: list[str]) -> dict[str, dict[str, float]]:
-    """Outcomes by label, then by prediction; what no outcome has isn't there.
+    """Outcomes by label, then by prediction, without combinations that have no outcome.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def _normalised(one: Binary) -> dict[str, float]:
 
 
 def _class_ratio(one: Binary, n: float) -> dict[str, Any]:
-    """The positives' share, and which measures would move if only that did (2019 paper, section IV)."""
+    """The positives' share, and measures that a shift of it alone would move (2019 paper, section IV)."""
     return {
         "positives": (one.tp + one.fn) / n,
         "gradients": class_ratio_gradients(*one),

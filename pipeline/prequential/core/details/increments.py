@@ -1,4 +1,4 @@
-"""How far back labels depend on each other: what each further label adds (2015 paper)."""
+"""How far back labels depend on each other: the gain from each further label (2015 paper)."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Increments:
         return [self.n, self._last, self._run, list(self._same), list(self._other)]
 
     def restore(self, state: Any) -> None:
-        """From a snapshot with the same `highest`."""
+        """Restore from a snapshot with the same `highest`."""
         self.n, self._last, self._run, same, other = state
         self._same, self._other = list(same), list(other)
 

@@ -172,7 +172,7 @@ def _solved(rows: list[list[float]]) -> list[float]:
 
 
 def less_one(worth: float) -> float:
-    """What `worth` m is where dependence was estimated around a share of the same outcomes: m²/(m + 1).
+    """The corrected `worth` m where dependence was estimated around a share of the same outcomes: m²/(m + 1).
 
     That share takes 1/m of the variance away, so m should be m - 1, but not less than 0.
 

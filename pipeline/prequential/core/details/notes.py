@@ -41,7 +41,7 @@ class Notes:
             kept.append(what)
 
     def copy_stage(self, row: int, source: str, target: str) -> None:
-        """Let what is noted of an entity's stage `target` be as of its stage `source`."""
+        """Copy the notes of an entity's stage `source` to its stage `target`."""
         kept = {key: since for key, since in self.worse.get(row, {}).items() if key[0] != target}
         copied = {(target, *key[1:]): since for key, since in kept.items() if key[0] == source}
         if kept or copied:

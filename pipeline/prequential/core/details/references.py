@@ -37,7 +37,7 @@ def refers(config: StreamConfig) -> bool:
 
 
 class Side(NamedTuple):
-    """What a reference, or a memory, has counted of a sequence."""
+    """The counts of a sequence in a reference, or in a memory."""
 
     cells: Floats
     pairs: list[Floats]

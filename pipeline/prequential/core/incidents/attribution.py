@@ -1,4 +1,4 @@
-"""What changed with the level: causes, each with the share of the change that it accounts for.
+"""Causes of a change of the level, each with the share of the change that it accounts for.
 
 With L0 and L1 the mean losses before and after, and outcomes put into groups g (by label, say) with weights w
 and mean losses l,

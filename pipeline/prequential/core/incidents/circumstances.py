@@ -15,7 +15,7 @@ from prequential.core.incidents.phases import Phases
 
 
 class Others(NamedTuple):
-    """Other models of the stream whose level before and behind a change is known."""
+    """Other models of the stream whose levels before and after a change are known."""
 
     worse: int  # those that surely got worse at the same time
     models: int
@@ -24,7 +24,7 @@ class Others(NamedTuple):
 def of_circumstances(
     phases: Phases, names: Names, others: Callable[[], Others] | None
 ) -> list[Cause]:
-    """Label latency, version, coverage: each what it accounts for of what weights don't."""
+    """Label latency, version, coverage: the share of each in what weights leave unexplained."""
     by_circumstance = []
     for cause, n, loss, count in (
         ("label_latency", history.LATENCY, history.LATENCY_LOSS, history.LATENCIES),

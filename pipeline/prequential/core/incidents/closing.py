@@ -20,7 +20,7 @@ from prequential.core.incidents.history import LATENCIES, LATENCY, History
 from prequential.core.incidents.lasting import Decision, decide
 
 #: Share of the labels that have come when a cluster is closed: those that come later still count in it, but
-#: they don't hold up what is decided. (The same share is missing from each cluster.)
+#: they don't delay decisions. (The same share is missing from each cluster.)
 MATURE = 0.9
 
 #: Days that predictions span from which on a cluster is a day.

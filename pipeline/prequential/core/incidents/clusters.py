@@ -1,4 +1,4 @@
-"""Clusters: what was measured of predictions that were made within one period of the same length.
+"""Clusters: measurements of predictions that were made within one period of the same length.
 
 Outcomes of one cluster share influences on the level: the hour, the day, a batch. So a cluster counts as one
 observation (clustered standard errors). A cluster's number is floor(ts/length). A configured length stays.
@@ -56,7 +56,7 @@ Floats32 = npt.NDArray[np.float32]
 
 
 class Lines(NamedTuple):
-    """By owner: where its clusters lie."""
+    """By owner: the places of its clusters."""
 
     first: Ints  # row of its first place in `Blocks`
     places: Ints32  # that it has

@@ -57,7 +57,7 @@ def of_columns(phase: Phase, n: Ints, loss: Ints) -> Groups:
 
 
 def shift(before: Groups, after: Groups, *, new_explains: bool = False) -> float:
-    """Σ (w1 - w0)·l0: what the groups' weights alone make of the change.
+    """Σ (w1 - w0)·l0: the part of the change that results from the groups' weights alone.
 
     For a group with fewer than `KNOWN` outcomes before, l0 is the level of all outcomes before. With
     `new_explains`, l0 is instead the group's own level after, so that the group's whole effect is explained.
@@ -78,7 +78,7 @@ def shift(before: Groups, after: Groups, *, new_explains: bool = False) -> float
 
 
 def share_of(before: Groups, after: Groups, *, new_explains: bool = False) -> float:
-    """What the groups' weights alone make of the change of all, as a share of it."""
+    """The share of the whole change that results from the groups' weights alone."""
     n0, n1 = math.fsum(before.n), math.fsum(after.n)
     if not n0 or not n1:
         return 0.0

@@ -70,7 +70,7 @@ class OpenIncident:
     alarms: list[str] = field(default_factory=list)
     alarm_count: int = 0
     signals: list[dict[str, Any]] = field(default_factory=list)
-    #: What was found, as messages say it.
+    #: The finding, as in messages.
     details: dict[str, Any] = field(default_factory=dict)
     #: Where the level came back; None: it has not.
     recovered: dict[str, int] | None = None

@@ -419,7 +419,7 @@ class Encoder:
             stream.add_value(key, value, time)
 
     def _retire(self, stream: Stream, name: str) -> None:
-        """A version isn't evaluated any more, whatever still waits of it."""
+        """Stop evaluating a version, even if predictions of it are still pending."""
         self._plain.forget()
         del self._models[stream.name][name]
         self.retired += self._catalog.remove_model(stream, name)

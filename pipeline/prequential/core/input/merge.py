@@ -80,7 +80,7 @@ class Batch:
         return self._records
 
     def refuse(self, offset: int, reason: str) -> None:
-        """Let the record at an offset be unusable for a reason; nothing happens if it isn't in this batch."""
+        """Mark the record at an offset as invalid for a reason; nothing happens if it isn't in this batch."""
         place = bisect_left(self.offsets, offset)
         if place < len(self.offsets) and self.offsets[place] == offset:
             if self._undecoded is None:
@@ -208,7 +208,7 @@ class Merge:
 
     @property
     def reached(self) -> float:
-        """Record time that all three topics have come to; -inf while one of them hasn't had a record."""
+        """Record time that all three topics have reached; -inf while one of them has had no record."""
         least = min(self._latest)
         return -inf if least == _EARLIEST else least
 

@@ -48,7 +48,7 @@ class Part(NamedTuple):
 
 
 class ReadSnapshot(NamedTuple):
-    """Copies: a catalog and all else that know the part and nothing else; they are for reading."""
+    """Copies of a catalog and other tables that have only the part; they are for reading."""
 
     part: Part
     catalog: Catalog

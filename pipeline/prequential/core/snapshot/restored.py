@@ -16,7 +16,7 @@ from prequential.settings.durations import shown_period
 
 
 class Restored(NamedTuple):
-    """`kept` and `ended` say of how many models, baselines, segments and pairs."""
+    """`kept` and `ended` count models, baselines, segments and pairs by item."""
 
     begun: list[Begun]
     kept: Counter[Item]

@@ -219,7 +219,7 @@ class _Restoring:
         catalog.note_single(row)
 
     def _new_entities(self) -> None:
-        """What the configuration has and the snapshot hasn't: it starts empty."""
+        """Add entities that the configuration has and the snapshot lacks; they start empty."""
         catalog = self._catalog
         for stream in catalog.streams:
             config = stream.config
@@ -329,7 +329,7 @@ class _Restoring:
             table.fill(self._arrays)
         return plan
 
-    # ---- what consumers know
+    # ---- the state of consumers
 
     def _accounts(self) -> None:
         accounts, catalog = self._state.accounts, self._catalog
@@ -400,7 +400,7 @@ class _Restoring:
         }  # fmt: skip
 
     def _incidents(self, stages: Mapping[int, Sequence[str]]) -> None:
-        """What was measured of models, and what is open."""
+        """Restore measurements of models, and open incidents."""
         present = set(self._rows.values())
         stages_now = {
             row: [self._stage_now(row, stage) for stage in names]

@@ -39,7 +39,7 @@ class SegmentMoves:
             catalog.make_segment_rows()
 
     def is_same(self, stream: Stream) -> bool:
-        """Whether a stream's segments lie as they did."""
+        """Whether a stream's segments have their previous places."""
         saved, config = self._saved[stream.code], stream.config
         return tuple(saved["segments"]) == config.segments and saved["slots"] == config.segments_per_key + 1
 

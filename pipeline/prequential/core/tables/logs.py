@@ -1,4 +1,4 @@
-"""What the join writes: outcomes, events of predictions, and what stops it."""
+"""The logs that the join writes: outcomes, events of predictions, and the reason why it stopped."""
 
 from __future__ import annotations
 
