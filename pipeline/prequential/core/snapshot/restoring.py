@@ -62,7 +62,7 @@ class _Restoring:
         self._missing: list[Begun] = []
 
     def run(self) -> Restored:
-        """The order matters: streams, then what is evaluated, then what is known of it."""
+        """Restore in this order: streams, then entities, then their state."""
         state, head, arrays = self._state, self._head, self._arrays
         state.merge.restore(head["merge"])
         saved_ticks = dict(head["ticks"])
@@ -197,7 +197,7 @@ class _Restoring:
         return True
 
     def _attach(self, about: Entity, stream: Stream) -> None:
-        """Let what refers to an entity do so."""
+        """Set the references of other tables to an entity."""
         catalog = self._catalog
         entities, row = catalog.registry.entities, about.row
         if about.kind == MODEL:
@@ -241,7 +241,7 @@ class _Restoring:
                     entities = catalog.registry.entities
 
     def _adopt_ages(self, stream: Stream, name: str, row: int) -> None:
-        """Continue stages at an age that the snapshot also has, in new rows if other stages are added."""
+        """Continue saved stages at an age in new rows, after the list of stages changed; others start empty."""
         catalog = self._catalog
         entities = catalog.registry.entities
         saved = {
@@ -261,7 +261,7 @@ class _Restoring:
     # ---- estimators and detectors
 
     def _sequences(self) -> None:
-        """Rows of the saved plans go to those of the present ones, stage by stage."""
+        """Copy the rows of saved plans to the rows of present plans, stage by stage."""
         catalog, arrays = self._catalog, self._arrays
         plans = [self._plan(number, saved) for number, saved in enumerate(self._head["plans"])]
         pairs = [(row, row) for row in self._rows.values()] + self._moved
