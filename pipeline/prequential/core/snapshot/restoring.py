@@ -241,7 +241,7 @@ class _Restoring:
                     entities = catalog.registry.entities
 
     def _adopt_ages(self, stream: Stream, name: str, row: int) -> None:
-        """Continue saved stages at an age in new rows, after the list of stages changed; others start empty."""
+        """Continue saved stages at an age in new rows after the stages changed; others start empty."""
         catalog = self._catalog
         entities = catalog.registry.entities
         saved = {
