@@ -1,7 +1,7 @@
 """Two models on the outcomes that both have: statistics of their losses, and a verdict.
 
 A is the model that is compared, B the one that it is compared against. Everything is about loss of A less
-loss of B, so positive means that B is better. As measures do, a statistic gives a value and 0, or 0.0 and
+loss of B, so positive means that B is better. Like a measure, a statistic returns a value and 0, or 0.0 and
 the code of the reason why it has none.
 """
 

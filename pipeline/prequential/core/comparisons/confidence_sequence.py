@@ -1,23 +1,25 @@
-"""A verdict that may be looked at all the time: a confidence sequence for the mean difference of two losses.
+"""A verdict under repeated looks: a confidence sequence for the mean difference of two losses.
 
-An interval for each number of outcomes, such that with probability 1 - level all of them at once contain the
-mean that they are about (Howard, Ramdas, McAuliffe, Sekhon: Time-uniform, nonparametric, nonasymptotic
-confidence sequences, Annals of Statistics 49, 2021; Choe and Ramdas: Comparing sequential forecasters, 2022).
-What it is about is the mean difference over all of the run. It moves with the streams, and what is decided
-can become undecided again; intervals aren't intersected with earlier ones.
+A confidence sequence has one interval for each number of outcomes. With probability 1 - level, all of these
+intervals at once contain their targets. See Howard, Ramdas, McAuliffe, Sekhon: Time-uniform, nonparametric,
+nonasymptotic confidence sequences, Annals of Statistics 49, 2021; and Choe and Ramdas: Comparing sequential
+forecasters, 2022. The target is the mean difference over the whole run so far. This target moves with the
+stream, so a decided verdict can become undecided again. Intervals aren't intersected with earlier ones.
 
-*Order.* Outcomes count in the order of their predictions' time, a cohort at a time, once its labels have come
-(see `prequential.core.cohorts`).
+*Order.* Outcomes count in the order of their predictions' time, one cohort after another, once the cohort's
+labels have come (see `prequential.core.cohorts`).
 
-*Bound.* Of 0/1 loss s = Σ d_i and v = Σ d_i² are held against Robbins' normal mixture (see `normal_mixture`).
-Differences of other losses are bounded, |d_i| <= b, but may be lopsided: s = Σ d_i/b and v = Σ d_i²/b² are
-held against the bound of `prequential.core.detectors.confidence_sequence`, for each sign at half the level.
+*Bound.* For 0/1 loss, s = Σ d_i and v = Σ d_i² are compared with Robbins' normal mixture (see
+`normal_mixture`). Differences of other losses are bounded, |d_i| <= b, but may be skewed. Their sums
+s = Σ d_i/b and v = Σ d_i²/b² are compared with the bound of
+`prequential.core.detectors.confidence_sequence`, for each sign at half the level.
 
-*Dependence.* Outcomes that depend on each other count as f times fewer, s/f and v/f, by the variances of sums
-over blocks of them (see `prequential.core.cohorts.blocks`). This part is no theorem: it holds as far as f
-tells, that is for dependence over less than a sixth of the run. Small differences take many outcomes in any
-case, and what batches have in common looks like one until several have been seen: so f is taken larger from
-`FROM` outcomes on, up to 1 + `SLACK` times from twice as many on.
+*Dependence.* Outcomes that depend on each other count as f times fewer: s/f and v/f. The factor f follows
+from the variances of sums over blocks of outcomes (see `prequential.core.cohorts.blocks`). No theorem covers
+this part. It holds where f captures the dependence, that is for dependence over less than a sixth of the run.
+Small differences take many outcomes in any case. Until several batches have come, an effect that the outcomes
+of a batch share also resembles a small difference. So f is enlarged from `FROM` outcomes on, and reaches the
+full factor 1 + `SLACK` at twice as many.
 """
 
 from __future__ import annotations
@@ -42,15 +44,15 @@ LARGEST: dict[str, float] = {
     "log_loss": LARGEST_LOG_LOSS,
 }
 
-#: Fewer outcomes say nothing, as they say nothing of their dependence either.
+#: With fewer outcomes there is no verdict: they cannot show their dependence either.
 FEWEST = 100
 
-#: By how much f is taken larger of many outcomes. Gaps of 1 and 2 points are found after 1.5 and 1.6 times as
-#: many outcomes as by a mixture that knows of independence, and larger ones as soon as without
+#: By how much f is enlarged when there are many outcomes. Gaps of 1 and 2 points then take 1.5 and 1.6 times
+#: as many outcomes as with a mixture that assumes independence. Larger gaps are found as soon as without it
 #: (`docs/understand/validation.md`).
 SLACK, FROM = 0.4, 1_000
 
-#: After so many outcomes that count the verdict is made anew.
+#: The verdict is computed again after this many outcomes that count.
 STRIDE = 8
 
 
@@ -89,10 +91,10 @@ def level_of(compare_level: float, rank: int) -> float:
 
 @kernel
 def declare(table: Sequences, row: int, largest: float, level: float, signs: bool) -> bool:
-    """Say how large differences of the row's losses can be (0: no bound), and its level.
+    """Set the largest possible difference of the row's losses (0: no bound), and the row's level.
 
-    `signs`: they are those of 0/1 loss. Where the level is another one than before, the verdict is made again
-    at once; returns whether it changed. The bound is that of the row's beginning.
+    `signs`: the differences are those of 0/1 loss. The verdict is computed again at once, since the level may
+    have changed; returns whether the verdict changed. Only an empty row takes the bound.
     """
     if table.n[row] == 0:
         table.largest[row] = largest
@@ -106,10 +108,10 @@ def step(
     table: Sequences, pending: Pending, blocks: Blocks, row: int, difference: float, at: Position,
     closed: Closed,
 ) -> int:  # fmt: skip
-    """Take the row's next difference, loss of A less loss of B; returns how many cohorts count since.
+    """Take the row's next difference, loss of A less loss of B; returns how many more cohorts count now.
 
-    These are put into `closed`; `at` is where its prediction lies (see `pending.add`). A difference beyond
-    the declared bound takes the interval and the verdict away for good.
+    These cohorts are put into `closed`; `at` is the place of the prediction (see `pending.add`). A difference
+    beyond the declared bound removes the interval and the verdict for good.
     """
     if table.n[row] == 0:
         begin(pending, row, at)
@@ -136,7 +138,7 @@ def step(
 
 @inner
 def _judge(table: Sequences, row: int) -> bool:
-    """Note the verdict as it is now: whether it is another one than before."""
+    """Compute the verdict as of now; returns whether it has changed."""
     verdict = UNDECIDED
     f = table.inflation[row]
     if table.largest[row] > 0.0 and table.judged[row] >= FEWEST and f > 0.0:
@@ -151,7 +153,7 @@ def _judge(table: Sequences, row: int) -> bool:
 
 @inner
 def verdict_of(total: float, variance: float, needed: float, signs: bool) -> int:
-    """Who is better, by Σ d_i/b, Σ (d_i/b)² (both divided by f) and what is needed; no root is searched for.
+    """Who is better, by Σ d_i/b, Σ (d_i/b)² (both divided by f) and `needed`, without searching for a root.
 
     >>> [verdict_of(total, 40.0, 20.0, True) for total in (-30.0, 20.0, 30.0)]
     [1, 0, 2]
@@ -177,8 +179,8 @@ def radius(variance: float, needed: float, signs: bool) -> float:
 def interval(table: Sequences, row: int) -> tuple[bool, float, float, float]:
     """Whether the row has an interval, its ends in the losses' own unit, within [-b, b], and n/f.
 
-    It excludes 0 just if there is a verdict. n/f is the number of independent outcomes that those which
-    counted when the verdict was made last were worth.
+    The interval excludes 0 exactly if there is a verdict. n/f is the effective sample size when the verdict
+    was last computed.
     """
     largest, n = table.largest[row], table.judged[row]
     if not largest > 0.0:

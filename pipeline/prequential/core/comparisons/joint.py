@@ -1,8 +1,8 @@
-"""Joint outcomes: instances that both models of a pair have an outcome of, in a stage (and a segment).
+"""Joint outcomes: instances for which both models of a pair have an outcome, in a stage (and a segment).
 
-The join writes all outcomes of an instance one after the other, those of a model that joins later together
-with a reference to the others' (see `prequential.core.join.references`). So pairs are found in one walk over
-the outcome log, in the order in which the later one of the two was completed.
+The join writes all outcomes of an instance one after the other. If a model joins later, the join writes its
+outcomes together with a reference to the others' (see `prequential.core.join.references`). So pairs are found
+in one walk over the outcome log, in the order in which the later outcome of the two was completed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from prequential.core.measures.positive import PER_VALUE
 from prequential.core.tables.outcomes import OUTCOME, REVISION, SCORED, VALUED, Log
 from prequential.core.tables.streams import Registry
 
-#: Losses by code. `error` of classes is 0 or 1 and counted; the others are added up.
+#: Losses by code. `error` for classification is 0 or 1 and counted; the others are added up.
 ERROR, LOG_LOSS, BRIER, ABSOLUTE, SQUARED, COST = range(6)
 LOSS_NAMES = ("error", "log_loss", "brier", "absolute", "squared", "cost")
 
@@ -46,9 +46,9 @@ class Pairs(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """By entity: the last instance that it had an outcome of, and its first row: that of its first stage.
+    """By entity: the last instance for which it had an outcome, and its row for its first stage.
 
-    Or of the second, `final`, while `initial` is the same and has none.
+    While `initial` is the same as `final` and has no rows, this is the row for `final`.
     """
 
     group: Ints
@@ -63,7 +63,7 @@ class Prices(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """What a walk over the outcome log goes by, and where it stands."""
+    """The tables that a walk over the outcome log needs, and its position."""
 
     heads: Ints32  # by entity: its first pair as A
     pairs: Pairs
@@ -186,7 +186,7 @@ def _write(
 
 @inner
 def _note(joint: Joint, at: int, log: Log, row: int, other: int, group: int) -> None:
-    """Where and when A's outcome was, and how often both sides' had been revised."""
+    """Enter the place and time of A's outcome, and how often both sides' outcomes had been revised."""
     joint.t1[at], joint.group[at] = log.t1[row], group
     joint.cohort[at], joint.epoch[at] = log.cohort[row] - 1, log.epoch[row]
     joint.frontier[at] = log.frontier[row]
@@ -199,7 +199,7 @@ def find(
 ) -> int:
     """Write the joint outcomes of these rows of the outcome log; returns the row at which it stopped.
 
-    That is where `joint` is full. An instance's rows have one `record`.
+    It stops early where `joint` is full. All rows of an instance have the same `record`.
     """
     heads, pairs, seen, used, prices = walk
     entities, i = registry.entities, start

@@ -18,12 +18,12 @@ LOSSES = losses(2)
 
 
 def counts_of(joint: Joint, rows: Ints32) -> Codes:
-    """What these rows of the log add, all of right and wrong."""
+    """The amounts that these rows of the log add, all of them rows of right and wrong."""
     return unrevised(joint.sequence[rows], joint.t1[rows], joint.code[rows].astype(np.int32))
 
 
 def additions_of(joint: Joint, rows: Ints32) -> Additions:
-    """What these rows of the log add, all of losses."""
+    """The amounts that these rows of the log add, all of them rows of losses."""
     into = additions(len(rows), LOSSES)
     _put(joint, rows, into)
     return into

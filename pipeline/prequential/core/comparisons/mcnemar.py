@@ -7,7 +7,7 @@ from prequential.core.compiled.kernel import inner
 from prequential.core.compiled.normal import both_tails, density
 from prequential.core.measures.declaration import Result
 
-#: From so many discordant outcomes on χ²(1) is near enough; below, the binomial distribution tells.
+#: From this many discordant outcomes on, χ²(1) is accurate enough; below, the binomial distribution is used.
 ENOUGH = 25
 
 

@@ -12,7 +12,7 @@ from prequential.core.compiled.kernel import Floats, Ints, kernel
 DIFFERENCE, Q, MCNEMAR, N01, N10, P_VALUE = range(6)
 NAMES = ("difference", "q", "mcnemar", "n01", "n10", "mcnemar_p")
 
-#: In place of a reason: there is no such statistic here, and nothing is said of it.
+#: In place of a reason: this statistic doesn't exist here, and messages omit it.
 ABSENT = -1
 
 
@@ -51,7 +51,7 @@ def from_sums(sums: Floats, values: Floats, reasons: Ints) -> None:
 
 @kernel
 def intervals(table: Sequences, rows: Ints, bounds: Floats) -> None:
-    """By sequence: whether there is an interval (1 or 0), its ends, and what outcomes were worth."""
+    """By sequence: whether there is an interval (1 or 0), its ends, and the effective sample size."""
     for i in range(len(rows)):
         known, low, high, effective = interval(table, rows[i])
         bounds[i, 0], bounds[i, 1], bounds[i, 2], bounds[i, 3] = 1.0 if known else 0.0, low, high, effective

@@ -1,4 +1,4 @@
-"""How pairs stand now, for those who look on: copies of what is known of them, and what there is to say."""
+"""The present status of pairs, for readers on other threads: copies of their tables, and what they show."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from prequential.settings.stages import parse as parse_stage
 #: Whether a stage of a stream, by its code, is asked for, where it is the same as some others up to now.
 Shows: TypeAlias = Callable[[str, int, list[str]], bool]
 
-#: What else a pair costs, in bytes that could be copied meanwhile.
+#: Further costs of a pair, in bytes that could be copied in the same time.
 _PAIR = 4_000
 
 
 class Copies(NamedTuple):
-    """Copies of some pairs' sequences: places say where these lie in the copies, by tables and side."""
+    """Copies of some pairs' sequences: `places` locates them in the copies, by tables and side."""
 
     places: list[tuple[Known, list[Place]]]
     sides: dict[tuple[int, int], Side]
 
 
 class PairStatus(NamedTuple):
-    """How A and B stand in a stage, by one loss; `interval` is of the mean loss of A less that of B."""
+    """The status of A and B in a stage, by one loss; `interval` is of the mean loss of A less that of B."""
 
     a: Entity
     b: Entity
@@ -41,7 +41,7 @@ class PairStatus(NamedTuple):
     since: int | None
     outcomes: int
     ts: int  # label time of the newest of them, epoch ms
-    recent: dict[str, Any]  # the verdict that forgets, as messages say it
+    recent: dict[str, Any]  # the recent verdict, as in messages
     same: list[str]  # stages that are the same up to now
     rank: int  # the pair is the k-th to begin, see `Pairs`
 
@@ -64,7 +64,7 @@ def take(
 ) -> Copies:
     """Copy the pairs whose A is one of these entities, in stages that `shows` (None: all).
 
-    Age bins are left out: they are many, and say much the same as their neighbours. A model's stages that are
+    Age bins are left out: they are many, and each resembles its neighbours. A model's stages that are
     compared with each other are asked for one by one.
     """
     rows: dict[tuple[int, int], list[int]] = {}
@@ -91,9 +91,9 @@ def take(
 
 
 def pair_statuses(copies: Copies, shows: Callable[[str, Entity], bool] | None = None) -> Iterator[PairStatus]:
-    """How the copied pairs with joint outcomes stand, stage by stage: what messages would say now.
+    """The status of each copied pair with joint outcomes, by stage, as messages would report it now.
 
-    `shows` says which estimators of A's stream have statistics (None: all).
+    `shows` selects the estimators of A's stream that have statistics (None: all).
     """
     read_sides = {key: read(side, list(range(side.rows))) for key, side in copies.sides.items()}
     for known, places in copies.places:

@@ -1,13 +1,14 @@
-"""Which models are compared: pairs of a stream's models, and of models with what is evaluated beside them.
+"""Which models are compared: pairs of a stream's models, and models with baselines and their corrections.
 
-Models are compared with each other (`compare: all`, up to `limits.pairs_per_stream` pairs in the order in
-which they came), or the champion with each other one; each also with the evaluated baselines, and with its
-temporal correction. A is the model that came first, or the champion. What is compared of a stream as a whole
-is compared in its segments, too, and at each stage.
+With `compare: all`, each model is compared with each other one, up to `limits.pairs_per_stream` pairs in the
+order of their arrival. Otherwise the champion is compared with each other model. Each model is also compared
+with the evaluated baselines, and with its temporal correction. A is the model that came first, or the
+champion. Pairs that are compared over a stream as a whole are also compared in its segments, and at each
+stage.
 
-The level of a stream's verdicts is spent and never given back: the k-th pair ever to begin, counted within
-stage and segment, tests at compare_level/(k(k+1)) for good. So a stream ever gives any false verdict with
-probability at most compare_level, however often models are replaced.
+A stream spends the level of its verdicts once and never gets it back. The k-th pair ever to begin, counted
+within stage and segment, tests at compare_level/(k(k+1)) for good. So a stream ever reports any false verdict
+with probability at most compare_level, however often models are replaced.
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ class DueReport(NamedTuple):
 
 
 def largest_cost(config: StreamConfig) -> float:
-    """The largest difference of what two models cost by one instance; 0: values have no limit.
+    """The largest difference between the costs of two models for one instance; 0: values have no limit.
 
-    Both are held against one label. What isn't named costs 0.
+    Both models have the same label. Combinations that `costs` doesn't name cost 0.
 
     >>> from dataclasses import replace
     >>> config = StreamConfig(costs={"fraud": {"ok": 5.0}, "ok": {"fraud": 1.0, "ok": -0.5}})
@@ -81,7 +82,7 @@ def largest_cost(config: StreamConfig) -> float:
 
 
 class Pairing:
-    """All pairs of a shard, what is known of them, and the tables that their sequences are in."""
+    """All pairs of a shard, their properties, and the tables with their sequences."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -132,7 +133,7 @@ class Pairing:
         group[about.model] = row
 
     def _add_stages(self, stream: Stream, model: Entity) -> None:
-        """A model's stages are compared with each other, as far as that is configured."""
+        """Compare a model's stages with each other, as far as that is configured."""
         stages = self._catalog.plans[self._catalog.registry.entities.plan[model.row]].stages
         for label in stream.config.compare_stages:
             before, after = parse_pair(label)
@@ -164,7 +165,7 @@ class Pairing:
     def _make(
         self, stream: Stream, a: Entity, b: Entity, stages: int, places: tuple[int, int], label: str = ""
     ) -> int:
-        """A pair of entities, and its sequences; `label` says which stages of one model they are."""
+        """Make a pair of entities and its sequences; `label` names the stages of a pair within one model."""
         tables = self._tables(stream.config)
         pair = self._free.pop() if self._free else self.count
         self.count = max(self.count, pair + 1)
@@ -247,18 +248,18 @@ class Pairing:
     # ---- a pair
 
     def order_of(self, pair: int) -> tuple[int, ...]:
-        """Where a pair's messages come among those of all pairs."""
+        """The position of a pair's messages among those of all pairs."""
         a = self._catalog.entity(self.ends[pair][0])
         of_stages = int(self.pairs.a_stage[pair]), int(self.pairs.b_stage[pair])
         return a.stream, a.kind, *self.ends[pair], *of_stages
 
     def is_single(self, pair: int) -> bool:
-        """Whether `initial` of a pair is the same as `final`, as that of both ends is."""
+        """Whether `initial` of a pair is the same as `final`, because it is so for both models."""
         single = self._catalog.columns.entities.single
         return pair not in self.labels and all(single[end] for end in self.ends[pair])
 
     def identity(self, pair: int) -> tuple[int, int, str]:
-        """What tells a pair from all others, also from those that had its number: entities, stages."""
+        """The identity of a pair, also distinct from earlier pairs with its number: entities, stages."""
         return (*self.ends[pair], self.labels.get(pair, ""))
 
     def sequences(self, pair: int) -> Iterator[JointRow]:
@@ -283,7 +284,7 @@ class Pairing:
         return [(tables.sides[one.side], one.row) for one in self.sequences(pair) if one.stage == place]
 
     def copy(self, pair: int, source: str, target: str) -> None:
-        """Let a pair's sequences in stage `target` be as those in stage `source`, of each loss."""
+        """Copy a pair's sequences of each loss from stage `source` to stage `target`."""
         for (side, row), (_, other) in zip(self.rows_of(pair, source), self.rows_of(pair, target)):
             for table in side.tables(0):
                 table.copy(row, other)
@@ -301,7 +302,7 @@ class Pairing:
         return self._by_config[config.digest]
 
     def forget(self) -> None:
-        """Entities that aren't known after all, or aren't evaluated any more, have no pairs."""
+        """Remove the pairs of entities that were not registered after all, or aren't evaluated any more."""
         entities = self._catalog.entities
         gone = [row for row in self.by_entity if entities[row] is None]
         removed = {pair for row in gone for pair in self.by_entity[row]}

@@ -15,8 +15,8 @@ from prequential.core.tables.scores import NO_WEIGHT
 def q(loss_a: float, loss_b: float) -> Result:
     """Q = ln(S_A/S_B) of two sums of losses >= 0 in the same memory: all history, a window, or faded.
 
-    Positive: A lost more, B is better. Q(B, A) = -Q(A, B), to the last bit. It has no value (`zero_loss`)
-    while either sum is 0, or so small beside the other that fading has left nothing of it.
+    Positive: A lost more, B is better. Q(B, A) = -Q(A, B), to the last bit. Q has no value (`zero_loss`)
+    while either sum is 0, or while fading has made one sum negligible compared with the other.
 
     >>> q(4.0, 2.0), q(2.0, 4.0), q(3.0, 0.0)
     ((0.6931471805599453, 0), (-0.6931471805599453, 0), (0.0, 1))

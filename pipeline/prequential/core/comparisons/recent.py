@@ -1,18 +1,18 @@
-"""Who is better now: a verdict that forgets what was before a change of the mean difference.
+"""Which model is better now: a verdict that forgets outcomes before a change of the mean difference.
 
-The confidence sequence of the verdict over all of the run, begun anew at each confirmed change. A change is
-confirmed when differences since some outcome deviate from the mean that was known at each of them by more
-than the bound allows. Where a change may have been isn't known, so all outcomes since the last one stand for
-it: the bound's level is divided by how many independent ones there are, so that all of them together have
-the level. Those are looked at that are between 2^j and 2^(j+1) outcomes old, one for each j, and the change
-is said to be where the deviation is largest for its variance:
+This is the confidence sequence of the verdict over the whole run, started again at each confirmed change. A
+change is confirmed when the differences since some outcome deviate from the running mean before each of them
+by more than the bound allows. The place of a change isn't known, so each outcome since the last change is a
+candidate. The bound's level is divided by the number of independent candidates, so that all of them together
+have the level. For each j, one candidate between 2^j and 2^(j+1) outcomes old is tested. The reported change
+is the candidate with the largest deviation for its variance:
 
     |D_T - D_k| beyond the bound of v = Σ_(k < t <= T) d_t² at level/(1 + v_T/f),   D_T = Σ d_t - m_(t-1)
 
-m being the mean since the last change, `PRIOR` outcomes without a difference added. (Shin, Ramdas, Rinaldo:
-E-detectors: a nonparametric framework for sequential change detection, New England Journal of Statistics in
-Data Science 2, 2023, have the sum over all k of such processes.) Its false alarms are in
-`docs/understand/validation.md`.
+where m is the mean since the last change, with `PRIOR` outcomes without a difference added. Shin, Ramdas and
+Rinaldo use the sum over all k of such processes. See E-detectors: a nonparametric framework for sequential
+change detection, New England Journal of Statistics in Data Science 2, 2023. The false alarms of this verdict
+are in `docs/understand/validation.md`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from prequential.core.comparisons import UNDECIDED
 from prequential.core.comparisons.confidence_sequence import FEWEST, Sequences, verdict_of
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, inner, zeros
 
-#: Outcomes without a difference that a mean begins with, so that the first ones aren't deviations of
-#: themselves.
+#: Outcomes without a difference with which a mean begins, so that the first outcomes don't set the mean from
+#: which they deviate.
 PRIOR = 20.0
 
-#: Blocks that their variance is known by where the mean may have moved.
+#: Least blocks from which their variance is known, where the mean may have moved.
 _LEAST = 16
 
 
@@ -42,13 +42,13 @@ class Recent(NamedTuple):
     variance: Floats  # Σ d²
     before: Ints  # outcomes that counted before the change
     deviation: Floats  # D
-    # How these four stood at multiples of 2^j of `counted`: the last one before the latest in column j, the
-    # latest in column LENGTHS + j.
+    # The values of these four at multiples of 2^j of `counted`: the last one before the latest in column j,
+    # the latest in column LENGTHS + j.
     mark_counted: Ints  # (sequences, 2·LENGTHS)
     mark_total: Floats
     mark_variance: Floats
     mark_deviation: Floats
-    inflation: Floats  # f at the latest change, until blocks since then tell it; 0: there was none
+    inflation: Floats  # f at the latest change, until blocks since then give a new one; 0: there was none
     verdict: Bytes
 
 
@@ -137,7 +137,7 @@ def _changed(recent: Recent, row: int, f: float, needed: float, signs: bool) -> 
 
 @inner
 def _restart(recent: Recent, blocks: Blocks, row: int, mark: int, f: float) -> None:
-    """What counted up to a mark is forgotten; of dependence, all but f, for a start."""
+    """Forget what counted up to a mark, and the dependence; f is kept for a start."""
     recent.inflation[row] = f
     recent.before[row] += recent.mark_counted[row, mark]
     recent.counted[row] -= recent.mark_counted[row, mark]

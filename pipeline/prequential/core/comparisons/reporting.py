@@ -51,7 +51,7 @@ class Known(NamedTuple):
     b: Entity
     order: tuple[int, ...]  # among all pairs' messages
     rank: int  # it is the k-th pair to begin, see `Pairs`
-    single: bool  # whether `initial` is the same as `final`, so that nothing is said of it
+    single: bool  # whether `initial` is the same as `final`, so that messages report `final` only
     number: int  # of its tables
     places: list[Place]  # that messages are about
     at: dict[tuple[int, int], list[int]]  # by side and row: which places; losses may be the same
@@ -70,7 +70,7 @@ class Statistics(NamedTuple):
 
 
 class SideStatistics(NamedTuple):
-    """What there is to say of the sequences of one side, row by row."""
+    """The statistics and verdicts of the sequences of one side, row by row."""
 
     at: dict[int, int]
     estimators: list[Statistics]
@@ -80,12 +80,12 @@ class SideStatistics(NamedTuple):
     newest: list[int]
     since: list[int]
     n: list[int]
-    effective: list[int]  # independent outcomes that those which count are worth
-    recent: list[dict[str, Any]]  # the verdict that forgets
+    effective: list[int]  # effective sample sizes of the outcomes that count
+    recent: list[dict[str, Any]]  # the recent verdict
 
 
 class ComparisonReporter:
-    """Makes the messages about a shard's pairs, and knows what each of them is called."""
+    """Makes the messages about a shard's pairs, and caches the properties of each pair."""
 
     def __init__(self, catalog: Catalog, pairing: Pairing) -> None:
         self._catalog = catalog
@@ -108,7 +108,7 @@ class ComparisonReporter:
         return _in_order(messages)
 
     def passed(self, times: Collection[int], *, replaying: bool = False) -> list[Encoded]:
-        """Messages about what has joint outcomes since its last ones, of streams whose time it is.
+        """Messages about sequences with joint outcomes since their last messages, of streams that are due.
 
         `times` are the durations of `emit` of which record time has passed a multiple.
         """
@@ -119,7 +119,7 @@ class ComparisonReporter:
     def news(
         self, is_due: Callable[[StreamConfig], bool], *, replaying: bool = False
     ) -> list[Encoded]:
-        """Messages about what has joint outcomes since its last ones, of streams that are due."""
+        """Messages about sequences with joint outcomes since their last messages, of streams that are due."""
         reports = [(one, known) for one, known in self._with_news() if is_due(self._stream_of(known).config)]
         return _in_order(self._report(reports, replaying=replaying))
 
@@ -181,7 +181,7 @@ class ComparisonReporter:
         at: dict[tuple[int, int], list[int]] = {}
         for place, loss, _, side, row in pairing.sequences(pair):
             stage = stages[place]
-            if single and stage == INITIAL:  # the same as `final`, whose messages say so
+            if single and stage == INITIAL:  # the same as `final`, whose messages report it
                 continue
             if pair in pairing.labels or stream.reports(stage):
                 whose = {
@@ -198,7 +198,7 @@ class ComparisonReporter:
         self._known_pairs[pair] = known
         return known
 
-    # ---- what is said
+    # ---- content of messages
 
     def _messages(self, reports: list[_Report]) -> list[Ordered]:
         """About these sequences, each with where it belongs among others."""
@@ -267,7 +267,7 @@ class ComparisonReporter:
     def _find(
         self, places: list[tuple[DueReport, Known, int]]
     ) -> tuple[dict[tuple[int, int], SideStatistics], dict[tuple[int, int], list[float]]]:
-        """By tables and side: everything that is to be said of their sequences, and the levels of tests."""
+        """By tables and side: statistics and verdicts of their sequences, and the levels of tests."""
         rows: dict[tuple[int, int], list[int]] = {}
         levels: dict[tuple[int, int], list[float]] = {}
         for reports, known, _ in places:
@@ -284,7 +284,7 @@ def _in_order(messages_by_place: list[Ordered]) -> list[Encoded]:
 
 
 def read(side: Side, rows: list[int]) -> SideStatistics:
-    """What there is to say of these sequences."""
+    """The statistics and verdicts of these sequences."""
     sequences = np.array(rows, dtype=np.int64)
     bounds = np.zeros((len(sequences), 4))
     intervals(side.sequences, sequences, bounds)

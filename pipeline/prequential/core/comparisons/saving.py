@@ -1,4 +1,4 @@
-"""What a snapshot says of pairs, and how a shard gets it back, also under another configuration."""
+"""How a snapshot saves pairs, and how a shard restores them, also under another configuration."""
 
 from __future__ import annotations
 

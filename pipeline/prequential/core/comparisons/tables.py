@@ -1,6 +1,7 @@
 """The tables of all pairs that are compared alike: one call of a loop serves all streams of a configuration.
 
-A pair has one sequence for each stage and loss: those of `error` of classes are counted, the others added up.
+A pair has one sequence for each stage and loss. Losses `error` for classification are counted, others added
+up.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def codes_of(config: StreamConfig) -> tuple[tuple[str, int], ...]:
 
 
 def prices_of(config: StreamConfig) -> str:
-    """What says what outcomes cost, as text; empty where models aren't compared by it."""
+    """The settings that decide the costs of outcomes, as text; empty if models aren't compared by cost."""
     if LOSS_NAMES[COST] not in config.compare_losses:
         return ""
     return json.dumps([config.costs, config.cost_per_value, config.value_limit], sort_keys=True)
@@ -190,7 +191,7 @@ class Side:
         return part
 
     def _read(self) -> tuple[Any, ...]:
-        """Tables that readings need, beside those of estimators."""
+        """Tables that readings need, in addition to those of estimators."""
         return self.sequences, self.recent, self.times
 
     def adopt(self, other: Side, row: int, new_row: int) -> list[str]:
@@ -220,7 +221,8 @@ class Comparisons:
     def __init__(
         self, number: int, estimators: Sequence[str], codes: tuple[tuple[str, int], ...], prices: str = ""
     ) -> None:
-        #: What costs are, where they are compared: with others sequences begin anew.
+        #: The settings of costs if models are compared by cost. After a change of these, sequences start
+        #: empty.
         self.prices = prices
         self.number = number
         self.estimators = tuple(estimators)

@@ -1,4 +1,4 @@
-"""Joint outcomes are taken over: differences by verdicts; and when there is something to say of them."""
+"""Add joint outcomes to the verdicts' sequences, and find the sequences that have messages due."""
 
 from __future__ import annotations
 

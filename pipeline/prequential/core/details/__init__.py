@@ -1,1 +1,1 @@
-"""What messages say of an estimator beyond its measures."""
+"""The details that messages report of an estimator, beyond its measures."""

@@ -20,7 +20,7 @@ from prequential.core.tables.streams import OTHER_FORM
 #: Bins of equal width of a reliability diagram.
 WIDE_BINS = 15
 
-#: Standard deviations of a normal distribution that hold 95% of it, on both sides and on one.
+#: Standard deviations that cover 95% of a normal distribution, on both sides and on one.
 _TWO_SIDED, _ONE_SIDED = 1.959963984540054, 1.6448536269514722
 
 #: The lower bounds of the bins: (BINS,).
@@ -41,7 +41,7 @@ class Histogram(NamedTuple):
 
 
 class Point(NamedTuple):
-    """What a threshold makes of the outcomes; None where there is nothing that it could be a share of."""
+    """The results of a threshold; None where a share has no outcomes to be a share of."""
 
     threshold: float
     recall: float | None  # true positives among the positives
@@ -90,9 +90,10 @@ class Said(NamedTuple):
 
 
 class BestThreshold(NamedTuple):
-    """The threshold with the least mean cost, and how much it is to be preferred.
+    """The threshold with the least mean cost, and its gain.
 
-    The outcomes that chose it say its cost, too, so that cost is a little too low and the gain too high.
+    The outcomes that chose the threshold also determine its cost. So the cost is slightly too low and the
+    gain slightly too high.
     """
 
     threshold: float  # above 1: no outcome is to be predicted positive
@@ -109,10 +110,10 @@ class BestThreshold(NamedTuple):
 def configured_costs(
     costs: Mapping[str, Mapping[str, float]] | None, positive_class: str | None
 ) -> Costs | None:
-    """What outcomes cost by a stream's `costs`; None where they aren't of two classes, one of them positive.
+    """The costs of outcomes by a stream's `costs`; None unless there are two classes, one of them positive.
 
-    That is the configured one; else `true` or `1` where the two are booleans, or 0 and 1. What isn't named
-    costs 0.
+    The positive class is the configured one; else `true` or `1` where the two are booleans, or 0 and 1.
+    Combinations that `costs` doesn't name cost 0.
 
     >>> configured_costs({"fraud": {"ok": 100.0}, "ok": {"fraud": 5.0}}, "fraud")
     Costs(false_positive=5.0, false_negative=100.0, true_positive=0.0, true_negative=0.0)
@@ -159,7 +160,7 @@ def histogram_of(message: Mapping[str, Any]) -> Histogram:
 
 
 def points(one: Histogram) -> list[Point]:
-    """What each threshold makes of the outcomes, from above 1 (no positives are predicted) down to 0.
+    """The results of each threshold, from above 1 (no positives are predicted) down to 0.
 
     ROC is `recall` by `false_positive_rate`, the other curve `precision` by `recall`. Of thresholds with
     equal results the highest is listed.
@@ -239,19 +240,19 @@ def best_threshold(
 ) -> BestThreshold:
     """The threshold with the least mean cost; of several the one nearest to the present one.
 
-    Two thresholds differ in the outcomes whose scores lie between them. The variance of this difference says
-    which are clearly worse, as if outcomes were independent of each other.
+    Two thresholds differ in the outcomes whose scores lie between them. The variance of this difference
+    decides which thresholds are clearly worse. It is computed as if outcomes were independent of each other.
 
     Parameters
     ----------
     one
-        Of at least one outcome; else ValueError.
+        The histogram, of at least one outcome; else ValueError.
     costs
         What outcomes cost.
     present
         The threshold in use; of a model of two classes that predicts the more probable one, 0.5.
     worth
-        How many equal outcomes the histogram's weight is worth; None: as many as it weighs.
+        How many equal outcomes the histogram's weight counts as; None: as many as it weighs.
 
     Examples
     --------
@@ -279,17 +280,17 @@ def best_threshold(
 
 
 def better_since(course: Sequence[Said], costs: Costs, best: BestThreshold) -> Since | None:
-    """From when on the best threshold of now has cost less than the present one, without a break.
+    """Since when the best threshold of now has cost less than the present one, without a break.
 
-    That is the first of the newest messages in a row in whose histograms the interval of the gain, as
-    `best_threshold` has it, is above 0. Between messages nothing is known. Each interval is by itself: that
-    all of a run are above 0 has no level of significance, and the outcomes that chose the threshold are among
-    those of the messages before.
+    Of the newest messages in a row in which the interval of the gain is above 0, the result is the first. The
+    interval is that of `best_threshold`. Nothing is known between messages. Each interval is computed
+    separately, so a run of intervals above 0 has no level of significance. The outcomes that chose the
+    threshold are also among those of the earlier messages.
 
     Parameters
     ----------
     course
-        What messages of one sequence and memory had, in their order; the last one is that of `best`.
+        What messages of one sequence and memory had, in order; `best` is that of the last one.
     costs, best
         What outcomes cost, and the best threshold of now by that.
 
@@ -334,9 +335,9 @@ def _place_of(threshold: float) -> int:
 
 
 def _gain_of(mean: Floats, error: Floats, at: int, now: int) -> tuple[float, tuple[float, float]]:
-    """What the threshold at a place gains against the one in use, by mean costs; and its interval, 95%.
+    """The gain of the threshold at the place `at` over the one in use, by mean costs; and its 95% interval.
 
-    `error`: standard errors of the differences from the former one.
+    `error`: standard errors of the differences from the threshold at `at`.
     """
     gain, around = float(mean[now] - mean[at]), _TWO_SIDED * float(error[now])
     return gain, (gain - around, gain + around)

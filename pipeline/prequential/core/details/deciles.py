@@ -1,4 +1,4 @@
-"""Deciles of predicted numbers (detail `residuals`): what was predicted in each, and what came."""
+"""Deciles of predicted numbers (detail `residuals`): mean prediction and mean label in each."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Decile(NamedTuple):
 
 
 def as_message(bins: Floats) -> dict[str, Any] | None:
-    """What messages say of bins, (bins, `COLUMNS`), in order of predictions; None of fewer than ten outcomes.
+    """The report of bins, (bins, `COLUMNS`), in order of predictions; None for fewer than ten outcomes.
 
-    A bin that lies across the bound of two deciles counts in each by its share. `predicted`, `actual` and
+    A bin across the bound of two deciles counts in each by its share. `predicted`, `actual` and
     `mae` have a number for each decile, and all of them have n/10 outcomes.
 
     >>> import numpy as np

@@ -24,11 +24,11 @@ class FirstOrder(NamedTuple):
 class RecentDependence:
     """The easy test for temporal dependence worth taking into account (section 7), on recent labels.
 
-    Of the last `size` labels y: p_maj = P(M), the share of their most frequent class, and p_per, the share
-    of pairs of neighbours that are equal; dependence is `present` where p_per > p_maj (proposition 7).
-    It is no test of independence: in unbalanced classes a weak dependence, and always a negative one,
-    leaves the majority ahead. And 100 labels are few: it finds dependence in 97% of Elec2's samples of
-    so many, and in 13% of them when Elec2 is shuffled.
+    Let y be the last `size` labels. p_maj = P(M) is the share of their most frequent class, and p_per the
+    share of pairs of neighbours that are equal. Dependence is `present` where p_per > p_maj (proposition 7).
+    This is no test of independence: in unbalanced classes a weak dependence, and always a negative one,
+    leaves the majority ahead. And 100 labels are few: the test finds dependence in 97% of Elec2's samples of
+    this size, and in 13% of them when Elec2 is shuffled.
 
     >>> import numpy as np
     >>> recent = RecentDependence(size=5)
@@ -64,5 +64,5 @@ class RecentDependence:
         return list(self._labels)
 
     def restore(self, state: Iterable[int]) -> None:
-        """From a snapshot; of one with a larger `size` the latest labels."""
+        """Restore from a snapshot; from one with a larger `size`, only the latest labels."""
         self._labels = deque(state, maxlen=self.size)

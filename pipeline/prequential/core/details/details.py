@@ -1,4 +1,4 @@
-"""Details of an estimator beyond its measures; each is put out where the configuration asks for it."""
+"""Details of an estimator beyond its measures; messages include those that the configuration names."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def details_of(
     Parameters
     ----------
     names
-        Those that are configured.
+        The configured details.
     cells, capacity
         Joint counts or weights, (4·k²,), with room for k = `capacity` classes.
     whole
         Whether each outcome counts 1: `normalised` needs whole numbers.
     effective
-        `effective(n, paired)`: how many equal outcomes a weight of n is worth, of cells or of pairs.
+        `effective(n, paired)`: how many equal outcomes a weight of n counts as, for cells or for pairs.
     pairs
         By sign, those of neighbours; [] if none are counted.
     positive
@@ -95,7 +95,7 @@ def details_of(
 
 
 def confusion(cells: Floats, capacity: int, names: list[str]) -> dict[str, dict[str, float]]:
-    """Outcomes by label, then by prediction; what no outcome has isn't there.
+    """Outcomes by label, then by prediction, without combinations that have no outcome.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def _normalised(one: Binary) -> dict[str, float]:
 
 
 def _class_ratio(one: Binary, n: float) -> dict[str, Any]:
-    """The positives' share, and which measures would move if only that did (2019 paper, section IV)."""
+    """The positives' share, and measures that a shift of it alone would move (2019 paper, section IV)."""
     return {
         "positives": (one.tp + one.fn) / n,
         "gradients": class_ratio_gradients(*one),
@@ -170,11 +170,11 @@ def shares_of(
     Parameters
     ----------
     totals, one
-        Of an estimator's matrix, and of its positive class against all others; None: there is none.
+        Of an estimator's matrix, and of its positive class against all others (None: there is none).
     pairs
         By sign, those of neighbours.
     size
-        How many equal outcomes the weight of all is worth.
+        How many equal outcomes the total weight counts as.
     known
         Whether baselines had a label to predict by at any of the outcomes.
     """

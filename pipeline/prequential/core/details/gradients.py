@@ -1,14 +1,15 @@
 """How a measure moves when only the class ratio does: the z component of its gradient (2019 paper, IV-B).
 
-A binary matrix is a point of a regular tetrahedron with the vertices TP = (-1, 1, 1), FP = (-1, -1, -1),
-FN = (1, -1, 1) and TN = (1, 1, -1): their mean, weighted by the cells. Then z = (P-N)/n in [-1, 1] is the
-class ratio, x = (N̂-P̂)/n what is predicted, and y = (T-F)/n what is right. Along z, with x and y constant,
-labels change sides: per unit of z a quarter of all outcomes each goes from FP to TP and from TN to FN, net,
+A binary matrix is a point of a regular tetrahedron: the mean of its vertices, weighted by the cells. The
+vertices are TP = (-1, 1, 1), FP = (-1, -1, -1), FN = (1, -1, 1) and TN = (1, 1, -1). Then z = (P-N)/n in
+[-1, 1] is the class ratio. The two other coordinates describe what is predicted, x = (N̂-P̂)/n, and what is
+right, y = (T-F)/n. Along z, with x and y constant, labels change sides. Per unit of z, a net quarter of all
+outcomes goes from FP to TP, and another quarter from TN to FN:
 
     dM/dz = (n/4)·(∂M/∂TP + ∂M/∂FN - ∂M/∂FP - ∂M/∂TN),
 
-so P gains n/2 and N loses it, while P̂, N̂ and the number of right outcomes stay. A measure whose gradient is
-far from 0 moves when the class ratio does, even if the share of right predictions stays.
+So P gains n/2 and N loses n/2, while P̂, N̂ and the number of right outcomes stay. A measure whose gradient
+is far from 0 moves when the class ratio does, even if the share of right predictions stays.
 
 Below, cells are shares of all outcomes (no measure depends on their unit), and n is 1. Divisions come one
 after another, because the square of a class's faded share may be too small for a float.

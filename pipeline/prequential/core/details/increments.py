@@ -1,4 +1,4 @@
-"""How far back labels depend on each other: what each further label adds (2015 paper)."""
+"""How far back labels depend on each other: the gain from each further label (2015 paper)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _FEW = 32
 
 
 class Increments:
-    """Δ(ℓ), what knowing an ℓ-th label adds, for the orders ℓ = 1 … `highest` (section 6.8, figure 5).
+    """Δ(ℓ), the gain from knowing an ℓ-th label, for the orders ℓ = 1 … `highest` (section 6.8, figure 5).
 
-    With P(i; ℓ) the probability of class i after (at least) ℓ labels i in a row, P(i; 0) = P(i):
-    Δ_i(ℓ) = P(i; ℓ) - P(i; ℓ - 1). It isn't 0 where the dependence is of order ℓ, and above 0 where that
-    is positive; Δ_i(1) = P(i|i) - P(i). The paper prints P(i; ℓ) - P(i; ℓ + 1), which has the other sign
-    and begins at 0 for the first order; but what it says of Elec2 (strong first order, Δ(48) = 0.02)
-    holds as it is here.
+    Let P(i; ℓ) be the probability of class i after (at least) ℓ labels i in a row, with P(i; 0) = P(i). Then
+    Δ_i(ℓ) = P(i; ℓ) - P(i; ℓ - 1), so Δ_i(1) = P(i|i) - P(i). Where the dependence is of order ℓ, Δ_i(ℓ)
+    isn't 0; it is above 0 where this dependence is positive. The paper prints P(i; ℓ) - P(i; ℓ + 1). This has
+    the other sign, and the first order is at ℓ = 0. But the paper's results for Elec2 (strong first order,
+    Δ(48) = 0.02) agree with the definition here.
 
     Memory: 2·(highest + 1) counts for each class, whatever the labels.
 
@@ -92,7 +92,7 @@ class Increments:
         return [self.n, self._last, self._run, list(self._same), list(self._other)]
 
     def restore(self, state: Any) -> None:
-        """From a snapshot with the same `highest`."""
+        """Restore from a snapshot with the same `highest`."""
         self.n, self._last, self._run, same, other = state
         self._same, self._other = list(same), list(other)
 

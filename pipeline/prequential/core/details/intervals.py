@@ -1,7 +1,7 @@
-"""How sure a share of outcomes is: Wilson's interval on as many outcomes as the estimate is worth.
+"""How certain a share of outcomes is: Wilson's interval with the effective sample size.
 
-Faded outcomes count for less than one, and outcomes whose errors depend on each other tell less than
-independent ones. Both shrink the number of outcomes to an effective one.
+A faded outcome counts for less than one, and outcomes whose errors depend on each other carry less
+information than independent ones. Both reduce the effective sample size.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def autocorrelation(pairs: Ints | Floats) -> float | None:
 
 
 def shrunk(n: float, correlation: float | None) -> float:
-    """Independent outcomes that `n` with a first-order autocorrelation are worth: n·(1 - r)/(1 + r).
+    """How many independent outcomes `n` with a first-order autocorrelation r count as: n·(1 - r)/(1 + r).
 
-    A negative correlation isn't taken as a gain; None is taken for 0.
+    r is `correlation`. A negative correlation and None count as 0.
 
     References
     ----------
@@ -80,14 +80,15 @@ def shrunk(n: float, correlation: float | None) -> float:
 
 
 def precision_worth(pairs: Ints | Floats) -> float:
-    """Independent outcomes that one is worth for precision, from counts of 4·(cell before) + cell.
+    """How many independent outcomes one counts as for precision, from counts of 4·(cell before) + cell.
 
-    Precision π = TP/P̂ is off by the mean of e = 1 - π in a true positive, -π in a false one, and 0
-    elsewhere, over P̂/n. Where cells are a first-order chain with shares m and transitions T, n times the
-    variance of that mean is Σ_k cov(e_t, e_t+k) = Σ m·e·(2g - e), with g = e + T·g, instead of Σ m·e². The
-    chain has in it how labels and how errors follow each other. Where e doesn't vary, an outcome is worth 1.
+    The error of precision π = TP/P̂ is the mean of e, divided by P̂/n. Here e is 1 - π in a true positive, -π
+    in a false one, and 0 elsewhere. Suppose that cells are a first-order chain with shares m and transitions
+    T. Then n times the variance of that mean is Σ_k cov(e_t, e_t+k) = Σ m·e·(2g - e), with g = e + T·g. For
+    independent cells it would be Σ m·e². The chain captures how labels and how errors follow each other.
+    Where e doesn't vary, the result is 1.
 
-    Of independent cells, and of cells that half of the time repeat the one before and else are any:
+    For independent cells, and for cells that repeat the one before half of the time and else are random:
 
     >>> import numpy as np
     >>> precision_worth(np.ones(16)), precision_worth(1000 * (np.ones(16) + 4 * np.eye(4).ravel()))
@@ -102,14 +103,14 @@ def precision_worth(pairs: Ints | Floats) -> float:
 
 
 def error_worth(pairs: Ints | Floats, errors: Ints | Floats) -> float:
-    """Independent outcomes that one is worth for the error rate, from counts of 4·(cell before) + cell.
+    """How many independent outcomes one counts as for the error rate, from counts of 4·(cell before) + cell.
 
-    As `precision_worth`, with e = 1 - p in a wrong outcome and -p in a right one: where labels come in runs
-    and one class is harder than the other, errors depend on each other farther than neighbours tell. 1 where
-    the cells don't say which outcomes are wrong, as neighbours' `errors` (00, 01, 10, 11) do: of more than
-    two classes.
+    The method is that of `precision_worth`, with e = 1 - p in a wrong outcome and -p in a right one. Where
+    labels come in runs and one class is harder than the other, errors depend on each other farther than
+    neighbours show. The result is 1 where the cells disagree with neighbours' `errors` (00, 01, 10, 11) about
+    which outcomes are wrong, as with more than two classes.
 
-    Of labels that stay in 95% of all outcomes, with errors of 2% and of 40%:
+    For labels that stay in 95% of all outcomes, with errors of 2% and of 40%:
 
     >>> import numpy as np
     >>> labels, predictions = np.array([[0.95, 0.05], [0.05, 0.95]]), np.array([[0.98, 0.02], [0.4, 0.6]])
@@ -171,7 +172,7 @@ def _solved(rows: list[list[float]]) -> list[float]:
 
 
 def less_one(worth: float) -> float:
-    """What `worth` m is where dependence was estimated around a share of the same outcomes: m²/(m + 1).
+    """The corrected `worth` m where dependence was estimated around a share of the same outcomes: m²/(m + 1).
 
     That share takes 1/m of the variance away, so m should be m - 1, but not less than 0.
 

@@ -33,12 +33,12 @@ class LabelDependence:
         self._recent.update_many(labels)
 
     def report(self, names: list[str]) -> dict[str, Any]:
-        """What is known, as messages say it; what isn't defined yet is left out.
+        """The dependence of the labels, as messages have it, without values that aren't defined yet.
 
         Parameters
         ----------
         names
-            Of classes, by code.
+            Names of the classes, by code.
 
         Returns
         -------
@@ -54,7 +54,7 @@ class LabelDependence:
         report["repeat"] = {name: value for name, value in repeats.items() if value is not None}
         known = [(code, name) for code, name in enumerate(names) if self._transitions.prior(code)]
         increments = {name: self._increments.values(code) for code, name in known}
-        # What isn't defined yet are the highest orders: of the class, so many in a row haven't been seen.
+        # The highest orders aren't defined until as many labels of the class have come in a row.
         defined = {name: [v for v in some if v is not None] for name, some in increments.items()}
         report["increments"] = {name: some for name, some in defined.items() if some}
         test = self._recent.test()
@@ -67,7 +67,7 @@ class LabelDependence:
         return [self._transitions.snapshot(), self._increments.snapshot(), self._recent.snapshot()]
 
     def restore(self, state: Any) -> None:
-        """Become what a snapshot says, of one with the same order."""
+        """Restore the state from a snapshot that was made with the same order."""
         transitions, increments, recent = state
         self._transitions.restore(transitions)
         self._increments.restore(increments)

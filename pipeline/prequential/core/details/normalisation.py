@@ -4,10 +4,10 @@ With P positive and N negative labels there are (P+1)(N+1) binary matrices, one 
 fp in 0 … N. All are taken as equally probable, and a measure's value x is replaced by the share of those
 whose value is at most x (eq. 10). So values of different measures and class ratios have one scale.
 
-Nothing here is enumerated. "At most x" is for most measures a half-plane of (tp, fp), whose points Euclid's
-algorithm counts; for `g_mean` it is what lies under a hyperbola, for `mcc` what lies beside an ellipse,
-and these are counted line by line. All counts are exact. The first six cost O(log(P+N)), these
-two O(P+N).
+The matrices aren't enumerated. For most measures, "at most x" is a half-plane of (tp, fp), whose points
+Euclid's algorithm counts. For `g_mean` it is the region under a hyperbola, and for `mcc` the region next to
+an ellipse; both are counted line by line. All counts are exact. The first six cost O(log(P+N)), these two
+O(P+N).
 
 A value's *level* is the value as a fraction; for the two roots it is the square with the value's sign,
 which has the same order. As in the paper's count, a value that is undefined is 0.

@@ -1,4 +1,4 @@
-"""What is noted of entities beside their tables, by row."""
+"""Notes on entities that aren't in their tables, by row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prequential.core.details.label_dependence import LabelDependence
 
 
 class Notes:
-    """What is noted of entities beside their tables; every dict is by the entity's row."""
+    """Notes on entities that aren't in their tables; every dict is by the entity's row."""
 
     def __init__(self) -> None:
         #: How the labels of its outcomes depend on each other, where a detail asks for it.
@@ -41,7 +41,7 @@ class Notes:
             kept.append(what)
 
     def copy_stage(self, row: int, source: str, target: str) -> None:
-        """Let what is noted of an entity's stage `target` be as of its stage `source`."""
+        """Copy the notes of an entity's stage `source` to its stage `target`."""
         kept = {key: since for key, since in self.worse.get(row, {}).items() if key[0] != target}
         copied = {(target, *key[1:]): since for key, since in kept.items() if key[0] == source}
         if kept or copied:

@@ -1,9 +1,10 @@
-"""The present beside the reference: how shares differ from those of a sequence's first outcomes.
+"""The present compared with the reference: how shares differ from those of a sequence's first outcomes.
 
-Two shares of disjoint outcomes differ by d = p₁ - p₂, within 95% from d - √((p₁-l₁)² + (u₂-p₂)²) to
-d + √((u₁-p₁)² + (p₂-l₂)²), where (l, u) are the intervals of each: variances add, each at its own end
-(Newcombe 1998, method 10; MOVER of Zou and Donner 2008). The intervals are Wilson's on as many outcomes as
-these are worth (`prequential.core.details.intervals`), so dependence and fading widen the difference's, too.
+Let (l₁, u₁) and (l₂, u₂) be the intervals of two shares of disjoint outcomes. Their difference is d = p₁ -
+p₂. Its 95% interval goes from d - √((p₁-l₁)² + (u₂-p₂)²) to d + √((u₁-p₁)² + (p₂-l₂)²). Variances add, each
+at its own end (Newcombe 1998, method 10; MOVER of Zou and Donner 2008). The intervals of the shares are
+Wilson's with the effective sample size (`prequential.core.details.intervals`). So dependence and fading also
+widen the interval of the difference.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ from prequential.settings.model import StreamConfig
 #: disjoint: variances that add are then too large by at most twice this part of the reference's.
 _MOST_COMMON = 0.01
 
-#: Decimals of what messages say: a million outcomes tell no more, and digits are bytes of each message.
+#: Decimals in messages: a million outcomes justify no more, and each digit adds a byte to each message.
 _DECIMALS = 6
 
 
 def refers(config: StreamConfig) -> bool:
-    """Whether messages of a stream with these settings stand beside a reference."""
+    """Whether messages of a stream with these settings include a comparison with a reference."""
     return config.objective is not None and config.objective.reference is not None
 
 
 class Side(NamedTuple):
-    """What a reference, or a memory, has counted of a sequence."""
+    """The counts of a sequence in a reference, or in a memory."""
 
     cells: Floats
     pairs: list[Floats]
     known: bool
-    #: effective(n, paired): how many equal outcomes a weight of n is worth.
+    #: effective(n, paired): how many equal outcomes a weight of n counts as.
     effective: Callable[[float, bool], float]
 
 
@@ -76,7 +77,7 @@ def beside(
     reference: Reference, estimator: Estimator, sequence: int, now: Side, outcomes: int, ts: int,
     positive: int, measures: tuple[str, ...],
 ) -> dict[str, Any] | None:  # fmt: skip
-    """A memory's shares beside those of the reference, as messages have it; None: there is nothing to say.
+    """A memory's shares compared with the reference's, as messages have it; None: there is nothing to report.
 
     Parameters
     ----------
@@ -89,15 +90,16 @@ def beside(
     positive
         The positive class's code, or `NO_POSITIVE`.
     measures
-        Those that are configured.
+        The configured measures.
 
     Returns
     -------
     dict
-        `outcomes` of the reference; in `measures`, by name, its `value`, the `difference` of the memory's
-        value from it, and the `interval` of that, to so many decimals as are of use. There is no interval
-        (None) while the memory has outcomes of the reference, but for `all`, which keeps them: there the
-        difference is that of the outcomes since, times their part of all.
+        `outcomes` is the number of the reference's outcomes. By name, `measures` has the reference's `value`,
+        the `difference` of the memory's value from it, and the `interval` of the difference, all rounded.
+        While the memory still has outcomes of the reference, `interval` is None. The estimator `all` keeps
+        these outcomes. There the difference is that of the outcomes since the reference, times their part of
+        all.
     """
     extent = reference.table
     if not extent.complete[sequence]:
@@ -146,7 +148,7 @@ def side_of(estimator: Estimator, sequence: int, cells: Floats) -> Side:
 
 
 def _less(whole: Side, part: Side) -> Side:
-    """What there is of a whole without a part of it, both of counts."""
+    """The counts of a whole without those of a part of it."""
     pairs = [a - b for a, b in zip(whole.pairs, part.pairs)]
     return Side(whole.cells - part.cells, pairs, whole.known, whole.effective)
 

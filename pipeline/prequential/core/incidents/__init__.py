@@ -1,1 +1,1 @@
-"""What has changed: alarms of one change of one model are one incident, with levels, causes and an end."""
+"""Incidents: alarms of one change of one model are one incident, with levels, causes and an end."""

@@ -1,13 +1,13 @@
-"""What changed with the level: causes, each with the share of the change that it accounts for.
+"""Causes of a change of the level, each with the share of the change that it accounts for.
 
 With L0 and L1 the mean losses before and after, and outcomes put into groups g (by label, say) with weights w
 and mean losses l,
 
     L1 - L0 = Σ (w1 - w0)·l0  +  Σ w1·(l1 - l0).
 
-The first sum is what other weights alone make of the former losses; the second is worse (or better) service
-of the same. Of labels it is the class-ratio component (Brzezinski et al. 2019), L1 less the second sum the
-same measure at the former class ratio.
+The first sum is the effect of other weights alone, at the earlier losses. The second sum is the effect of
+other losses for the same weights: worse (or better) service of the same groups. With groups by label, the
+first sum is the class-ratio component (Brzezinski et al. 2019).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def causes(
 ) -> list[Cause]:
     """The causes of a change of the level, the largest share first; `NOT_CLEAR` alone without one.
 
-    `others` says how the other models of the stream fared; None: it has none.
+    `others` returns how the other models of the stream fared; None: there are none.
     """
     before, after, change = phases.before, phases.after, phases.change
     if not before.n or not after.n or not change:

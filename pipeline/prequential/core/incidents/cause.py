@@ -1,4 +1,4 @@
-"""A cause of a change, as it stands in messages."""
+"""A cause of a change, as in messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LEAST_SHARE = 0.1
 
 
 class Cause(NamedTuple):
-    """A cause, its share of the change, and what else there is to say of it."""
+    """A cause, its share of the change, and its details."""
 
     cause: str
     share: float
@@ -34,5 +34,5 @@ class Names(NamedTuple):
 
 
 def rounded(share: float) -> float:
-    """To three digits: no more are known, and causes don't change places for less."""
+    """Round a share to three digits: more aren't certain, and smaller differences don't change the order."""
     return round(share, 3)

@@ -15,7 +15,7 @@ from prequential.core.incidents.phases import Phases
 
 
 class Others(NamedTuple):
-    """Other models of the stream whose level before and behind a change is known."""
+    """Other models of the stream whose levels before and after a change are known."""
 
     worse: int  # those that surely got worse at the same time
     models: int
@@ -24,7 +24,7 @@ class Others(NamedTuple):
 def of_circumstances(
     phases: Phases, names: Names, others: Callable[[], Others] | None
 ) -> list[Cause]:
-    """Label latency, version, coverage: each what it accounts for of what weights don't."""
+    """Label latency, version, coverage: the share of each in what weights leave unexplained."""
     by_circumstance = []
     for cause, n, loss, count in (
         ("label_latency", history.LATENCY, history.LATENCY_LOSS, history.LATENCIES),
@@ -62,11 +62,12 @@ def _version(before: Phase, after: Phase, names: Names) -> dict[str, Any]:
 
 
 def _coverage(before: Phase, after: Phase, predictions: tuple[Counts, Counts], binary: bool) -> Cause:
-    """What another share of labelled predictions could account for at most, where it surely moved.
+    """The largest share of the change that label coverage could account for, where it surely moved.
 
-    With c the shares: if c1 < c0, all that lack labels now may have been right (or, for a level that fell,
-    wrong): the level would be L0·c0/c1 (or (L0 - 1 + c1/c0)·c0/c1). If c1 > c0, those that lacked them then.
-    Losses of numbers have no bound: what they could account for is all of it.
+    Let c0 and c1 be the coverage before and after. If c1 < c0, all predictions that lack labels now may have
+    been right. The level would then be L0·c0/c1. For a level that fell they may have been wrong, and the
+    level would be (L0 - 1 + c1/c0)·c0/c1. If c1 > c0, the same holds for predictions that lacked labels
+    before. Losses for regression have no bound, so coverage could account for all of the change.
     """
     moved, change = coverages(*predictions), after.mean - before.mean
     if moved is None or not change:

@@ -47,7 +47,7 @@ def asked_of_labels(phases: Phases, classes: int) -> tuple[Phase, Phase]:
 
 
 def dependence(phase: Phase, classes: int) -> float:
-    """Labels that one independent is worth, by how often they repeat the one before."""
+    """How many labels count as one independent label, by how often they repeat the one before."""
     shares = of_labels(phase, classes).n / phase.n
     by_chance = math.fsum(shares * shares)
     if by_chance >= 1.0:
@@ -68,10 +68,11 @@ def _ratios(before: Phase, after: Phase, classes: int, names: Names) -> dict[str
 def _selection(
     before: Phase, after: Phase, predictions: tuple[Counts, Counts], classes: int
 ) -> float:
-    """The share of the change that comes of which predictions get labels, by predicted class.
+    """The share of the change that results from which predictions get labels, by predicted class.
 
-    With m the predictions of a class after the change and r the share of them that got labels before, labels
-    would have come in the ratio m·r. 0 unless the labels that came instead differ from that surely.
+    Let m be the predictions of a class after the change, and r the share of them that got labels before it.
+    Labels were then expected in the ratio m·r. The result is 0 unless the labels that came surely differ from
+    this ratio.
     """
     then, now = predictions
     made0, made1, met0, met1 = (
@@ -106,9 +107,9 @@ def _padded(values: Floats, classes: int) -> Floats:
 
 
 def at_former_ratio(before: Phase, after: Phase, classes: int) -> float | None:
-    """The level after, were labels as frequent as before: the same measure at the former class ratio.
+    """The level after, if labels were as frequent as before: the same measure at the previous class ratio.
 
-    None where a class that there was hasn't been seen since, or none was there.
+    None where a class that had labels before has had none since, or no class had labels before.
     """
     some, now = of_labels(before, classes), of_labels(after, classes)
     seen = some.n > 0

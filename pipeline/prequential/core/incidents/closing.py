@@ -20,7 +20,7 @@ from prequential.core.incidents.history import LATENCIES, LATENCY, History
 from prequential.core.incidents.lasting import Decision, decide
 
 #: Share of the labels that have come when a cluster is closed: those that come later still count in it, but
-#: they don't hold up what is decided. (The same share is missing from each cluster.)
+#: they don't delay decisions. (The same share is missing from each cluster.)
 MATURE = 0.9
 
 #: Days that predictions span from which on a cluster is a day.
@@ -67,9 +67,9 @@ def closed_clusters(history: History, owner: int, age: float, untimed: bool) -> 
 
 @inner
 def is_due(history: History, owner: int, untimed: bool) -> bool:
-    """Whether a cluster has been closed that opens an incident, or that an open one must know of.
+    """Whether a closed cluster opens an incident, or an open incident needs it.
 
-    Also says when the next one is to be closed.
+    Also sets the time at which the next cluster is to be closed.
     """
     pool, owners = history.outcomes, history.owners
     fixed = owners.fixed[owner]

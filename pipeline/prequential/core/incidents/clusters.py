@@ -1,15 +1,16 @@
-"""Clusters: what was measured of predictions that were made within one period of the same length.
+"""Clusters: measurements of predictions that were made within one period of the same length.
 
-Outcomes of one cluster share what moves the level: the hour, the day, a batch. So a cluster counts as one
+Outcomes of one cluster share influences on the level: the hour, the day, a batch. So a cluster counts as one
 observation (clustered standard errors). A cluster's number is floor(ts/length). A configured length stays.
-Otherwise the length is a day divided by 2^k: short while an *owner* is young, and doubled (two neighbours
-become one) whenever its places are used up, so that memory is bounded and a history has between 64 and 128
-clusters, up to days.
+Otherwise the length is a day divided by 2^k. It is short while an *owner* is young. It doubles (two
+neighbours become one) whenever the owner's places are used up, until it is a day. So memory is bounded, and a
+history has between 64 and 128 clusters.
 
-*Parts* are the newest clusters in eighths, with a pool of their own: they tell where in a cluster a level
+*Parts* are the newest clusters in eighths, with a pool of their own. They show where in a cluster a level
 changed.
 
-Clusters of an owner lie in consecutive rows, in no order: `order` says which is the k-th, the oldest first.
+Clusters of an owner lie in consecutive rows, in no order: `order` gives the row of the k-th, the oldest
+first.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ FEW_CLUSTERS, MOST_CLUSTERS = 32, 128
 #: A cluster has 2^PART_HALVINGS parts; of them the newest ones are kept, those of 16 clusters.
 PART_HALVINGS, MOST_PARTS = 3, 128
 
-#: Entries of a cluster, in the mean: with fewer, its mean tells little, and neighbours are put together.
+#: Mean number of entries of a cluster. With fewer, its mean is too uncertain, and neighbours are put
+#: together.
 LEAST_ENTRIES = 8
 
 #: What `place_for` returns instead of a row: the owner needs more places; the time is before all that is
@@ -54,7 +56,7 @@ Floats32 = npt.NDArray[np.float32]
 
 
 class Lines(NamedTuple):
-    """By owner: where its clusters lie."""
+    """By owner: the places of its clusters."""
 
     first: Ints  # row of its first place in `Blocks`
     places: Ints32  # that it has
@@ -72,7 +74,7 @@ class Clusters(NamedTuple):
     n: Ints32  # entries
     key: Ints  # floor(ts/length)
     order: Ints32  # place of the owner's k-th cluster, in the k-th of its rows
-    mark: Ints32  # NORMAL, USUAL, UNUSUAL or FORMER (`prequential.core.incidents.lasting`)
+    mark: Ints32  # `NORMAL`, `USUAL`, `UNUSUAL` or `FORMER` (`prequential.core.incidents.lasting`)
 
 
 class Sums(NamedTuple):
@@ -344,9 +346,9 @@ def together(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
 
 
 def laid_out(pool: Pool, owner: int, places: int, columns: list[tuple[int, int]], width: int) -> Pool:
-    """The pool with so many places and cells for an owner; `columns` are (former, present) ones of a cell.
+    """The pool with so many places and cells for an owner; `columns` are (previous, present) ones of a cell.
 
-    Its clusters move behind all others; the rows that they leave are of no more use, fewer than it has now.
+    The owner's clusters move behind all others. The rows that they leave stay unused; the owner has more now.
     """
     lines = pool.lines
     row, start = int(pool.used[0]), int(pool.used[1])

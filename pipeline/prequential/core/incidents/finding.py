@@ -69,11 +69,12 @@ class Change(NamedTuple):
 
 
 def locate(view: View, begin: int, end: int) -> Change:
-    """Where in time the level changed, which has been the new one since about the cluster at `begin`.
+    """Where in time the level changed; it has been the new one since about the cluster at `begin`.
 
-    The place in the parts of clusters, from `_EARLIER` clusters before it up to the one at `end`, at which
-    the means before it and after it, up to now, differ most, in standard errors: for one change of a level
-    that is the most likely one (Hinkley 1970).
+    Of the places in the parts of clusters, this is the one at which the means before and after it differ
+    most, in standard errors. The mean after it goes up to now. Places count from `_EARLIER` clusters before
+    `begin` up to the cluster at `end`. For one change of a level, this place is the most likely one (Hinkley
+    1970).
     """
     clusters, parts = view.clusters, view.read_parts()
     near = (parts.ts >= begin - _EARLIER * view.length) & (parts.n > 0)
@@ -92,7 +93,7 @@ def locate(view: View, begin: int, end: int) -> Change:
 
 
 class Finding(NamedTuple):
-    """What there is to report of a change."""
+    """The report of a change: its details, and the levels before and after."""
 
     details: dict[str, Any]
     before: Level

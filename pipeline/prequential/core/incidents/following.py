@@ -1,4 +1,4 @@
-"""What a shard measures of its models goes into their clusters: outcomes, and what became of predictions."""
+"""Enter a shard's outcomes, and the fate of its predictions, in the clusters of its models."""
 
 from __future__ import annotations
 
@@ -282,7 +282,7 @@ def _version_column(history: History, owner: int, version: int) -> int:
 
 @inner
 def _in_segment(history: History, log: Log, i: int, owner: int, entity: int) -> bool:
-    """The owner's newest outcome is in a segment, too; False if there is no column for it."""
+    """Also count the owner's newest outcome in a segment; False if there is no column for it."""
     owners, pool = history.owners, history.outcomes
     if owners.slot[entity] == 0:
         if owners.slots[owner] >= MOST_SEGMENTS:

@@ -1,4 +1,4 @@
-"""Outcomes in groups: how much of a change comes of other weights, and whether weights have moved."""
+"""Outcomes in groups: how much of a change results from other weights, and whether weights have moved."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def of_columns(phase: Phase, n: Ints, loss: Ints) -> Groups:
 
 
 def shift(before: Groups, after: Groups, *, new_explains: bool = False) -> float:
-    """Σ (w1 - w0)·l0: what the groups' weights alone make of the change.
+    """Σ (w1 - w0)·l0: the part of the change that results from the groups' weights alone.
 
-    Of a group that was all but unknown before, l0 is the level of all before; or, where `new_explains`, its
-    own level after, so that all that comes of it is explained.
+    For a group with fewer than `KNOWN` outcomes before, l0 is the level of all outcomes before. With
+    `new_explains`, l0 is instead the group's own level after, so that the group's whole effect is explained.
     """
     n0, n1 = math.fsum(before.n), math.fsum(after.n)
     if not n0 or not n1:
@@ -78,7 +78,7 @@ def shift(before: Groups, after: Groups, *, new_explains: bool = False) -> float
 
 
 def share_of(before: Groups, after: Groups, *, new_explains: bool = False) -> float:
-    """What the groups' weights alone make of the change of all, as a share of it."""
+    """The share of the whole change that results from the groups' weights alone."""
     n0, n1 = math.fsum(before.n), math.fsum(after.n)
     if not n0 or not n1:
         return 0.0

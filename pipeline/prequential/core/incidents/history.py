@@ -1,9 +1,9 @@
-"""What was measured of each model, in clusters of prediction time: outcomes, and predictions.
+"""Measurements of each model in clusters of prediction time: outcomes, and predictions.
 
-Of a model (and of its temporal correction) one stage is *watched*: `final` where it is evaluated, or else the
-first. Its clusters hold what tells causes apart, by label, predicted class, segment, label latency, version
-and confidence: how many outcomes, and the sum of their losses. Next to them are clusters of the model's
-predictions: by predicted class how many there were, and how many of them have their label.
+One stage of each model (and of its temporal correction) is *watched*: `final` where it is evaluated, or else
+the first. Its clusters count outcomes and add up their losses by label, predicted class, segment, label
+latency, version and confidence. These sums distinguish causes. Next to them are clusters of the model's
+predictions: by predicted class, the number of predictions, and how many of them have their label.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LEAST_CLASSES = 2
 #: Segments of a model with columns of their own, the first ones that have outcomes.
 MOST_SEGMENTS = 64
 
-#: Versions of a model that are told apart at a time.
+#: Versions of a model that are distinguished at a time.
 VERSIONS = 4
 
 #: Label latencies: below 64 ms, 256 ms, 1 s, 4 s, 16 s, 1 min, … 3 d, and longer, each four times the last.
@@ -78,7 +78,7 @@ PER_SEGMENT = 2
 MADE, MET_LABEL = range(2)
 PER_PREDICTED = 2
 
-#: No time or number to look at it.
+#: In place of a time or number at which to check: never.
 NEVER = 1 << 62
 
 #: Positions in `History.notes`: owners due; examples; of NEEDS_ROOM the owner, which of its pools lacks it,
@@ -128,7 +128,7 @@ class History(NamedTuple):
 
 
 def new_history() -> History:
-    """Nobody is known."""
+    """A history without any model."""
     return History(
         records(Owners, 16), np.zeros((16, VERSIONS), np.int32),
         new_pool(summed=True), new_pool(summed=False), new_pool(summed=True),
@@ -170,7 +170,7 @@ def with_entities(history: History, entities: int) -> History:
 
 
 def without(history: History, entities: Sequence[int]) -> History:
-    """The history without these entities; what comes of them is passed over."""
+    """The history without these entities; their later records are passed over."""
     for column in columns_of(history.owners).values():
         column[entities] = 0
     history.versions[entities] = 0

@@ -1,4 +1,4 @@
-"""One incident: what it knows while it is open, and the alarms and signals that join it."""
+"""One incident: its state while it is open, and the alarms and signals that join it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class OpenIncident:
     alarms: list[str] = field(default_factory=list)
     alarm_count: int = 0
     signals: list[dict[str, Any]] = field(default_factory=list)
-    #: What was found, as messages say it.
+    #: The finding, as in messages.
     details: dict[str, Any] = field(default_factory=dict)
     #: Where the level came back; None: it has not.
     recovered: dict[str, int] | None = None
@@ -92,8 +92,8 @@ class OpenIncident:
     def grade(self, n: Sequence[float], loss: Sequence[float], over: bool) -> bool:
         """Grade the incident by the clusters that closed after it opened; returns whether it is graded now.
 
-        It is graded once, by the first `GRADING` of these clusters, or by fewer if it is over. They agree if
-        their mean loss is nearer to the level after the change than to the one before.
+        It is graded once, by the first `GRADING` of these clusters, or by fewer if the incident ends before.
+        The clusters agree if their mean loss is nearer to the level after the change than to the one before.
 
         Parameters
         ----------

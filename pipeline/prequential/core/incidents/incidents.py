@@ -1,7 +1,8 @@
-"""Incidents: lasting worsenings of a model's loss, from the cluster that shows one until it is over.
+"""Incidents: lasting worsenings of a model's loss, from the cluster that shows one to its end.
 
-A function of the log: when a cluster is closed it is decided whether the level has worsened lastingly
-(`prequential.core.incidents.lasting`). Alarms of detectors join the incident of their change; they open none.
+Incidents are a function of the log. When a cluster is closed, the shard decides whether the level has
+worsened lastingly (`prequential.core.incidents.lasting`). Alarms of detectors join the incident of their
+change; they open none.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ _NO_BUDGET = "1 per 30d"
 
 
 class Incidents:
-    """The incidents of a shard's models: what is open, and what was measured before."""
+    """The incidents of a shard's models: open incidents, and earlier measurements."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -115,7 +116,7 @@ class Incidents:
         owners.fixed[row] = stream.config.cluster or 0
 
     def forget(self, gone: Sequence[Entity]) -> list[Incident]:
-        """Drop these entities; returns the messages that close what is open of them."""
+        """Drop these entities; returns the messages that close their open incidents."""
         messages = []
         for about in gone:
             state = self.open.get(about.row)
@@ -132,9 +133,9 @@ class Incidents:
         return messages
 
     def copy_stage(self, row: int, source: str, target: str) -> None:
-        """What an entity's alarms in a stage have told is what those in another one have, from here on.
+        """Copy the signals of an entity's alarms in one stage to another, which has alarms from here on.
 
-        Its history is that of one stage, whichever has alarms.
+        The entity's history is that of one stage, whichever stage has alarms.
         """
         about = self._entity(row)
         owner = self.owner_of(about)

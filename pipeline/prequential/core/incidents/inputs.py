@@ -13,11 +13,11 @@ from prequential.core.incidents.groups import Groups, most_moved, of_classes, sh
 from prequential.core.incidents.levels import Phase
 from prequential.core.incidents.phases import Phases
 
-#: Standard errors by which both labels and predictions must have moved, the same way, for inputs to have: by
-#: chance one of 200 moves so far. Where inputs may have moved, it isn't said that the concept did.
+#: Inputs count as moved if both labels and predictions moved by this many standard errors, the same way. By
+#: chance, one of 200 does. Where inputs may have moved, the concept isn't reported as moved.
 _LIKELY = 2.6
 
-#: Outcomes of a stretch that is held against others: longer than spells of a class mostly last.
+#: Outcomes of a stretch that is compared with others: longer than most spells of a class.
 _STRETCH = 128
 
 
@@ -53,7 +53,8 @@ def of_shares(phases: Phases, classes: int, names: Names) -> Cause | None:
     """Whether the inputs have moved, as labels and predictions have; None: that isn't sure.
 
     If a class has surely become more (or less) frequent among both, others come in than before, and outcomes
-    alone don't tell whether the same are served worse. Where there are probabilities, their bins tell.
+    alone don't show whether the same inputs are served worse. Where there are probabilities, their bins show
+    it.
     """
     if not classes or phases.after.cells[history.CONFIDENCE : history.CONFIDENCE_LOSS].any():
         return None
@@ -76,7 +77,7 @@ def of_shares(phases: Phases, classes: int, names: Names) -> Cause | None:
 
 
 def _dispersion(phases: Phases, classes: int) -> float:
-    """The same by how far stretches of the history differ: in spells, neighbours alone tell too little.
+    """The same by how far stretches of the history differ: in spells, neighbours alone show too little.
 
     Pearson's statistic of classes by stretches, over its degrees of freedom: 1 where labels are independent.
     """

@@ -1,4 +1,4 @@
-"""A lasting worsening: clusters whose mean loss is above what is usual for a model, for longer than is usual.
+"""A lasting worsening: clusters whose mean loss is above a model's usual level, for longer than is usual.
 
 Each closed cluster is one observation, its mean loss x. It is compared with the `MEMORY` usual clusters
 before it, whose means have the mean m and the variance v. Neighbours go together: with r their lag-1
@@ -20,10 +20,10 @@ budget of incidents: the average run length of Gaussian z (Siegmund 1985, eq. 2.
 
     (exp(2·ALLOWANCE·b) - 2·ALLOWANCE·b - 1)/(2·ALLOWANCE²) = MARGIN · clusters of the budget's period.
 
-Where neighbours' correlation is above `DEPENDENT`, clusters are shorter than what their outcomes have in
-common: two, four, … of them are taken as one, as long as they are shorter than a day. The constants were
-chosen on a year of flights and the electricity stream; `docs/understand/validation.md` has what they
-achieve there and elsewhere.
+Where neighbours' correlation is above `DEPENDENT`, clusters are shorter than the effects that their outcomes
+share. Then two, four, … of them are taken as one, as long as they are shorter than a day. The constants were
+chosen on a year of flights and the electricity stream. `docs/understand/validation.md` reports the results
+there and elsewhere.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LASTING, LONGEST = 4, 30
 #: Usual clusters without which nothing is found, and most that are compared with.
 LEAST_USUAL, MEMORY = 20, 90
 
-#: Outcomes without which a cluster tells nothing, and is passed over.
+#: With fewer outcomes, a cluster's mean is too uncertain, and the cluster is passed over.
 LEAST_OUTCOMES = 8
 
 #: The largest correlation of neighbouring clusters that is made good for.

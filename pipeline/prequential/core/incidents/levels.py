@@ -1,4 +1,4 @@
-"""Levels: the mean loss over some blocks, with its interval; how bad a change is, and when it is over."""
+"""Levels: the mean loss over some blocks, with its interval; how severe a change is, and when it ends."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Phase:
 
 
 class Level(NamedTuple):
-    """A mean loss of `n` outcomes, with its 95 % interval."""
+    """A mean loss of `n` outcomes, with its 95% interval."""
 
     level: float
     low: float
@@ -85,7 +85,7 @@ def variance(span: Phase, binary: bool) -> float:
 
 
 def widening(span: Phase, binary: bool) -> float:
-    """Dependent outcomes that one independent is worth: (1 + r)/(1 - r), at least 1."""
+    """How many dependent outcomes count as one independent outcome: (1 + r)/(1 - r), at least 1."""
     if math.isnan(span.products):
         return 1.0
     if binary:

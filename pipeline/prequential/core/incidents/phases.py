@@ -1,9 +1,10 @@
-"""The phases before and behind a change, and which part of them each possible cause is asked about.
+"""The phases before and after a change, and which part of them each possible cause is tested on.
 
-A cause comes before the change or with it. Where what it is about (versions, label latencies, …) has moved
-at another time, the outcomes between tell: if they are surely as bad as those behind the change though it
-hadn't moved yet, only they are compared with those before, and it explains nothing; if it had moved already
-and they are surely as good as before, only they are compared with those behind.
+A cause comes before the change or with it. The quantity that a cause is about (versions, label latencies, …)
+may have moved at another time. Then the outcomes between the two times decide. If they are surely as bad as
+those after the change though the quantity hadn't moved yet, the cause explains nothing: only they are
+compared with the outcomes before. If the quantity had moved already and they are surely as good as before,
+only they are compared with the outcomes after the change.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from prequential.core.incidents.history import (
 from prequential.core.incidents.labelled import Counts
 from prequential.core.incidents.levels import Phase, phase, variance, widening
 
-#: What χ² of the most likely split must exceed, and by how much more for each further group: of groups whose
-#: weights don't move, one split of the 60 that there are does so in less than 1 % of all cases.
+#: What χ² of the most likely split must exceed, and by how much more for each further group. For groups whose
+#: weights don't move, one of the 60 possible splits does so in less than 1% of all cases.
 _MOVED, _FOR_EACH = 20.0, 3.0
 
-#: Twice the logarithm of the likelihoods' ratio above which the outcomes between a change and what moved at
-#: another time tell that they don't belong together: 100 to 1, as it is between two places, not all.
+#: Twice the logarithm of the likelihood ratio above which a change and what moved at another time count as
+#: separate, by the outcomes between them: 100 to 1, as only two places are compared, not all.
 _APART = 9.21
 
 #: χ² by which the most likely split must exceed those in the middle.
@@ -102,7 +103,7 @@ class Phases:
     def of_groups(self, table: Floats, wide: float = 1.0) -> tuple[Phase, Phase]:
         """The same for groups whose outcomes are counted in a row for each block.
 
-        `wide`: outcomes whose groups one independent of them is worth.
+        `wide`: how many outcomes count as one independent outcome, as far as their groups are concerned.
         """
         return self._asked(*self._between(moved(table, self.first, self.middle, self.last, wide)))
 
@@ -115,7 +116,7 @@ class Phases:
         )
 
     def _between(self, at: int) -> tuple[int, int]:
-        """From which block on and up to which one to compare what has moved before block `at`; 0: nowhere."""
+        """The first and the last block to compare for a quantity that moved before block `at`; 0: nowhere."""
         before, after = self.middle
         # It may lie anywhere in the blocks on both sides.
         if at > after and self._as_behind(after, at - 1) > _APART:
@@ -203,9 +204,9 @@ def best_move(
     table
         (clusters, groups) weights.
     first, last
-        Its rows that are looked at.
+        The range of its rows that is tested.
     low, high
-        Splits before these clusters are looked at apart.
+        The range of clusters for whose splits `there` is computed separately.
     everything, before
         (groups,) float64, for scratch.
 

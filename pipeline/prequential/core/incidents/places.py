@@ -1,4 +1,4 @@
-"""Where a change lies: in other weights of segments, or in a segment or class that alone got worse."""
+"""The place of a change: other weights of segments, or a segment or class that alone got worse."""
 
 from __future__ import annotations
 

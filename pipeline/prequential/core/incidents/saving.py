@@ -1,4 +1,4 @@
-"""What a snapshot says of incidents, and how a shard gets it back, also under another configuration."""
+"""How a snapshot saves incidents, and how a shard restores them, also under another configuration."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SETTINGS = frozenset(f"incidents|owners|{name}" for name in OWNER_SETTINGS)
 
 
 def head(incidents: Incidents) -> dict[str, Any]:
-    """What is open, and what is known beside the tables, for a snapshot's head."""
+    """Open incidents, and state that isn't in the tables, for a snapshot's head."""
     return {
         "incidents": {
             "open": [[owner, asdict(state)] for owner, state in incidents.open.items()],
@@ -107,7 +107,7 @@ def _restore_head(incidents: Incidents, saved: dict[str, Any], present: set[int]
 
 
 def _forget(kept: History, row: int) -> None:
-    """A model's history begins anew."""
+    """Start a model's history from scratch."""
     owners: Any = kept.owners
     for name, column in columns_of(owners).items():
         if name not in OWNER_SETTINGS:

@@ -1,7 +1,7 @@
 """Whether a record is sure to be taken: asked before its names are registered.
 
-Only the join knows whether one is taken. It is asked in the middle of a micro-batch only where a limit is
-near.
+Only the join decides whether it takes a record. It is asked in the middle of a micro-batch only where a limit
+is near.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Admission:
 
 
 def reason_of(code: int, record: Any, limits: Limits) -> str:
-    """The sentence that says why the join has refused a record, by its code in `Rows.refused`."""
+    """The sentence that explains why the join has refused a record, by its code in `Rows.refused`."""
     if code == TOO_MANY_INSTANCES:
         return (
             "the shard remembers too many instances: limits.instances_per_shard is "

@@ -1,10 +1,10 @@
-"""A micro-batch's messages as rows: names become codes, and what can't be used is found.
+"""A micro-batch's messages as rows: names become codes, and invalid records are found.
 
-A name that isn't known is registered when its record's turn comes, so that codes are a function of the log;
-and only if the record is taken, or else strangers could fill the tables with names that a limit refuses.
-Mostly that is sure (see `prequential.core.input.admission`). Where it isn't, the record asks the join, and
-nothing behind it is registered in this micro-batch; one that would be taken stops the join, and begins the
-next micro-batch.
+A new name is registered when its record's turn comes, so that codes are a function of the log. It is
+registered only if the join takes the record; else strangers could fill the tables with names that a limit
+refuses. Mostly it is certain that the join takes a record (see `prequential.core.input.admission`). Where it
+isn't, the record asks the join, and no name behind it is registered in this micro-batch. A record that asks
+and would be taken stops the join, and begins the next micro-batch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from prequential.core.tables.records import INSTANCE, LABEL, PREDICTION, Rows
 from prequential.core.tables.streams import OTHER_FORM, name_hash
 from prequential.topics.messages import Instance
 
-#: Records that are looked at one by one from one with a new name on: other new ones follow, as a rule.
+#: From a record with a new name on, this many are encoded one by one: other new names follow, as a rule.
 _NEW_AT_ONCE = 1_000
 
 #: In place of the class of a prediction that asks with a new one: it repeats no other.
@@ -57,7 +57,7 @@ class MicroBatch(NamedTuple):
 
 
 class Encoder:
-    """Makes rows of messages: names become the catalog's codes, and what can't be used is found."""
+    """Makes rows of messages: names become the catalog's codes, and invalid records are found."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -149,7 +149,7 @@ class Encoder:
     def _targets(
         self, label: Any, number: Any, at: Any, names: list[str], values: list[Any], streams: Any, field: str
     ) -> None:
-        """Codes of classes, or numbers, of predictions or of labels."""
+        """Fill in the targets of predictions or labels: class codes, or the numbers of regression."""
         classes = self._classes
         if not self._numbers:
             label[at] = [
@@ -419,7 +419,7 @@ class Encoder:
             stream.add_value(key, value, time)
 
     def _retire(self, stream: Stream, name: str) -> None:
-        """A version isn't evaluated any more, whatever still waits of it."""
+        """Stop evaluating a version, even if predictions of it are still pending."""
         self._plain.forget()
         del self._models[stream.name][name]
         self.retired += self._catalog.remove_model(stream, name)

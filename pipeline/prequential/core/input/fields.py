@@ -27,7 +27,7 @@ def class_name(value: Any) -> str:
 
 
 def number_of(value: Any, field: str) -> float:
-    """A number as it is evaluated; raises Unusable for anything else, and for what is too large."""
+    """A number as it is evaluated; raises Unusable for anything else, and for numbers that are too large."""
     if type(value) in (int, float) and -_LARGEST <= value <= _LARGEST:
         return float(value)
     expected = values.expected_number(value, f"a number up to {_LARGEST:g}")
@@ -35,7 +35,7 @@ def number_of(value: Any, field: str) -> float:
 
 
 def amount_of(record: Any) -> float:
-    """What is at stake by a prediction or a label, -1 if it doesn't say; raises Unusable for what is none.
+    """The `value` of a prediction or a label, -1 if it has none; raises Unusable for an invalid value.
 
     >>> from prequential.topics.messages import Label
     >>> amount_of(Label("s", "1", "a", value=2)), amount_of(Label("s", "1", "a"))

@@ -1,4 +1,4 @@
-"""Values of records one after the other in one piece of memory: of none of them an object is made."""
+"""Values of records one after the other in one piece of memory, without an object for each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import overload
 
 from prequential.core.compiled.kernel import Bytes, Ints
 
-#: What lies behind each value.
+#: The byte behind each value.
 SEPARATOR = b"\n"
 
 

@@ -1,6 +1,6 @@
 """JSON as bytes, read by compiled loops: where strings, numbers and whole values end.
 
-What isn't plain (escapes, bytes beyond ASCII, what isn't JSON at all) has no end here: -1.
+Text that isn't plain (escapes, bytes beyond ASCII, invalid JSON) has no end here: -1.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def integer(text: Bytes, at: int) -> int:
 
 @inlined
 def value_of(text: Bytes, start: int, stop: int) -> int:
-    """The integer that stands there."""
+    """The integer that the text has from `start` up to `stop`."""
     value = np.int64(0)
     minus = text[start] == _MINUS
     for k in range(start + minus, stop):

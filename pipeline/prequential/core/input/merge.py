@@ -1,11 +1,11 @@
 """Time-ordered reading: three topics in, one sequence of records out.
 
-The next record is the one with the smallest time, ties in the order instances, predictions, labels.
-A topic that has nothing buffered holds the others back, unless the caller gives a *watermark*: nothing
-earlier will come from it. Watermarks are made from clocks and can be wrong; what was really taken can't
-be read off the records' times then. So it is written down: taking records moves the *offset vector*, the next
-offset of each topic, and between two offset vectors the order is that of time. A list of offset vectors (the
-journal) therefore says the whole order.
+The next record is the one with the smallest time, ties in the order instances, predictions, labels. A topic
+with nothing buffered blocks the others, unless the caller gives a *watermark*: nothing earlier will come from
+the topic. Watermarks are made from clocks and can be wrong. Then the order of processing doesn't follow from
+the records' times, so it is recorded. Taking records moves the *offset vector*, the next offset of each
+topic, and between two offset vectors the order is that of time. So a list of offset vectors (the journal)
+defines the whole order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OffsetVector = tuple[int, ...]
 class Undecoded(NamedTuple):
     """Values that are decoded when their turn has come.
 
-    So whatever goes wrong then goes wrong while the record is processed, and the journal knows at which.
+    So if decoding fails, it fails while the record is processed, and the journal shows at which record.
     """
 
     values: Sequence[bytes | None]
@@ -80,7 +80,7 @@ class Batch:
         return self._records
 
     def refuse(self, offset: int, reason: str) -> None:
-        """Let the record at an offset be unusable for a reason; nothing happens if it isn't in this batch."""
+        """Mark the record at an offset as invalid for a reason; nothing happens if it isn't in this batch."""
         place = bisect_left(self.offsets, offset)
         if place < len(self.offsets) and self.offsets[place] == offset:
             if self._undecoded is None:
@@ -128,8 +128,8 @@ class Batch:
 class MicroBatch:
     """Records whose turn has come.
 
-    `records` and `times` lie in order of kind, from `starts[kind]` to `starts[kind + 1]`, each kind's
-    in its own order; `order` has the places of all in the order in which they are to be processed.
+    `records` and `times` are sorted by kind, from `starts[kind]` to `starts[kind + 1]`, each kind in its own
+    order. `order` has the places of all records in the order of processing.
     """
 
     def __init__(self, sources: list[tuple[Batch, int, int]]) -> None:
@@ -170,7 +170,7 @@ class MicroBatch:
 
     @property
     def flawed(self) -> bool:
-        """Whether there may be unusable records among them, so that each has to be looked at."""
+        """Whether there may be invalid records among them, so that each has to be checked."""
         return any(batch.reasons for batch, _, _ in self.sources)
 
     def kind(self, place: int) -> int:
@@ -208,7 +208,7 @@ class Merge:
 
     @property
     def reached(self) -> float:
-        """Record time that all three topics have come to; -inf while one of them hasn't had a record."""
+        """Record time that all three topics have reached; -inf while one of them has had no record."""
         least = min(self._latest)
         return -inf if least == _EARLIEST else least
 
@@ -248,10 +248,10 @@ class Merge:
         return offset
 
     def reach(self, kind: int, end: int) -> None:
-        """A topic has been read up to `end`: what lies between there and its last record isn't records.
+        """Note that a topic has been read up to `end`: its last record is the last one below `end`.
 
-        Such as the marker that ends a producer's transaction. Once retention has emptied a topic there is
-        nothing below it, so an offset vector before it could be read from no more.
+        Such an offset is the marker that ends a producer's transaction. Once retention has emptied a topic,
+        no offset below `end` can be read any more, so the offset vector must not stay below it.
         """
         self.added[kind] = max(self.added[kind], end)
         if not self.buffered[kind]:
@@ -268,19 +268,19 @@ class Merge:
         Parameters
         ----------
         watermarks
-            By kind: nothing with a smaller time (ms) will come from that topic, as far as the caller knows;
-            None: nothing is known beyond what is buffered.
+            By kind: no record with a smaller time (ms) is expected from that topic; None: nothing is known
+            beyond the buffered records.
         most
-            Of each topic.
+            The limit for each topic.
 
         Returns
         -------
         Micro-batch or None
-            They are taken: the offset vector lies behind them.
+            Its records are taken: the offset vector is behind them.
         """
         if not any(self.buffered):
             return None
-        bounds = []  # the smallest time that the next record beyond those looked at can have
+        bounds = []  # by kind, the smallest possible time of the next record beyond those considered
         for kind, watermark in enumerate(watermarks):
             if self.buffered[kind] > most:
                 bounds.append(self._time_at(kind, most - 1))
@@ -325,10 +325,10 @@ class Merge:
     ) -> tuple[OffsetVector, int]:
         """The offsets behind the next records whose turn has come, and how many they are, at most `most`.
 
-        Nothing is taken. With `until` they are records below that offset vector, all of which must have been
-        added, and watermarks don't matter: it may be any part of what `take_until` would take, from its
-        beginning. Its offset vector isn't beyond `until`, wherever the topics have been read to since (see
-        `reach`).
+        Nothing is taken. With `until`, only records below that offset vector count; all of these must have
+        been added, and watermarks don't matter. The result may be any part of what `take_until` would take,
+        from the beginning. The returned offset vector isn't beyond `until`, however far the topics have been
+        read since (see `reach`).
         """
         ends = (_LATEST,) * 3 if until is None else until
         # By kind: the time of its next record, or the smallest that it can have; and whether it is here.
@@ -400,7 +400,7 @@ class Merge:
         return [list(self.vector), list(self._taken), list(self._last)]
 
     def restore(self, state: Any) -> None:
-        """Become what a snapshot says: at its offset vector, with nothing buffered."""
+        """Restore the state from a snapshot: at its offset vector, with nothing buffered."""
         vector, taken, last = state
         self.__init__()  # type: ignore[misc]
         self.vector, self.added = list(vector), list(vector)
@@ -409,7 +409,7 @@ class Merge:
 
 
 def _decoded(batch: Batch, start: int, stop: int) -> tuple[Batch, int, int]:
-    """Part of a batch, decoded: no more of it than this, so that nothing fails at what isn't in turn."""
+    """Part of a batch, decoded: only this part, so that no record fails before its turn."""
     if batch.decoded:
         return batch, start, stop
     part = batch.part(start, stop)

@@ -1,4 +1,4 @@
-"""What of a record isn't known yet: its stream, model, class, version, segments."""
+"""The names in a record that aren't known yet: its stream, model, class, version, segments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def stream_of(catalog: Catalog, record: Any) -> Stream:
 
 
 def news_of(catalog: Catalog, stream: Stream, record: Any) -> News | None:
-    """What of a record isn't known, if anything; raises Unusable for one that can't be used."""
+    """The unknown names in a record, if any; raises Unusable for an invalid record."""
     kind = record.KIND
     is_new = stream.code < 0
     if is_new:

@@ -1,7 +1,7 @@
 """Times that look wrong: in seconds, in microseconds, far ahead; and the longest step of a stream's time.
 
-Like `prequential.core.input.seen` it is no part of the state: it says what came in the present life of a
-process.
+Like `prequential.core.input.seen`, it isn't part of the state: it covers only records that the present
+process has read.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ _KINDS = 3
 SECONDS, MICROSECONDS, AHEAD, STEP = range(4)
 _COUNTED = 3
 
-#: Seconds since 1970 that are read as milliseconds: from March 1973 on, so that small numbers of whoever
-#: counts from 0 aren't taken for them; up to what is still January (it is November 2054 in seconds).
+#: Seconds since 1970 that look like milliseconds. They begin in March 1973, so that small numbers of a stream
+#: that counts from 0 aren't reported. They end where milliseconds leave January 1970, which is November 2054
+#: in seconds.
 _LEAST_SECONDS, _JANUARY = 100_000_000, 31 * 86_400_000
 
 #: Microseconds since 1970 of March 1973 are beyond it, and milliseconds of no stream of today.
@@ -67,7 +68,7 @@ def new_odd_times() -> OddTimes:
 
 
 def update(times: OddTimes, rows: Rows, stop: int, registry: Registry, streams: int) -> tuple[OddTimes, bool]:
-    """Look at the times of rows before `stop` that weren't refused.
+    """Check the times of rows before `stop` that weren't refused.
 
     Returns the tables, maybe wider, and whether `news` has something new.
     """

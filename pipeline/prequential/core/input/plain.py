@@ -1,9 +1,9 @@
-"""Records in the plain form, as columns found in their text: no object is made of a record.
+"""Records in the plain form, as columns found in their text, without an object for each record.
 
 Most records are JSON objects of names, integers and times without escapes, in ASCII. A compiled loop finds
-their fields, and each name is a number that it has from its first record on. A batch in which any record is
-otherwise (scores, segments, fractions, something unusable) is decoded by `prequential.topics.decoding`; what
-is found here is what is decoded there, field by field.
+their fields, and each name gets a number with its first record. A batch with any other record (scores,
+segments, fractions, an invalid record) is decoded by `prequential.topics.decoding`. Both ways give the same
+values, field by field.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NO_TIME = -(1 << 62)
 #: The latest time that is allowed, and minus that the earliest, in ms (see `prequential.topics.messages`).
 _LAST_TIME = 8_640_000_000_000_000
 
-#: Names that a parser knows at most: they come from strangers. With more it begins anew.
+#: Most names that a parser keeps: they come from strangers. With more, it starts from scratch.
 _MOST_NAMES = 100_000
 
 #: Of a field, by its position in `Fields`: what is found there.
@@ -138,7 +138,7 @@ class Plain:
         self, columns: Columns, known: list[str], sources: list[tuple[int, Sequence[bytes]]]
     ) -> None:
         self.columns = columns
-        #: The parser's names, by number; its identity says whose numbers these are.
+        #: The parser's names, by number; its identity shows which parser the numbers belong to.
         self.known = known
         #: Kinds and values, in order.
         self.sources = sources
@@ -362,9 +362,9 @@ def _field(fields: Fields, text: Bytes, start: int, stop: int) -> int:
 def _parse(
     text: Bytes, kind: int, needed: int, fields: Fields, names: Names, columns: Columns, at_: Ints
 ) -> bool:
-    """Parse records, one a line, from where `at_` says; whether all could be.
+    """Parse records, one a line, from the place in `at_` on; whether all could be parsed.
 
-    If not, `at_` says where a name stands that is new; if there is none, a record isn't in the plain form.
+    If not, `at_` has the place of a new name; if there is none, a record isn't in the plain form.
     """
     count = len(columns.ts)
     at_[_NEW_STOP] = 0

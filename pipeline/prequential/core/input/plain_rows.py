@@ -1,4 +1,4 @@
-"""Rows of records in the plain form: their names' numbers become codes by tables, without their texts."""
+"""Rows of records in the plain form: tables turn the numbers of names into codes, without their texts."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def _enter(codes: Codes, stream: int, name: int, code: int) -> None:
 def _fill(
     columns: Columns, places: Ints, streams: Ints32, models: Codes, classes: Codes, rows: Rows, stopped: Ints
 ) -> bool:
-    """Fill rows from where `stopped` says; whether all could be, or the code of a name isn't known.
+    """Fill rows from the one in `stopped` on; False if the code of a name isn't known.
 
-    They have their kinds and record times already.
+    The kinds and record times of the rows are filled already.
     """
     for i in range(stopped[_ROW], len(places)):
         stopped[_ROW] = i
@@ -93,7 +93,7 @@ def _first(rows: Rows, count: int) -> Rows:
 
 
 class PlainEncoder:
-    """Makes rows of records in the plain form, with the names that an encoder knows."""
+    """Makes rows of records in the plain form, with the names that an encoder has registered."""
 
     def __init__(
         self, catalog: Catalog, streams: Mapping[str, int], models: Mapping[str, Mapping[str, int]],
@@ -117,8 +117,8 @@ class PlainEncoder:
     ) -> Rows:  # fmt: skip
         """Rows of records with their record times (ms) and kinds, up to one with a name that isn't known.
 
-        Unless it is known behind `learn`, which is called with its place, and says whether it is. `values`
-        is 1 where streams need `value`, which none of these has, else 0.
+        For an unknown name, `learn` is called with the record's place. If it returns True, the name is known
+        now, and the rows continue. `values` is 1 where streams need `value`, which none of these has, else 0.
         """
         known, columns, places = records.plain.known, records.plain.columns, records.places
         if known is not self._known:

@@ -1,8 +1,9 @@
-"""Ids that come again, and ids that predictions and labels have in common: what became of a sample of ids.
+"""Ids that come again, and ids that predictions and labels have in common, in a sample of ids.
 
-Where an id stands for several instances (a customer, though there is a row for each day) predictions meet
-labels of others, and nothing else shows it: the state store forgets an id when its label has come. So some
-ids are followed beyond that. Like `prequential.core.input.seen` it is no part of the state.
+An id may stand for several instances, such as a customer's id with a row for each day. Then predictions meet
+the labels of other instances, and nothing else shows it: the state store forgets an id when its label has
+come. So this module follows some ids beyond that. Like `prequential.core.input.seen`, it isn't part of the
+state.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Followed(NamedTuple):
     repeated: Ints32  # … made while another one waited
     labels: Ints32  # that came while a prediction waited
     ts: Ints  # of the latest prediction
-    value: Floats  # what it said: a class's code, or a number
+    value: Floats  # the predicted value: a class's code, or a number
     label_ts: Ints  # of the latest label; NONE: none has come
     label: Floats
 
@@ -157,7 +158,7 @@ def _update(
             before = followed.ts[at]
             if ts > before or (ts == before and value != followed.value[at]):
                 if ts - before > streams.horizon[stream]:
-                    followed.waiting[at] = 0  # their label's time is over
+                    followed.waiting[at] = 0  # the horizon of their labels has passed
                 followed.repeated[at] += int(followed.waiting[at] > 0)
                 followed.waiting[at] += 1
                 followed.predictions[at] += 1
@@ -182,7 +183,7 @@ def _sample(sampled: Sampled, key: int, stream: int, kind: int, ts: int) -> None
 
 @inlined
 def _label(followed: Followed, at: int, ts: int, value: float, settle: int) -> None:
-    """A label of an id; within `settle` another class is a revision, and what is said again is no other."""
+    """Count a label of an id, unless it repeats or revises the latest one (another class within `settle`)."""
     if followed.label_ts[at] != NONE:
         since = ts - followed.label_ts[at]
         if since <= 0 or (since <= settle and value != followed.label[at]):

@@ -1,6 +1,6 @@
-"""Why records couldn't be used, counted by kinds of reasons; with the first record for each.
+"""Why records were invalid, counted by kinds of reasons, with the first record for each.
 
-It is no part of the state: it says what came in the present life of a process (see
+It isn't part of the state: it covers only records that the present process has read (see
 `prequential.diagnosis.findings`).
 """
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from prequential.topics.reasons import kind_of
 
-#: Reasons that are told apart: they have names from strangers in them.
+#: Most reasons that are counted separately: names from strangers are part of them.
 _MOST = 100
 
 

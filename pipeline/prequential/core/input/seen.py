@@ -1,7 +1,7 @@
 """What was seen of records, by stream and kind: how many, and the earliest and the latest `ts`.
 
-It is no part of the state: it says what came in the present life of a process, for whoever asks what looks
-wrong (`prequential.diagnosis.findings`).
+It isn't part of the state: it covers only records that the present process has read. Reports of likely
+mistakes are made from it (`prequential.diagnosis.findings`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FOREIGN = 8
 
 
 class Seen(NamedTuple):
-    """By stream and kind: (streams, 3), unless said."""
+    """By stream and kind: (streams, 3), unless noted."""
 
     records: Ints  # that could be used
     earliest: Ints  # ts, ms; 0 without records

@@ -1,8 +1,9 @@
-"""Pictures: copies of what is known of some entities and streams, for those who look on from another thread.
+"""Read snapshots: copies of the state of some entities and streams, for readers on another thread.
 
-A shard is changed by one thread. Another one that wants to read it has copies made there, of all that it
-needs and in one go, so that they fit together; it computes from them while the shard goes on. How much is
-copied at once is bounded: what is of one entity is of one moment, others may be of a later one.
+One thread changes a shard. Another thread that reads the shard lets that one make copies of all that it needs
+at once, so that the copies fit together. The reader computes from the copies while the shard goes on. The
+size of one copy is bounded: the state of one entity is of one moment, that of other entities may be of a
+later one.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from prequential.core.output.messages import Reporter
 from prequential.core.state import State
 from prequential.core.tables.streams import MODEL
 
-#: Bytes that are copied at once: some 2 ms.
+#: Bytes that are copied at once, which takes about 2 ms.
 _BYTES = 2 << 20
 
-#: What else an entity costs, and a stream, in bytes that could be copied meanwhile.
+#: What else an entity costs, and a stream, in bytes that could be copied in the same time.
 _ENTITY, _STREAM = 4_000, 16_000
 
 #: Bytes of a cohort of predictions.
@@ -37,7 +38,7 @@ _COHORT = 160
 
 
 class Part(NamedTuple):
-    """What one picture is of: rows of entities, for their sequences, and streams, for their accounts.
+    """The content of one read snapshot: entities' rows, for their sequences, and streams, for their accounts.
 
     With an entity go the pairs that it is the first of.
     """
@@ -47,7 +48,7 @@ class Part(NamedTuple):
 
 
 class ReadSnapshot(NamedTuple):
-    """Copies: a catalog and all else that know the part and nothing else; they are for reading."""
+    """Copies of a catalog and other tables that have only the part; they are for reading."""
 
     part: Part
     catalog: Catalog
@@ -59,15 +60,15 @@ class ReadSnapshot(NamedTuple):
 
 
 def needs_sums(measures: frozenset[str]) -> bool:
-    """Whether any of these measures of classes is made of sums of scores: a picture has to be `scored`."""
+    """Whether any of these measures for classification needs sums of scores: copies have to be `scored`."""
     return not measures.isdisjoint((*OF_PROBABILITIES, *OF_WEIGHTS))
 
 
 def parts(state: State, *, scored: bool, segments: bool = True) -> Iterator[Part]:
-    """Parts that are all of it now, each small enough (some 2 ms) to be copied at once.
+    """Parts that together are the present state, each small enough (about 2 ms) to be copied at once.
 
     Without `segments`, entities of segments are left out; `scored` as in `take`. An entity isn't divided: it
-    is the least that a part can be, however large its windows are.
+    is the smallest part, however large its windows are.
     """
     catalog = state.catalog
     entities, count = catalog.registry.entities, len(catalog.entities)
@@ -115,7 +116,7 @@ def take(
 ) -> ReadSnapshot:
     """A copy of a part, without entities that have gone since; if `scored`, with sums of classes' scores.
 
-    `shows` says which stages of pairs (None: all).
+    `shows` selects stages of pairs (None: all).
     """
     catalog = state.catalog
     registry = catalog.registry
@@ -164,7 +165,7 @@ def _plan(plan: Plan, sequences: Ints, scored: bool) -> Plan:
     part.rows = len(sequences)
     part.owner, part.entity = plan.owner[sequences], plan.entity[sequences]
     part.estimators = [_estimator(one, sequences, scored or plan.numbers) for one in plan.estimators]
-    part.reference = None  # nobody who looks on asks for it
+    part.reference = None  # readers don't use it
     part.watches = []
     for watch in plan.watches:
         copied = copy.copy(watch)
@@ -183,5 +184,5 @@ def _estimator(estimator: Estimator, rows: Ints, with_sums: bool) -> Estimator:
         part.histogram = estimator.histogram.part(rows) if with_sums else None
     if estimator.paid is not None:
         part.paid = estimator.paid.part(rows)
-    part.with_residuals, part.residuals = False, None  # nobody asks for them
+    part.with_residuals, part.residuals = False, None  # readers don't use them
     return part

@@ -16,7 +16,7 @@ from prequential.settings.durations import shown_period
 
 
 class Restored(NamedTuple):
-    """`kept` and `ended` say of how many models, baselines, segments and pairs."""
+    """`kept` and `ended` count models, baselines, segments and pairs by item."""
 
     begun: list[Begun]
     kept: Counter[Item]
@@ -41,9 +41,9 @@ def compared(
     head: Mapping[str, Any], plan_of: Sequence[int], catalog: Catalog, pairing: Pairing,
     rows: Mapping[int, int], begun: list[Begun],
 ) -> Restored:  # fmt: skip
-    """What became of what the head of a snapshot says; `rows` are present ones, by those then.
+    """What became of a snapshot's content, by its head; `rows` gives the present row for each saved one.
 
-    `plan_of` is the saved plan by row then.
+    `plan_of` gives the saved plan for each saved row.
     """
     kept: Counter[Item] = Counter()
     ended: Counter[Item] = Counter()

@@ -1,4 +1,4 @@
-"""A state becomes what a snapshot says, as far as the present configuration still has it."""
+"""Restore a state from a snapshot, as far as the present configuration still has its content."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from prequential.topics.errors import WorkError
 
 
 def restore(state: State, parts: Iterator[Any]) -> Restored:
-    """Let a new state become what the parts of a snapshot say, as far as it is evaluated still.
+    """Restore a new state from the parts of a snapshot, as far as their content is still evaluated.
 
-    Returns what was kept, what begins empty and what has ended. Raises WorkError for a stream whose task is
-    another one now.
+    Returns the items that were kept, that begin empty and that have ended. Raises WorkError for a stream
+    whose task is another one now.
     """
     return _Restoring(state, *read(parts)).run()
 
@@ -58,11 +58,11 @@ class _Restoring:
         self._catalog = state.catalog
         self._saved: list[dict[str, Any]] = head["streams"]
         self._rows: dict[tuple[Any, ...], int] = {}  # rows of what is evaluated still, by what it is
-        self._moved: list[tuple[int, int]] = []  # former and present rows, where they differ
+        self._moved: list[tuple[int, int]] = []  # previous and present rows, where they differ
         self._missing: list[Begun] = []
 
     def run(self) -> Restored:
-        """The order matters: streams, then what is evaluated, then what is known of it."""
+        """Restore in this order: streams, then entities, then their state."""
         state, head, arrays = self._state, self._head, self._arrays
         state.merge.restore(head["merge"])
         saved_ticks = dict(head["ticks"])
@@ -70,7 +70,7 @@ class _Restoring:
             state.ticks, state.next_tick = saved_ticks, head["next_tick"]
         state.dead_letters = list(head["dead_letters"])
         state.quarantined = list(head.get("quarantined", state.quarantined))
-        lost = head.get("lost", ())  # of former versions without the last one
+        lost = head.get("lost", ())  # snapshots of earlier versions lack the last one
         state.catalog.lost = [*lost, *state.catalog.lost[len(lost) :]]
         for saved in self._saved:
             self._stream(saved)
@@ -101,8 +101,8 @@ class _Restoring:
         task = stream.config.task
         if saved.get("task", task) != task:
             raise WorkError(
-                f"stream {stream.name!r} was of task {saved['task']}, and its configuration says {task}: "
-                "what waits can't be turned into that; give it another name"
+                f"stream {stream.name!r} was of task {saved['task']}, and its configuration has {task}: "
+                "its pending predictions can't be converted; give the stream another name"
             )
         at = stream.code
         for name in saved["classes"]:
@@ -146,7 +146,7 @@ class _Restoring:
     # ---- what is evaluated
 
     def _entities(self) -> None:
-        """Rows keep their numbers; those of what isn't evaluated any more are of no use."""
+        """Rows keep their numbers; rows of entities that aren't evaluated any more stay unused."""
         catalog, arrays = self._catalog, self._arrays
         catalog.ended.restore(self._head.get("ended", ()))
         former = arrays["entities.segments"], arrays["segment_rows"]
@@ -197,7 +197,7 @@ class _Restoring:
         return True
 
     def _attach(self, about: Entity, stream: Stream) -> None:
-        """Let what refers to an entity do so."""
+        """Set the references of other tables to an entity."""
         catalog = self._catalog
         entities, row = catalog.registry.entities, about.row
         if about.kind == MODEL:
@@ -219,7 +219,7 @@ class _Restoring:
         catalog.note_single(row)
 
     def _new_entities(self) -> None:
-        """What the configuration has and the snapshot hasn't: it starts empty."""
+        """Add entities that the configuration has and the snapshot lacks; they start empty."""
         catalog = self._catalog
         for stream in catalog.streams:
             config = stream.config
@@ -241,7 +241,7 @@ class _Restoring:
                     entities = catalog.registry.entities
 
     def _adopt_ages(self, stream: Stream, name: str, row: int) -> None:
-        """Stages at an age that the snapshot has, too, go on; with new rows where there are others beside."""
+        """Continue saved stages at an age in new rows after the stages changed; others start empty."""
         catalog = self._catalog
         entities = catalog.registry.entities
         saved = {
@@ -261,7 +261,7 @@ class _Restoring:
     # ---- estimators and detectors
 
     def _sequences(self) -> None:
-        """Rows of the saved plans go to those of the present ones, stage by stage."""
+        """Copy the rows of saved plans to the rows of present plans, stage by stage."""
         catalog, arrays = self._catalog, self._arrays
         plans = [self._plan(number, saved) for number, saved in enumerate(self._head["plans"])]
         pairs = [(row, row) for row in self._rows.values()] + self._moved
@@ -329,12 +329,12 @@ class _Restoring:
             table.fill(self._arrays)
         return plan
 
-    # ---- what consumers know
+    # ---- the state of consumers
 
     def _accounts(self) -> None:
         accounts, catalog = self._state.accounts, self._catalog
         accounts.load(self._arrays)
-        # A former version may have saved what was known of models that had given way.
+        # An earlier version may have saved the coverage of models that were gone.
         rows = len(accounts.coverage.models.horizon)
         gone = [row for row, about in enumerate(catalog.entities[:rows]) if row and about is None]
         accounts.ensure(0, 0, len(self._arrays["segment_rows"]))
@@ -381,7 +381,7 @@ class _Restoring:
         return standing_for(stage, self._catalog.streams[about.stream].evaluated)
 
     def _compares(self, row: int, stage: str, estimator: str) -> bool:
-        """Whether it is looked at whether an entity is worse: if not now, since when isn't known later."""
+        """Whether it is checked if an entity is worse: if not now, the time since when isn't known later."""
         about = self._catalog.entities[row]
         if about is None:
             return False
@@ -400,7 +400,7 @@ class _Restoring:
         }  # fmt: skip
 
     def _incidents(self, stages: Mapping[int, Sequence[str]]) -> None:
-        """What was measured of models, and what is open."""
+        """Restore measurements of models, and open incidents."""
         present = set(self._rows.values())
         stages_now = {
             row: [self._stage_now(row, stage) for stage in names]
@@ -413,7 +413,7 @@ class _Restoring:
     # ---- periods
 
     def _periods(self) -> None:
-        """Periods that are new know what waits; those of another width or calendar begin anew."""
+        """Enter pending predictions in new periods; periods of another width or calendar start again."""
         accounts, catalog = self._state.accounts, self._catalog
         begun: list[int] = []
         self._expected()
@@ -437,7 +437,7 @@ class _Restoring:
         return bool(saved["period"] == stream.config.period and fits)
 
     def _expected(self) -> None:
-        """What is expected of periods begins anew, with the first whole one, if its counters don't fit."""
+        """If counters don't fit, start estimated periods from scratch, with the first whole period."""
         catalog, models = self._catalog, self._state.accounts.expected.models
         fields = "width", *expected.FIXED
         before = {name: self._arrays.get(f"expected|models.{name}", ()) for name in fields}
@@ -464,7 +464,7 @@ class _Restoring:
                     self._note_empty(row, "expected")
 
     def _with_another_horizon(self) -> list[int]:
-        """Models whose cohorts get another width: whole ones are moved, but not what waits in them."""
+        """Models whose cohorts get another width: whole cohorts move, without their pending predictions."""
         horizons = self._state.accounts.coverage.models.horizon
         return [
             row for stream in self._catalog.streams for row in stream.models.values()

@@ -1,8 +1,8 @@
-"""Where segments of a snapshot have their places under the present configuration.
+"""The places of a snapshot's segments under the present configuration.
 
 A model has a place for each key and position of a value, so other `segments` or `segments_per_key` move them.
-What has a segment of its own both times goes on in it, and so do the other values of a key; values beyond a
-lower bound belong to those others from now on.
+A value with a segment of its own in both configurations keeps it, and the segment of a key's other values
+also continues. Values beyond a lower limit belong to those others from now on.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class SegmentMoves:
         self._place = {row: place for place, row in enumerate(entities.tolist()) if row}
         #: Whether all have the places that they had.
         self.same = all(map(self.is_same, catalog.streams))
-        #: By present place the former one; 0: there was none.
+        #: The previous place for each present one; 0: there was none.
         self.former = np.arange(len(origin)) if self.same else np.zeros(1, dtype=np.int64)
         if self.same:
             catalog.segment_origin = [tuple(one) for one in origin]
             catalog.make_segment_rows()
 
     def is_same(self, stream: Stream) -> bool:
-        """Whether a stream's segments lie as they did."""
+        """Whether a stream's segments have their previous places."""
         saved, config = self._saved[stream.code], stream.config
         return tuple(saved["segments"]) == config.segments and saved["slots"] == config.segments_per_key + 1
 
@@ -97,7 +97,7 @@ class SegmentMoves:
 
 
 def permute(column: Any, rows: Any, places: dict[int, int]) -> None:
-    """Columns of these rows take the values of former columns, by place; others are 0."""
+    """Columns of these rows take the values of previous columns, by place; others are 0."""
     former = column[rows].copy()
     column[rows] = 0
     for new, old in places.items():

@@ -1,7 +1,7 @@
 """Snapshots of a state: its tables by name, and the names that their rows stand for.
 
-A snapshot is a head, and then arrays in pieces. Rows keep their numbers; what a new configuration doesn't
-evaluate any more keeps its row, without use, and what it brings is appended and starts empty.
+A snapshot is a head, and then arrays in pieces. Rows keep their numbers. An entity that a new configuration
+doesn't evaluate any more keeps its row, which stays unused. New entities are appended and start empty.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PIECE = 1 << 20
 def take(state: State, space: Space) -> Iterator[object]:
     """The parts of a snapshot; all is copied before the first is asked for, so the shard may go on.
 
-    What takes more than copying whole tables is done when the parts are asked for, by another thread maybe.
+    Work beyond copying whole tables is done when the parts are asked for, which another thread may do.
     """
     return _parts(_head(state), {name: space.copy(array) for name, array in _arrays(state).items()})
 

@@ -1,12 +1,12 @@
 """A shard's state split: some of its streams go on in another shard.
 
-When the input topics get more partitions, what one shard knows of its streams is needed by several. Each of
-them gets a snapshot of its own streams alone: tables whose rows are streams, instances, or what belongs to
-these, are laid out anew without the others' rows. Rows of what is evaluated keep their numbers, as they do in
-every snapshot; those of other streams are of no use, and whoever restores it leaves out what they have.
+When the input topics get more partitions, several shards need parts of one shard's state. Each of them gets a
+snapshot of its own streams alone. Tables whose rows are streams, instances, or parts of these are written
+again without the others' rows. Rows of entities keep their numbers, as they do in every snapshot. Those of
+other streams stay unused, and the shard that restores the snapshot leaves out their content.
 
-What a shard counts as a whole (records that couldn't be used) isn't any stream's: one of the shards keeps it,
-the others begin at 0.
+What a shard counts as a whole (invalid records) belongs to no stream: one of the shards keeps it, the others
+begin at 0.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def split(parts: Iterator[Any], keep: Callable[[str], bool], *, moved: bool) -> 
 def streams_of(partition: int, before: int, after: int) -> Callable[[str], bool]:
     """A test of streams' names: those that a partition keeps, or gets, with `after` partitions for `before`.
 
-    `after` is a multiple of `before`, so all that a partition gets is of one former one: its number modulo
-    `before`. Streams that have never lain where their names say (their producers have another partitioner)
-    stay where they are.
+    `after` is a multiple of `before`, so a partition gets streams from one previous partition only: its
+    number modulo `before`. Streams stay where they are if they were never in their name's partition (their
+    producers have another partitioner).
 
     >>> [streams_of(partition, 2, 4)("elec2") for partition in (1, 3)]  # of what was in partition 1
     [True, False]
@@ -67,15 +67,15 @@ def streams_of(partition: int, before: int, after: int) -> Callable[[str], bool]
 class _Splitting:
     """Leaves other streams out of a snapshot's head and tables.
 
-    What tables have of entities that are gone isn't looked at: whoever restores it has no use of their rows.
+    Table content of entities that are gone isn't checked: the shard that restores it doesn't use their rows.
     """
 
     def __init__(self, head: dict[str, Any], arrays: dict[str, Any], keep: Callable[[str], bool]) -> None:
         self._head, self._arrays = head, arrays
         kept = np.array([code for code, one in enumerate(head["streams"]) if keep(one["name"])], np.int64)
-        #: By key the rows that are kept, in their new order, and by former row the present one.
+        #: By key, the kept rows in their new order; and for each previous row the present one.
         self._rows, self._numbers = {Key.STREAM: kept}, {}
-        # Row 0 of entities is nobody's and says stream 0, also where there is none.
+        # Row 0 of entities stands for none, and its stream is 0, also where there is no stream.
         self._numbers[Key.STREAM] = _numbers(kept, max(1, len(head["streams"])), none=-1)
 
     def run(self) -> None:
@@ -106,7 +106,7 @@ class _Splitting:
                 continue
             if key in self._rows:
                 rows = self._rows[key]
-                column = column[rows[rows < len(column)]]  # columns that nobody needs have one row
+                column = column[rows[rows < len(column)]]  # columns that aren't used have one row
             if link in self._numbers:
                 column = self._numbers[link][column].clip(min=0).astype(column.dtype)
             arrays[name] = column
@@ -114,7 +114,7 @@ class _Splitting:
         arrays |= {f"latencies|{name}": array for name, array in tables_of(compact).items()}
 
     def _keep(self, key: Key, rows: Any) -> None:
-        """Rows that are kept, beside row 0, which stands for none."""
+        """Keep these rows, and row 0, which stands for none."""
         self._rows[key] = np.concatenate(([0], rows)).astype(np.int64)
 
     def _store(self) -> None:
@@ -158,7 +158,7 @@ _POOLS = {Key.PREDICTION: "predictions", Key.LABEL: "labels", Key.PROBABILITY: "
 
 
 def _numbers(rows: Ints, length: int, none: int = 0) -> Ints:
-    """By former row its place among those that are kept; `none` for the others."""
+    """For each previous row its place among the kept rows; `none` for the others."""
     numbers = np.full(length, none, dtype=np.int64)
     numbers[rows] = np.arange(len(rows))
     return numbers

@@ -1,4 +1,4 @@
-"""What waits, in a snapshot: the state store's tables under the present configuration."""
+"""Pending predictions and labels in a snapshot: the state store under the present configuration."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def _move_columns(
     store: Store, catalog: Catalog, saved: Sequence[dict[str, Any]], moves: SegmentMoves, slots: Ints32,
     streams: Ints32,
 ) -> None:  # fmt: skip
-    """Segments by key, and numbers by stage, stand in columns by their place in the configuration."""
+    """Move segments by key, and numbers by stage, to the columns of their places in the configuration."""
     entities, models = catalog.registry.entities, store.predictions.model
-    # What isn't evaluated any more has lost its stream.
+    # Entities that aren't evaluated any more have lost their stream.
     of_prediction = np.where(entities.retired[models] > 0, -1, entities.stream[models])
     of_slot = np.full(len(store.instances.state), -1, dtype=np.int64)
     of_slot[slots] = streams

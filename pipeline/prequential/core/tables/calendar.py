@@ -1,9 +1,9 @@
 """Deadlines: which instances run out when the clock of their stream moves.
 
-A timing wheel of several levels for each stream, as operating systems have for their timers: bucket b of
-level l holds deadlines that agree with the clock in all digits above the l-th, to base 64, and have b as the
-l-th. So scheduling, unscheduling and running out cost the same however much waits. What runs out together
-has no order.
+Each stream has a timing wheel of several levels, like the timers of operating systems. Bucket b of level l
+holds deadlines that agree with the clock in all digits above the l-th, to base 64, and have b as the l-th.
+So scheduling, unscheduling and running out cost the same, however many instances are pending. Instances that
+run out together have no order.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Links(NamedTuple):
 
 @inner
 def _number(time: int) -> int:
-    """A time as a number of `LEVELS` digits; what lies outside of them, as the nearest."""
+    """A time as a number of `LEVELS` digits; a time out of range becomes the nearest one in range."""
     return min(max(time, BEGINNING), _END) + OFFSET
 
 
@@ -143,9 +143,9 @@ def _take(wheels: Wheels, links: Links, stream: int, bucket: int, first: int) ->
 def advance(wheels: Wheels, links: Links, stream: int, before: int, clock: int) -> int:
     """Take out the instances that may be due now that the clock (ms) has gone from `before` to `clock`.
 
-    Returns the first of them (0: none), the others follow by `links.next`. Of these, the caller schedules
-    again what isn't due yet, at the new clock, and then sets `next_due` to the `earliest`. Times at which the
-    clock wasn't above `next_due` can be left out.
+    Returns the first of them (0: none); the others follow by `links.next`. Of these, the caller schedules
+    again those that aren't due yet, at the new clock, and then sets `next_due` to the `earliest`. The caller
+    may skip times at which the clock wasn't above `next_due`.
     """
     old, new = _number(before), _number(clock)
     top = _level(old ^ new)

@@ -1,4 +1,4 @@
-"""What the core says about a record that it can't use."""
+"""The error with which the core rejects an invalid record."""
 
 
 class Unusable(Exception):

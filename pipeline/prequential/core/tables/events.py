@@ -1,6 +1,6 @@
 """The log of what becomes of predictions: they wait, meet their label, turn out to be late, or expire.
 
-What goes by predictions reads it (coverage, selection, periods); what goes by outcomes reads the outcome log.
+Consumers of predictions read it (coverage, selection, periods); consumers of outcomes read the outcome log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Events(NamedTuple):
     label: Ints32  # class code (MET); of a revision the label before
     revised: Ints32  # of a revision: the label now
     before: Ints32  # rows of the outcome log that were written before it
-    bits: Bytes  # which baselines were right: 2·persistent + majority, as they stood when it was made
+    bits: Bytes  # which baselines were right when the prediction was made: 2·persistent + majority
     known: Bytes  # whether they had a label to predict by
     at_horizon: Bytes  # whether the label (MET) is that of instances without one by the horizon
     # What is scored of one that met its label, as in the outcome log:
@@ -45,5 +45,5 @@ class Events(NamedTuple):
 
 
 def new_events(rows: int) -> Events:
-    """An empty log of so many rows, all zero; `Logs.used[EVENTS]` says how many are in use."""
+    """An empty log with this many rows, all zero; `Logs.used[EVENTS]` is the number of rows in use."""
     return records(Events, rows)

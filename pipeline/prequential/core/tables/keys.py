@@ -22,7 +22,7 @@ class Key(Enum):
     STREAM = "stream"
     CLASS = "stream and class"
     TRANSITION = "stream, class and the class before"
-    ENTITY = "entity: a model, or what is evaluated beside it"
+    ENTITY = "entity: a model, baseline, correction or segment, or a stage at an age"
     SEGMENT = "model, key of segments and value"
     SEQUENCE = "entity and stage"
     JOINT = "pair of entities, stage and loss"
@@ -44,7 +44,7 @@ class Key(Enum):
     PREDICTION = "instance and number of its prediction"
     LABEL = "instance"
     PROBABILITY = "prediction and class"
-    NONE = "the tables beside it: counters, free rows, where keys are found"
+    NONE = "the tables next to it: counters, free rows, where keys are found"
 
 
 #: No column has rows of other tables.

@@ -1,4 +1,4 @@
-"""What the join writes: outcomes, events of predictions, and what stops it."""
+"""The logs that the join writes: outcomes, events of predictions, and the reason why it stopped."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class Latencies(NamedTuple):
 
 
 class Closings(NamedTuple):
-    """Instances that got a label at the horizon's end, which no record says.
+    """Instances that got their label at the end of the horizon, without a record.
 
-    Records and closings of a log have numbers that ascend in the order of processing, the `record` of their
-    outcomes: that of row i of a micro-batch is i plus the closings before it, and so is that of a closing
-    which comes before row i.
+    Records and closings of a log have numbers, the `record` of their outcomes, which ascend in the order of
+    processing. The number of row i of a micro-batch is i plus the number of closings before it. A closing
+    that comes before row i is numbered by the same rule.
     """
 
     record: Ints32  # its number
@@ -184,7 +184,7 @@ def add_latency(logs: Logs, stream: int, latency: int, clock: int, late: int) ->
 def has_capacity(logs: Logs, outcomes: int, events: int, segment_events: int) -> bool:
     """Whether so many more rows fit into each log, and one more latency.
 
-    Where they don't, `used[NEEDED]` says how many rows the caller has to add at least.
+    Where they don't, `used[NEEDED]` is the least number of rows that the caller has to add.
     """
     rows = len(logs.due)
     used = logs.used

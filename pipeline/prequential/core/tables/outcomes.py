@@ -1,4 +1,4 @@
-"""The outcome log: what the join says, and what every consumer reads, one row for each.
+"""The outcome log: the rows that the join writes and every consumer reads.
 
 A *sequence* is the outcomes of one (stream, model, segment, stage). Sequences of streams with the same
 settings and the same capacity for classes are rows of the same tables, a *plan* (see
@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inlined, inner, records
 
-#: Kinds of rows: an outcome came; the label of a former one was revised; a former one, of the instance that
-#: another model has an outcome of now: for comparisons alone.
+#: Kinds of rows: a new outcome; a revision of an earlier outcome's label; an earlier outcome of an instance
+#: for which another model has an outcome now, for comparisons alone.
 OUTCOME, REVISION, REFERENCE = 0, 1, 2
 
 #: What is scored of an outcome (bits): its probabilities or its number, the weight of its label.
@@ -21,14 +21,15 @@ SCORED, WEIGHTED = 1, 2
 #: What is known of what is at stake in an outcome (bits): its value, and of a revision the one before.
 VALUED, VALUED_BEFORE = 1, 2
 
-#: Beside SCORED, of numbers: the prediction has an interval; its label is in it.
+#: Further bits for regression: the prediction has an interval; its label is in the interval.
 INTERVAL, COVERED = 4, 8
 
-#: Beside SCORED, of probabilities: the label has a rank among them; it is of the first few, in whatever order
-#: equal ones are.
+#: Further bits for probabilities: the label has a rank among them; it is one of the first few, in whatever
+#: order equal ones are.
 RANKED, IN_TOP = 64, 128
 
-#: Beside SCORED: no positive class follows from its label; it is `1`, by a label of 0 and 1.
+#: Further bits: the label doesn't determine the positive class; the positive class is `1`, by a label of 0 or
+#: 1.
 NO_POSITIVE, POSITIVE_IS_ONE = 16, 32
 
 
@@ -53,7 +54,7 @@ class Log(NamedTuple):
     version: Ints32  # code of the prediction's model version; 0: not given
     gap: Floats  # mean event time (ms) from one outcome of all of the stream's sequences to the next,
     # where thresholds are due by a budget of false alarms; 0 elsewhere
-    # Where the prediction lies in its stream's timeline, which is noted when all came (`timeline.locate`):
+    # The place of the prediction in its stream's timeline, which is noted when all came (`timeline.locate`):
     cohort: Ints  # 1 more than its number; 0: it was closed before
     epoch: Ints
     frontier: Ints  # cohorts before this one are closed, now that the instance has its label
@@ -101,5 +102,5 @@ def weight_of(cells: Floats, place: int) -> float:
 
 
 def new_log(rows: int) -> Log:
-    """An empty outcome log of so many rows, all zero; `Logs.used[OUTCOMES]` says how many are in use."""
+    """An empty outcome log with this many rows, all zero; `Logs.used[OUTCOMES]` is the number in use."""
     return records(Log, rows)

@@ -10,7 +10,7 @@ INSTANCE, PREDICTION, LABEL = range(3)
 
 
 class Rows(NamedTuple):
-    """By record, in the order of processing; times in ms. Columns are (records,) unless said."""
+    """By record, in the order of processing; times in ms. Columns are (records,) unless noted."""
 
     kind: Bytes
     stream: Ints32
@@ -24,7 +24,7 @@ class Rows(NamedTuple):
     version: Ints  # of instances; of predictions, the code of the model's version, 0: not given
     propensity: Floats  # of instances; 0: not given
     value: Floats  # (records, 0 or 1) where a stream needs it, of predictions and labels; -1: not given
-    interval: Floats  # (records, 0 or 3) likewise, of predictions: `store.Values`
+    interval: Floats  # (records, 0 or 3) where a stream needs it, of predictions: `store.Values`
     segments: Codes  # (records, keys): 0 not given, else 1 + position of the value
     probabilities: Ints  # (records + 1,): where each prediction's probabilities begin in the two below
     names: Words  # hash of the class's name
@@ -32,4 +32,4 @@ class Rows(NamedTuple):
     classes: Ints32  # how many classes its stream has when it is processed
     asks: Bytes  # whether the record has names that become known only if it is taken
     hashes: Ints  # of the ids, as the join needs them
-    refused: Bytes  # what the join says: 0 taken, else why it can't be
+    refused: Bytes  # the join's answer: 0 taken, else the code of the reason

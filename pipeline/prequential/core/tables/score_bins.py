@@ -32,7 +32,7 @@ _HALVINGS = 60
 
 
 def _edge(k: int) -> float:
-    """Where the k-th bin of the middle begins, to six digits: the same whatever C library there is."""
+    """The lower edge of the k-th bin of the middle, to six digits: the same with any C library."""
     low, high = _TINY[-1], 0.5
     for _ in range(_HALVINGS):
         p = (low + high) / 2
@@ -50,7 +50,7 @@ def _edges() -> Floats:
 EDGES: Floats = _edges()
 
 #: Places in the counts of a histogram: bins of the scores of negatives, and of positives; outcomes whose
-#: labels don't say which class is positive; outcomes without a score.
+#: labels don't determine the positive class; outcomes without a score.
 NEGATIVES, POSITIVES, WITHOUT_POSITIVE, WITHOUT_SCORE = 0, BINS, 2 * BINS, 2 * BINS + 1
 WIDTH = 2 * BINS + 2
 

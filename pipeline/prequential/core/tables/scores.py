@@ -1,8 +1,8 @@
-"""What an outcome adds to sums beside its joint cell: where each sum stands, and what is put there.
+"""What an outcome adds to sums other than its joint cell: the place of each sum, and the value added.
 
-Of probabilities: loss, Brier score, and by bin of the confidence how many there were, their confidence and
-how many were right. Of labels with a known propensity: weights. Of numbers: errors, in places where classes
-have something else.
+For probabilities: loss, Brier score, and by bin of the confidence the number of predictions, their confidence
+and how many were right. For labels with a known propensity: weights. For regression: errors, in places where
+classification has something else.
 """
 
 from __future__ import annotations

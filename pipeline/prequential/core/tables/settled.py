@@ -1,8 +1,8 @@
-"""Ids of instances that were settled and forgotten: what a label of one of them is known by.
+"""Ids of instances that were settled and forgotten, by which their later labels are recognised.
 
-A fixed number of hashes, each with the time until which it counts. Of eight places that a hash may have the
-one whose time ends first is given to a new hash. It is state: which hashes are there follows from the records
-alone, whatever the division into micro-batches.
+The table has a fixed number of hashes, each with the time until which it counts. A hash has eight possible
+places; a new hash takes the one whose time ends first. The table is state: its hashes follow from the records
+alone, independent of the division into micro-batches.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""The state store: what is known of instances, their predictions and labels, until their time is over.
+"""The state store: instances, their predictions and labels, until their time has ended.
 
-| state | what is there | deadline |
+| state | content | deadline |
 | --- | --- | --- |
 | WAITING | an instance record or predictions, no label | t0 + horizon |
 | LABELLED | a label, no prediction that counts | t1 + horizon |
 | SETTLED | at least one outcome | clock at the outcome + settle |
-| EXPIRED | nothing but the id and t0: the label's time is over | clock when it expired + horizon |
+| EXPIRED | only the id and t0: the label horizon has passed | clock when it expired + horizon |
 
-An instance is a row of `Instances` (its slot, see `prequential.core.compiled.ids`); its predictions are a
+An instance is a row of `Instances` (its slot, see `prequential.core.compiled.ids`). Its predictions are a
 list in a pool, in order of delivery; its label is a row of another pool. Row 0 of every table stands for
-none. See `docs/reference/semantics-time.md` for what each record does in each state.
+none. `docs/reference/semantics-time.md` describes the effect of each record in each state.
 """
 
 from __future__ import annotations

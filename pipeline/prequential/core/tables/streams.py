@@ -1,4 +1,4 @@
-"""Streams and what is evaluated of them, as tables: settings, clocks, classes, baselines, counts."""
+"""Streams, and the entities evaluated in them, as tables: settings, clocks, classes, baselines, counts."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Streams(NamedTuple):
     probabilities: Bytes  # whether probabilities are scored
     expects: Bytes  # whether periods are estimated, by the confidence of predictions
     weights: Bytes  # whether propensities are
-    valued: Bytes  # whether outcomes cost by what is at stake in them, `value`
+    valued: Bytes  # whether the costs of outcomes depend on their `value`
     intervals: Bytes  # whether predictions of numbers have intervals that are scored
-    top: Ints32  # of how many largest probabilities the label's may be one; 0: that isn't scored
-    quantile: Floats  # what predictions of numbers are of what may come; 0: it isn't said
+    top: Ints32  # among how many largest probabilities the label's is counted; 0: this isn't scored
+    quantile: Floats  # the quantile of the label that predictions for regression give; 0: none is configured
     correction: Bytes  # whether predictions are corrected by the labels before
     initial: Bytes  # whether the stage is evaluated
     final: Bytes
@@ -33,7 +33,7 @@ class Streams(NamedTuple):
     compared: Bytes  # whether any two of its models are compared
     by_cohorts: Bytes  # whether verdicts or tests count outcomes by their predictions' time
     cluster: Ints  # length of clusters of these, ms; 0: it follows from the data
-    versions: Bytes  # whether predictions have told any version of their model
+    versions: Bytes  # whether any prediction has named a version of its model
     keys: Ints32  # keys of segments
     slots: Ints32  # values of a key that have segments, and one for the others
     ages: Ints32  # first of its stages at an age in `Ages.age`, and how many
@@ -44,7 +44,7 @@ class Streams(NamedTuple):
     # State:
     clock: Ints  # event time: the largest ts seen, within tolerance
     started: Bytes  # whether anything was seen
-    wheel: Ints  # the clock when its deadlines were looked at last (see `prequential.core.tables.calendar`)
+    wheel: Ints  # the clock when its deadlines were checked last (see `prequential.core.tables.calendar`)
     persistent: Ints32  # the baselines' classes now
     majority: Ints32
     labels: Ints  # labels that baselines have seen
@@ -71,8 +71,8 @@ class Streams(NamedTuple):
     duplicate_labels: Ints
 
 
-#: Columns of streams that are state whatever the configuration says, and those that say where other tables
-#: have what is theirs; the others are settings, or follow.
+#: Columns of streams that are state under any configuration, and those with places of rows in other tables.
+#: All other columns are settings, or follow from settings.
 STREAM_STATE = (
     "versions", "clock", "started", "wheel", "persistent", "majority", "labels", "completed",
     "waiting_labels", "late_label", "unmatched_label", "after_settle", "revisions", "sequence_outcomes",
@@ -88,14 +88,14 @@ class Classes(NamedTuple):
     seen: Ints  # labels of it
     order: Ints  # number of its first label among the classes' first labels
     name: Words  # hash
-    meaning: Bytes  # what the name says: see `SORTS`
+    meaning: Bytes  # the meaning of the name: see `SORTS`
     followed: Ints  # labels that came after one of it
 
 
 #: Columns of classes that are state.
 CLASS_STATE = ("seen", "order", "followed")
 
-#: What class names say of themselves: booleans, and 0 and 1, have a positive class without configuration.
+#: Meanings of class names: booleans, and 0 and 1, have a positive class without configuration.
 OTHER, FALSE, TRUE, ZERO, ONE = range(5)
 SORTS = {"false": FALSE, "true": TRUE, "0": ZERO, "1": ONE}
 
@@ -124,7 +124,7 @@ _TRUE, ONE_HASH = np.uint64(name_hash("true")), np.uint64(name_hash("1"))
 
 
 class Entities(NamedTuple):
-    """What is evaluated: models first, and beside them baselines, corrections, segments, stages at an age."""
+    """What is evaluated: models, and also baselines, corrections, segments, stages at an age."""
 
     stream: Ints32
     #: The model that it is about: itself, or that of a correction, a segment, a stage; 0: a baseline.
@@ -209,8 +209,9 @@ def count_label(streams: Streams, classes: Classes, pairs: Pairs, stream: int, l
 def lift(streams: Streams, classes: Classes, pairs: Pairs, stream: int, label: int) -> float:
     """P(label | latest label)/P(label), the factor of temporal correction (2015 paper, eq. 3), smoothed.
 
-    (n(j, i) + 1)/(n(j, ·)·P(i) + 1) with j the latest label and i this one: one pair more than were seen and
-    one more than independent labels would have given. 1 before the first label.
+    The factor is (n(j, i) + 1)/(n(j, ·)·P(i) + 1), with j the latest label and i this one. The numerator adds
+    one pair to those seen, and the denominator one pair to those that independent labels would have given.
+    The factor is 1 before the first label.
     """
     n = streams.labels[stream]
     if n == 0:
