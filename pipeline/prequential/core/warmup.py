@@ -107,7 +107,7 @@ _NUMBERS = replace(
 
 
 def config_of(needed: Collection[str]) -> Config:
-    """The configuration of a small shard that uses these features of `ALL`, with the default detector only."""
+    """The configuration of a small shard with these features of `ALL`; it has only the default detector."""
     estimators = tuple(example for name, example in _EXAMPLES.items() if name in needed)
     period = _PERIOD if PERIODS in needed else None
     of_estimators = (
@@ -171,7 +171,7 @@ def needed_by(config: Config) -> set[str]:
 
 
 def _is_usual(signal: str) -> bool:
-    """Whether a signal needs no optional measure: it is the error, an estimator or a default measure of one."""
+    """Whether a signal, or a part of a ratio, is the error, an estimator or a default measure of one."""
     memory, measure = signal.partition(":")[0], signal.rpartition(":")[2]
     usual = measure in (memory, *DEFAULT_MEASURES) or not measure.isidentifier()
     return signal == "error" or (memory in MEMORIES and usual)
