@@ -345,7 +345,10 @@ class Catalog:
         self.columns.entities.single[row] = both and not self.is_twofold(row)
 
     def single_of(self, row: int) -> list[int]:
-        """Rows of a model, its correction and segments, or of a baseline, whose `initial` is still `final`."""
+        """Rows of a model, its correction and segments, or of a baseline, whose `initial` still is `final`.
+
+        The same sequence serves both stages there.
+        """
         about, entities = self.entity(row), self.columns.entities
         rows = self.streams[about.stream].entities
         return [one for one in rows if row in (one, entities.model[one]) and entities.single[one]]
@@ -442,7 +445,7 @@ class Catalog:
         return row
 
     def add_segment(self, segment_row: int) -> int:
-        """Register the entity for a model's outcomes in a segment (its row in `SegmentRows`); returns its row."""
+        """Register the entity for a segment of a model (a row in `SegmentRows`); returns the entity's row."""
         model, key, position = self.segment_origin[segment_row]
         about = self.entity(model)
         stream = self.streams[about.stream]

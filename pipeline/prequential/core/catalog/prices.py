@@ -23,7 +23,7 @@ class Prices:
         self._paying.append(stream)
 
     def of(self, registry: Registry, streams: int) -> tuple[Bytes, Floats]:
-        """Return the kind of costs by stream, (streams,) uint8, and the costs, (classes, predictions) float64.
+        """Return the kind of costs by stream, (streams,) uint8, and the costs, (classes, predictions) floats.
 
         Costs are per outcome or per value. The second table has a row for each class that a label may have,
         and a column for each class that a prediction may have.
