@@ -119,7 +119,7 @@ class Emission:
         ]  # fmt: skip
 
     def _parts(self, every: int, since: int, until: int) -> list[Part]:
-        """This shard's parts of streams in all partitions, from one multiple of `every` to another."""
+        """The shard's parts of streams in all partitions, from one multiple of `every` to another."""
         wide = sorted(self._state.catalog.wide)
         return [
             part_of(self._state, self.comparisons, name, since, until)
