@@ -20,7 +20,7 @@ class Transitions:
 
     The labels are class codes y_1 … y_n, and n(j, i) is the number of labels i immediately after j. Then
     P(i) = n(i)/n and P(i, j) = n(j, i)/(n - 1) (sections 2.3 and 4.1). All labels have equal weight. Counts
-    are integers, so the division of labels into arrays has no effect. Values that aren't defined yet are None.
+    are integers, so the division of labels into arrays has no effect. Undefined values are None.
 
     With a `lag` above 1, the pairs are the n - lag pairs of labels at this distance, instead of neighbours.
 
