@@ -204,8 +204,7 @@ class Shard:
         while len(records):
             done, taken_next = self._round(taken, places[:most], records[:most], taken_next)
             places, records = places[done:], records[done:]
-            # The records after such a record are encoded again, so small rounds are cheaper where there are
-            # many.
+            # Records after one with new names are encoded again; small rounds waste less if there are many.
             most = _WITH_NEW_NAMES if taken_next else 2 * most
 
     def _round(

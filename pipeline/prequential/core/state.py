@@ -158,7 +158,7 @@ class State:
         and for stages that aren't evaluated.
         """
         if type(source) is not type(target) or source[0] != target[0]:
-            raise ValueError(f"{target} can't be as {source}: expected two stages of one entity or pair")
+            raise ValueError(f"can't copy {source} to {target}: expected two stages of one entity or pair")
         if isinstance(source, JointSequence):
             self.pairing.copy(source.pair, source.stage, target.stage)
             return

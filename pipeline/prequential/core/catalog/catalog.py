@@ -50,7 +50,7 @@ from prequential.settings.stages import FINAL, INITIAL
 from prequential.settings.stages import parse as parse_stage
 from prequential.topics.errors import Fault, existing
 
-#: What baselines predict before the first label: a class of its own, never a label's.
+#: The prediction of baselines before the first label: a separate class, which no label has.
 NO_CLASS_NAME = "@none"
 
 #: Schemas of a registry's tables.

@@ -124,7 +124,7 @@ class _Files(caching.IndexDataCacheFile):
         path = Path(self._data_path(name))  # type: ignore[no-untyped-call]
         content: Any = super()._load_data(name)  # type: ignore[no-untyped-call]
         if not isinstance(content, bytes) or hashlib.sha256(content[32:]).digest() != content[:32]:
-            raise ValueError(f"{path} is torn, or of something else")
+            raise ValueError(f"{path} is damaged, or belongs to another loop")
         return pickle.loads(content[32:])
 
 
