@@ -235,7 +235,7 @@ def test_periods_that_begin_know_what_waits(before: int | None, zone: str) -> No
 def test_names_of_what_is_beside_models_are_taken(name: str) -> None:
     lives = Lives(baselines=("persistent", "random"))
     [letter] = dead_letters_of(lives.go(pred(1, 5, "a", model=name)))
-    assert letter.reason == f"model '{name}': the name is that of something evaluated beside models"
+    assert letter.reason == f"model '{name}': the name is reserved for a baseline or a correction"
     assert dead_letters_of(Lives().go(pred(1, 5, "a", model=name))) == []
 
 

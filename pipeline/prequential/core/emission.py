@@ -27,17 +27,17 @@ from prequential.topics.specs import PARTS
 
 
 class Emission:
-    """Makes the messages of a shard that are due; where it is `replaying`, only what is state goes on."""
+    """Makes the messages of a shard that are due; while `replaying`, it only updates the state."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self.reporter = Reporter(state.catalog, state.accounts, state.notes)
         self.comparisons = ComparisonReporter(state.catalog, state.pairing)
-        #: By stream: whether records have come since its last tick. It matters once a stream has periods;
-        #: until then all count as touched.
+        #: By stream: whether records have come since its last tick. This matters only once a stream has
+        #: periods; until then all streams count as touched.
         self._touched = np.zeros(0, dtype=np.bool_)
         self._periodic = False
-        #: Of streams in all partitions by model (row) the periods (rows) that are spoken of now.
+        #: For streams in all partitions: by model (row), the periods (rows) that have messages now.
         self._spoken_of: dict[int, list[int]] = {}
 
     def touch(self, streams: Ints32) -> None:
@@ -46,23 +46,26 @@ class Emission:
             self._touched[streams] = True
 
     def add_streams(self) -> None:
-        """Have room for streams that the catalog has got since."""
+        """Add rows for streams that are new in the catalog."""
         streams, known = self._state.catalog.streams, len(self._touched)
         self._periodic |= any(one.config.period is not None for one in streams[known:])
         self._touched = np.append(self._touched, np.ones(len(streams) - known, dtype=np.bool_))
 
     def of_entities(self, due: list[int], *, replaying: bool) -> list[Encoded]:
-        """Messages that outcomes have made due: of these entities' metrics, and of their pairs."""
+        """Metrics messages of these entities, which are due because of their numbers of outcomes."""
         kinds = self._state.catalog.columns.entities.kind
         rows = sorted(due, key=lambda row: (int(kinds[row]), row))
         return self.reporter.metrics(rows, replaying=replaying)
 
     def of_outcomes(self, logs: Logs, *, replaying: bool) -> list[Encoded]:
-        """Messages about pairs that outcomes of the log, which the pairing takes over, have made due."""
+        """Let the pairing process the log's outcomes; returns the comparison messages that became due."""
         return self.comparisons.consume(logs, replaying=replaying)
 
     def tick(self, time: int, *, replaying: bool) -> list[Output]:
-        """Messages that are due since record time passed multiples of durations in `emit` before `time`."""
+        """Messages that are due because record time has passed multiples of durations in `emit`.
+
+        `time` is the new record time, ms.
+        """
         state, passed = self._state, set()
         parts: list[Part] = []
         for every, due in state.ticks.items():
@@ -79,8 +82,8 @@ class Emission:
     def idle(self, quiet: int, *, replaying: bool) -> list[Output]:
         """Messages about all that is unpublished after `quiet` ms without a record.
 
-        They are of streams whose `emit.idle` isn't longer. Parts of streams in all partitions are about
-        multiples of `emit.every` alone: for these the silence counts as record time.
+        Only streams whose `emit.idle` isn't longer than `quiet` have such messages. Parts of streams in all
+        partitions are made only at multiples of `emit.every`; for these, the silence counts as record time.
         """
         is_idle = partial(_is_idle, quiet)
         parts: list[Part] = []
@@ -103,9 +106,9 @@ class Emission:
         return bool(changed or periodic or self._silent_ticks(quiet)) or self.comparisons.has_news(is_idle)
 
     def _silent_ticks(self, quiet: int) -> list[tuple[int, int]]:
-        """Values of `emit.every` of streams in all partitions of which a multiple has come in silence.
+        """Values of `emit.every` of which a multiple has passed in silence, with the first such multiple.
 
-        With the first such multiple.
+        Only streams in all partitions count.
         """
         config, time = self._state.config, self._state.merge.newest + quiet
         streams = map(config.streams.__getitem__, self._state.catalog.wide)
@@ -116,7 +119,7 @@ class Emission:
         ]  # fmt: skip
 
     def _parts(self, every: int, since: int, until: int) -> list[Part]:
-        """What is known here of streams in all partitions, from one multiple of `every` to another."""
+        """The shard's parts of streams in all partitions, from one multiple of `every` to another."""
         wide = sorted(self._state.catalog.wide)
         return [
             part_of(self._state, self.comparisons, name, since, until)
@@ -124,7 +127,7 @@ class Emission:
         ]  # fmt: skip
 
     def _encoded(self, parts: list[Part]) -> list[Encoded]:
-        """These parts with their periods, once it is known of which something is said now."""
+        """These parts with their periods, encoded; call it after the messages about periods were made."""
         for part in parts:
             add_periods(part, self._state, self._spoken_of)
         self._spoken_of.clear()
@@ -148,7 +151,7 @@ class Emission:
         return [*self._encoded(parts), *outputs]
 
     def _changed(self, is_due: Callable[[StreamConfig], bool], *, replaying: bool) -> Sequence[Output]:
-        """Messages about what has changed since the last ones, of streams that are due."""
+        """Messages about entities and periods that have changed since their last message, for due streams."""
         catalog = self._state.catalog
         entities = catalog.columns.entities
         changed = np.flatnonzero(entities.changed[: len(catalog.entities)])
@@ -170,9 +173,9 @@ class Emission:
     def _with_due_periods(
         self, metrics: list[Encoded], is_due: Callable[[StreamConfig], bool], *, replaying: bool
     ) -> list[Output]:
-        """These messages, which are in order of streams, and behind each stream's those about its periods.
+        """These messages, in order of streams, each stream's followed by the messages about its periods.
 
-        Periods change with their stream's records only.
+        Periods change only with records of their stream.
         """
         catalog, merged = self._state.catalog, list[Output]()
         by_stream = groupby(metrics, key=attrgetter("stream"))
@@ -195,7 +198,7 @@ class Emission:
         return merged
 
     def _of_periods(self, found: OfPeriods, *, replaying: bool) -> Sequence[Output]:
-        """Messages about a stream's periods, then their alarms, which incidents take over."""
+        """Messages about a stream's periods, then their alarms, then the incidents that follow from these."""
         raised = [Raised(0, model, alarm, ALARM) for model, alarm in found.alarms]
         incidents = self._state.incidents.raise_alarms(raised)
         self._spoken_of |= found.rows

@@ -1,4 +1,4 @@
-"""Estimators and detectors read the outcome log: what comes of it are alarms, in the order of records."""
+"""Estimators and detectors read the outcome log and raise alarms, in the order of records."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ from prequential.settings.stages import parse as parse_stage
 
 
 class Evaluation:
-    """Estimators and detectors of a shard on the outcome log, whole or from row to row.
+    """Runs the estimators and detectors of a shard on the outcome log, as a whole or row by row.
 
-    `read` lets them take over what is new in the log, as often as one likes; `finish` comes before the log is
-    emptied. What comes of it is the same, however often that was.
+    `read` processes the new rows of the log; you may call it as often as you like. Call `finish` before the
+    log is emptied. The results don't depend on how often `read` was called.
     """
 
     def __init__(self, state: State, reporter: Reporter) -> None:
         self._state, self._reporter = state, reporter
-        #: Alarms of this life of the process.
+        #: Number of alarms that this process has raised.
         self.alarms = 0
-        #: Counts how often what is known of tables has become void.
+        #: Number of times that references to tables have become invalid.
         self.version = 0
-        self._read = 0  # rows of the log that were taken over
+        self._read = 0  # number of rows of the log that were processed
         self._raised: list[tuple[tuple[int, ...], Raised]] = []
-        self._repeatedly: dict[int, Repeatedly | None] = {}  # by plan; None: it can't be had
-        self._log: Any = None  # whose columns these are, as a table of records takes its time to find one
+        self._repeatedly: dict[int, Repeatedly | None] = {}  # by plan; None: the plan doesn't support it
+        self._log: Any = None  # the log of the columns below: finding a column by name takes time
         self._kind: Any = None
         self._plan: Any = None
 
     def forget(self) -> None:
-        """Tables may be other ones from here on, or have other rows: the catalog has changed."""
+        """Drop all references to tables: the catalog has changed, so tables may be new or have other rows."""
         self._repeatedly.clear()
         self.version += 1
 
     def read(self, records: Sequence[Any]) -> None:
-        """Let estimators and detectors take over the next rows of the log, one by one.
+        """Let estimators and detectors process the next rows of the log, one by one.
 
-        `records` are the micro-batch's, which the log's rows refer to.
+        `records` are the records of the micro-batch, to which the rows of the log refer.
         """
         outcomes, count = self._state.logs.outcomes, int(self._state.logs.used[OUTCOMES])
         if outcomes is not self._log:
@@ -71,10 +71,10 @@ class Evaluation:
         self._read = count
 
     def finish(self, records: Sequence[Any]) -> list[Raised]:
-        """Let everything that is by sequence take over the rest of the log.
+        """Let everything that is kept by sequence process the rest of the log.
 
-        `records` are the micro-batch's. Returns alarms and warnings since this was called last, in the order
-        of records.
+        `records` are the records of the micro-batch. Returns alarms and warnings since the last call, in the
+        order of records.
         """
         state, count = self._state, int(self._state.logs.used[OUTCOMES])
         log = state.logs.outcomes
@@ -97,7 +97,7 @@ class Evaluation:
         self._note(plan, rows, alarms, records)
 
     def _note(self, plan: Plan, rows: Ints32, alarms: Alarms, records: Sequence[Any]) -> None:
-        """Note alarms and warnings over these rows of the log, of stages that are reported."""
+        """Note alarms and warnings that these rows of the log raised, for stages that are reported."""
         catalog, log = self._state.catalog, self._state.logs.outcomes
         first = catalog.columns.entities.first
         for place, detector, values, level in _raised(alarms):
@@ -118,7 +118,7 @@ class Evaluation:
 
 
 def _keep(state: State, plan: Plan, rows: Ints32) -> None:
-    """Losses, and whole outcomes, of a plan's sequences, for who wants to know."""
+    """Add a plan's outcomes and losses to `State.past` and `State.courses`, if the caller asked for them."""
     if state.courses is None and state.past is None:
         return
     log = state.logs.outcomes
@@ -135,7 +135,7 @@ def _keep(state: State, plan: Plan, rows: Ints32) -> None:
 
 
 def _note_labels(state: State, plan: Plan, rows: Ints32) -> None:
-    """How labels follow each other, of each entity's outcomes: once for all of its stages."""
+    """Note how labels follow each other in each entity's outcomes, once for all of its stages."""
     log, columns = state.logs.outcomes, state.catalog.columns.entities
     rows = rows[log.kind[rows] == OUTCOME]
     entities = plan.entity[log.sequence[rows]]
@@ -148,7 +148,7 @@ def _note_labels(state: State, plan: Plan, rows: Ints32) -> None:
 
 
 def _raised(alarms: Alarms) -> Iterator[tuple[int, int, tuple[float, float, float], str]]:
-    """Alarms, then warnings, of which there are no numbers: row, detector, statistic and so on, level."""
+    """Yield row, detector, numbers and level of each alarm, then of each warning; those have no numbers."""
     for i in range(int(alarms.raised[0])):
         numbers = float(alarms.statistic[i]), float(alarms.threshold[i]), float(alarms.autocorrelation[i])
         yield int(alarms.place[i]), int(alarms.detector[i]), numbers, ALARM

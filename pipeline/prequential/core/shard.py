@@ -1,10 +1,11 @@
-"""The shard: partition p of the three input topics together; it drives the state that comes of them.
+"""The shard: partition p of the three input topics together, and the state computed from their records.
 
-Pure and deterministic: batches in, outputs out, snapshot out, snapshot in. The worker and `replay` drive this
-very object, and what comes out depends on the records and their order only.
+The shard is pure and deterministic. It takes batches and returns outputs; it writes snapshots and restores
+them. The worker and `replay` drive the same class, and its outputs depend only on the records and their
+order.
 
-A record goes one way: its micro-batch becomes rows (`encoder`), the join writes logs of outcomes and of
-events, consumers read them, messages are made of what they keep.
+Each record takes one path. The encoder turns its micro-batch into rows, and the join writes logs of outcomes
+and of events. Estimators, detectors and accounts read these logs, and messages are made from their state.
 """
 
 from __future__ import annotations
@@ -54,17 +55,17 @@ from prequential.topics.errors import Fault, existing
 from prequential.topics.outputs import DeadLetter, Output
 from prequential.topics.partitioning import partition_of
 
-#: Records that are encoded at once from one on that has asked whether it would be taken.
+#: Number of records to encode together, starting with one whose new names have to be registered first.
 _WITH_NEW_NAMES = 16
 
 
 class Shard:
-    """One shard: its state, and what comes out on the way.
+    """One shard: its state, and the outputs that it makes while it processes records.
 
-    `add` buffers a batch, `advance` processes what is in turn (`follow`: what a journal says), `flush`
-    gives the outputs since the last flush. While `replaying` nothing is put out: the state alone moves.
-    Of a shard on Kafka `partitions` is how many the input topics have, so that streams that belong elsewhere
-    are noticed.
+    `add` buffers a batch. `advance` processes the records whose turn has come; `follow` processes them in the
+    order of a journal. `flush` returns the outputs since the last flush. While `replaying`, the shard updates
+    its state but makes no outputs. For a shard on Kafka, `partitions` is the number of partitions of the
+    input topics. The shard needs this number to notice streams that belong to another partition.
     """
 
     def __init__(self, config: Config, partition: int = 0, partitions: int | None = None) -> None:
@@ -73,14 +74,15 @@ class Shard:
         self.replaying = False
         self.state = State(config, partition, partitions)
         self.merge, self.catalog = self.state.merge, self.state.catalog
-        #: The order taken since the last flush, as offset vectors; see `prequential.core.input.merge`.
+        #: The order of processing since the last flush, as offset vectors; see
+        #: `prequential.core.input.merge`.
         self.vectors: list[OffsetVector] = []
-        #: Records that are to be passed over: by kind and offset, the reason.
+        #: Records to skip: the reason by kind and offset.
         self.quarantine: dict[tuple[int, int], str] = {}
         #: Dead letters and other outputs since the last flush.
         self.dead_letters: list[DeadLetter] = []
         self.outputs: list[Output] = []
-        #: Records here of streams that are another partition's, by kind, and by stream; of this process.
+        #: Misplaced records that this process has seen, counted by kind and by stream.
         self.misplaced = [0, 0, 0]
         self.misplaced_streams: dict[str, int] = {}
         self._misplaced = np.zeros(0, dtype=np.bool_)  # by stream
@@ -90,16 +92,16 @@ class Shard:
         self.reporter = self.emission.reporter
         self.evaluation = Evaluation(self.state, self.reporter)
         self.encoder = Encoder(self.catalog)
-        #: What came in this life of the process, and kind and offset of the first record that was dropped for
-        #: each reason (`prequential.core.tables.logs`).
+        #: Records that this process has seen. `dropped` has the kind and offset of the first record that was
+        #: dropped for each reason (`prequential.core.tables.logs`).
         self.seen = seen.new_seen()
         self.recurrence = recurrence.new_recurrence()
         self.dropped: dict[int, tuple[int, int]] = {}
         self.odd_times = odd_times.new_odd_times()
-        #: Offset of the first odd record by stream (code), kind and oddity.
+        #: Offset of the first record with an odd time, by stream (code), kind and oddity.
         self.first_odd: dict[tuple[int, int, int], int] = {}
-        #: Record times (ms) of the newest label by stream, and of the newest prediction by model's row; 0:
-        #: none has come in this life of the process.
+        #: Record times (ms) of the newest label by stream, and of the newest prediction by model's row.
+        #: 0: this process has seen none.
         self.newest_labels: Ints = np.zeros(0, dtype=np.int64)
         self.newest_predictions: Ints = np.zeros(0, dtype=np.int64)
         self.refusals = Refusals()
@@ -116,16 +118,16 @@ class Shard:
         return self.merge.add(batch)
 
     def skip(self, begins: Sequence[int], missing: Sequence[int]) -> None:
-        """Go on from where the inputs begin now: what is below these offsets is lost.
+        """Continue at the first offsets that the inputs still have: the records below them are lost.
 
-        `missing`: how many records that are, by kind; how many entries of the journal; and how many records
-        that a former state had. Ids of messages depend on all of them.
+        `missing` has the number of lost records by kind, the number of lost journal entries, and the number
+        of records that an earlier state had processed. Ids of messages depend on all of these numbers.
         """
         self.merge.skip(begins)
         self.catalog.lost = [before + more for before, more in zip(self.catalog.lost, missing)]
 
     def advance(self, watermarks: Sequence[int | None], most: int) -> int:
-        """Process up to `most` records whose turn has come; returns how many (see `Merge.take`)."""
+        """Process up to `most` records whose turn has come; returns their number (see `Merge.take`)."""
         taken = self.merge.take(watermarks, most)
         if taken is None:
             return 0
@@ -137,9 +139,9 @@ class Shard:
         return self._process(taken)
 
     def follow(self, vector: OffsetVector) -> int:
-        """Process exactly the records below `vector`, as a former holder's journal says; returns how many.
+        """Process exactly the records below `vector`, an entry of an earlier worker's journal.
 
-        They must have been added (`Merge.covers`).
+        Returns the number of records. They must have been added before (`Merge.covers`).
         """
         taken = self.merge.take_until(vector)
         if taken is None:
@@ -149,7 +151,7 @@ class Shard:
 
     def flush(self) -> tuple[list[Output], list[OffsetVector]]:
         """Outputs and offsets since the last flush: dead letters by topic and offset, then messages."""
-        # However the records went, dead letters lie in the order of their topic.
+        # Dead letters are sorted by topic and offset, whatever the order of processing was.
         outputs = sorted(self.dead_letters, key=lambda letter: (letter.kind, letter.offset)) + self.outputs
         self.dead_letters, self.outputs = [], []
         vectors, self.vectors = self.vectors, []
@@ -160,14 +162,15 @@ class Shard:
         return self.emission.has_unpublished(quiet)
 
     def idle(self, quiet: int) -> None:
-        """Put out what is unpublished, as no record has come for `quiet` ms.
+        """Make the messages that are unpublished after `quiet` ms without a record.
 
-        The clock decides when: whoever calls it writes that down, so that others can do it at the same place.
+        The wall clock decides when this happens. The caller therefore writes the call to the journal, so that
+        other workers can repeat it at the same position.
         """
         self.outputs += self.emission.idle(quiet, replaying=self.replaying)
 
     def last_set(self) -> None:
-        """Put out metrics messages for every sequence, at the end of a replay."""
+        """Make metrics messages for every sequence, at the end of a replay."""
         self.outputs += self.emission.last_set(replaying=self.replaying)
 
     # ---- processing
@@ -201,15 +204,16 @@ class Shard:
         while len(records):
             done, taken_next = self._round(taken, places[:most], records[:most], taken_next)
             places, records = places[done:], records[done:]
-            # What comes behind such a record is encoded anew: where there are many, it is little.
+            # Records after one with new names are encoded again; small rounds waste less if there are many.
             most = _WITH_NEW_NAMES if taken_next else 2 * most
 
     def _round(
         self, taken: Taken, places: Ints, records: Sequence[Any], is_taken: bool
     ) -> tuple[int, bool]:
-        """Process records, the first of which `is_taken` for sure; returns how many.
+        """Process records; if `is_taken`, the first one is admitted without asking the join.
 
-        And whether the one behind them has asked if it would be taken, and would be.
+        Returns the number of processed records. Also returns whether the join stopped at the next record
+        because it would admit that record and its new names have to be registered first.
         """
         self.evaluation.forget()
         limits, streams = self.config.limits, len(self.catalog.streams)
@@ -235,9 +239,9 @@ class Shard:
     def note(
         self, rows: Rows, stop: int, records: Sequence[Any], place_of: Callable[[int], tuple[int, int]]
     ) -> None:
-        """Note what is known of this process alone of rows before `stop`, which the join has done.
+        """Update the notes that only this process keeps, for rows before `stop`, which the join has done.
 
-        `records` are the rows', `place_of` gives a row's kind and offset.
+        `records` are the records of the rows; `place_of` returns a row's kind and offset.
         """
         self._note_newest(rows, stop)
         self.seen = seen.update(self.seen, rows, stop, len(self.catalog.streams), self.catalog.registry)
@@ -261,7 +265,7 @@ class Shard:
             self._refuse(*place_of(row), reason_of(rows.refused[row], records[row], self.config.limits))
 
     def _note_newest(self, rows: Rows, stop: int) -> None:
-        """When labels of each stream, and predictions of each model, came last, before this row."""
+        """Note the newest label of each stream and the newest prediction of each model, up to row `stop`."""
         taken = rows.refused[:stop] == 0
         self.newest_labels = _wider(self.newest_labels, len(self.catalog.streams))
         self.newest_predictions = _wider(self.newest_predictions, len(self.catalog.entities))
@@ -269,13 +273,13 @@ class Shard:
             (LABEL, rows.stream, self.newest_labels), (PREDICTION, rows.model, self.newest_predictions)
         ):  # fmt: skip
             chosen = np.flatnonzero(taken & (rows.kind[:stop] == kind))
-            # Record times don't decrease within a topic: the last one of each is its newest.
+            # Record times don't decrease within a topic, so the last record of each is the newest.
             newest[codes[chosen]] = rows.time[chosen]
 
     def _join(self, rows: Rows, records: Sequence[Any]) -> int:
-        """Let rows through the join, and consumers read what it writes; returns how many it has done.
+        """Run the join on rows, and let all readers of its logs read them; returns the number of rows done.
 
-        That is all of them, or those before one that has asked and would be taken.
+        The join does all rows, or those before a row that it would admit and whose names are new.
         """
         limits, state = self.config.limits, self.state
         self.emission.touch(rows.stream)
@@ -292,7 +296,7 @@ class Shard:
         return row
 
     def go_on(self, why: int, records: Sequence[Any]) -> None:
-        """Do what the join has stopped for: whoever reads the logs does so, and it can go on."""
+        """Empty the logs and do what the join has stopped for, so that the join can continue."""
         used = self.state.logs.used
         drained = bool(used[:REMEMBERED].any())
         due = self.state.logs.due[: used[DUE]].tolist()
@@ -308,7 +312,7 @@ class Shard:
             self._widen_logs(int(used[NEEDED]))
 
     def _count_misplaced(self, rows: Rows, stop: int) -> None:
-        """Count records of streams that belong to another partition, up to this row; not those refused."""
+        """Count admitted records of streams that belong to another partition, up to this row."""
         partitions = existing(self._partitions, "the number of partitions")
         streams = self.catalog.streams
         for stream in streams[len(self._misplaced) :]:
@@ -333,19 +337,19 @@ class Shard:
         self.state.logs = wider._replace(used=logs.used, dropped=logs.dropped, ends=logs.ends)
 
     def add_rows(self) -> None:
-        """Have rows for streams and entities that are new, in the state and where messages are made."""
+        """Add rows for new streams and entities to the state and to the emission."""
         self.evaluation.forget()
         self.state.add_rows()
         self.emission.add_streams()
 
     def _forget(self, gone: list[Entity]) -> None:
-        """These entities aren't evaluated any more, whatever still waits of them."""
+        """Stop the evaluation of these entities, even if predictions of theirs are pending."""
         closed = self.state.forget(gone)
         self.reporter.forget([about.row for about in gone])
         self.outputs += [] if self.replaying else closed
 
     def _consume(self, records: Sequence[Any]) -> None:
-        """Whoever reads the logs does so; then they are empty."""
+        """Let all readers of the logs read them, then empty the logs."""
         state, logs = self.state, self.state.logs
         state.accounts.consume(logs)
         state.follow_predictions()
@@ -353,16 +357,16 @@ class Shard:
             raised = self.evaluation.finish(records)
             compared = self.emission.of_outcomes(logs, replaying=self.replaying)
             messages = state.incidents.consume(logs, records, raised)
-            # Alarms come before what is said of a state that has their outcomes.
+            # Alarms come before the messages about a state that includes the alarms' outcomes.
             self.outputs += [*([] if self.replaying else messages), *compared]
         elif logs.used[EVENTS]:
             state.incidents.follow_events(logs)
         clear(logs)
 
-    # ---- what can't be used
+    # ---- invalid records
 
     def _refuse(self, kind: int, offset: int, reason: str) -> None:
-        """A dead letter."""
+        """Count an invalid record and add its dead letter."""
         self.state.dead_letters[kind] += 1
         self.state.quarantined[kind] += (kind, offset) in self.quarantine
         self.refusals.add(kind, reason, offset)
@@ -379,16 +383,17 @@ class Shard:
     def snapshot(self, space: Space | None = None) -> Iterator[object]:
         """The state in parts, copied into this space: see `prequential.core.snapshot.snapshot`.
 
-        All outputs must have been flushed: they are no part of it.
+        The caller must flush all outputs before: a snapshot does not contain them.
         """
         if self.outputs or self.dead_letters:
             raise Fault("a snapshot has no outputs: expected `flush` before `snapshot`")
         return snapshot.take(self.state, space or Space())
 
     def restore(self, parts: Iterator[Any]) -> Restored:
-        """Become what the parts of a snapshot say; returns what was kept, what begins empty, what has ended.
+        """Restore the state from the parts of a snapshot.
 
-        Raises WorkError for a stream whose task is another one now.
+        Returns which state was kept, which starts empty and which has ended. Raises WorkError for a stream
+        whose task has changed in the configuration.
         """
         restored = restore(self.state, parts)
         for stream in self.catalog.streams:
@@ -398,7 +403,7 @@ class Shard:
 
 
 def _kind_and_offset(taken: Taken, place: int) -> tuple[int, int]:
-    """Of the record at a place."""
+    """Return kind and offset of the record at a place."""
     batch, index = taken.locate(int(place))
     return batch.kind, batch.offsets[index]
 

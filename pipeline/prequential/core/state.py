@@ -1,6 +1,6 @@
-"""The state of a shard: all that it knows, in tables whose rows have a key (`prequential.core.tables.keys`).
+"""The state of a shard, as tables whose rows have a key (`prequential.core.tables.keys`).
 
-Snapshots, pictures and splits are made of it; the shard drives it.
+The shard updates the state. Snapshots, read snapshots and splits are made from it.
 """
 
 from __future__ import annotations
@@ -30,72 +30,72 @@ from prequential.settings.model import Config
 from prequential.settings.stages import FINAL, INITIAL
 from prequential.topics.outputs import Incident
 
-#: Rows of the logs at first: those of a micro-batch as the worker takes them.
+#: Initial number of rows of the logs: enough for a micro-batch of the worker.
 _LOG_ROWS = 1 << 15
 
-#: No duration in `emit`: no tick is ever due.
+#: The next tick when `emit` has no duration: no tick is ever due.
 _NO_TICK = 1 << 62
 
 
 class Sequence(NamedTuple):
-    """What a row of estimators and detectors stands for: an entity's outcomes in a stage."""
+    """The key of a row of estimators and detectors: an entity's outcomes in a stage."""
 
     entity: int
     stage: str
 
 
 class JointSequence(NamedTuple):
-    """What rows of comparisons stand for: a pair's joint outcomes in a stage, by all of its losses."""
+    """The key of rows of comparisons: a pair's joint outcomes in a stage, for all of its losses."""
 
     pair: int
     stage: str
 
 
 class State:
-    """All that a shard knows of the records up to now, and where it stands in them."""
+    """The state computed from all records so far, and the position in the inputs."""
 
     def __init__(self, config: Config, partition: int = 0, partitions: int | None = None) -> None:
         self.config = config
         self.merge = Merge()
-        self.dead_letters = [0, 0, 0]  # by kind, and of them those that were to be passed over
+        self.dead_letters = [0, 0, 0]  # by kind; `quarantined` counts the quarantined records among them
         self.quarantined = [0, 0, 0]
         every = {
             time for s in (config.defaults, *config.streams.values())
             for time in (s.emit_every, s.emit_comparisons)
         }  # fmt: skip
-        #: Next multiple of each duration (ms) in `emit` that record time hasn't passed; None: no record yet.
+        #: By duration (ms) in `emit`, the next multiple that record time hasn't passed; None: no record yet.
         self.ticks: dict[int, int | None] = dict.fromkeys(sorted(filter(None, every)))
         self.next_tick = -_NO_TICK if self.ticks else _NO_TICK
         self.catalog = Catalog(config, partition, partitions)
         self.store = new_store()
-        #: What the join writes: empty between micro-batches but for the number of instances that are
-        #: remembered.
+        #: The logs that the join writes. Between micro-batches they are empty, except for the number of
+        #: remembered instances.
         self.logs = new_logs(_LOG_ROWS)
         self.accounts = Accounts()
         self.notes = Notes()
         self.timeline = new_timeline(0)
         self.pairing = Pairing(self.catalog)
         self.incidents = Incidents(self.catalog)
-        #: How losses went, and all outcomes, for who wants to know; in no snapshot.
+        #: The course of losses, and all outcomes, if the caller asks for them. Snapshots don't contain them.
         self.courses: Courses | None = None
         self.past: Past | None = None
-        self._streams, self._entities = 0, 1  # that there are rows for
+        self._streams, self._entities = 0, 1  # numbers of streams and entities that have rows
 
     @property
     def remembered(self) -> int:
-        """Instances that are in the store: waiting, labelled, settled or expired."""
+        """Number of instances in the store: waiting, labelled, settled or expired."""
         return int(self.logs.used[REMEMBERED])
 
     # ---- rows
 
     @property
     def lacks_rows(self) -> bool:
-        """Whether there are streams or entities that the tables beside the catalog's have no rows for."""
+        """Whether the catalog has streams or entities for which the other tables have no rows yet."""
         known = self._streams, self._entities
         return known != (len(self.catalog.streams), len(self.catalog.entities))
 
     def add_rows(self) -> None:
-        """Have rows for streams and entities that are new, in accounts, pairs and incidents."""
+        """Add rows for new streams and entities to accounts, pairs and incidents."""
         catalog, accounts = self.catalog, self.accounts
         accounts.ensure(len(catalog.streams), len(catalog.entities), len(catalog.segment_origin))
         for about in filter(None, catalog.entities[self._entities :]):
@@ -110,9 +110,9 @@ class State:
         self._streams, self._entities = len(catalog.streams), len(catalog.entities)
 
     def forget(self, gone: list[Entity]) -> list[Incident]:
-        """Drop entities that aren't evaluated any more; returns the messages that close their incidents.
+        """Drop entities that are no longer evaluated; returns the messages that close their incidents.
 
-        Predictions of theirs may still wait in the store.
+        The store may still have pending predictions of these entities.
         """
         rows = [about.row for about in gone]
         self.pairing.forget()
@@ -125,7 +125,10 @@ class State:
     # ---- the log
 
     def follow_predictions(self) -> None:
-        """Let timelines follow the logs' events, and note outcomes' places in them; grows the tables."""
+        """Update timelines with the events of the log, and note the places of outcomes in them.
+
+        The tables grow if necessary.
+        """
         logs, catalog = self.logs, self.catalog
         self.timeline = grown(self.timeline, len(catalog.streams))
         outcomes, events = int(logs.used[OUTCOMES]), int(logs.used[EVENTS])
@@ -134,7 +137,7 @@ class State:
     # ---- tables
 
     def tables(self) -> Iterator[Table]:
-        """All tables that are state; what isn't among them follows from them, or is of this process alone."""
+        """All tables of the state. Other data follow from these tables, or belong to this process only."""
         yield from self.catalog.tables()
         streams = len(self.catalog.streams)
         yield Table("streams.timeline.", Key.STREAM, grown(self.timeline, streams), streams)
@@ -143,18 +146,19 @@ class State:
         yield from history.tables(self.incidents.history, len(self.catalog.entities))
         yield from tables_of_store(self.store)
 
-    # ---- rows as others
+    # ---- copies of rows
 
     def copy(self, source: Sequence | JointSequence, target: Sequence | JointSequence) -> None:
-        """Let a sequence of an entity or of a pair be as another one of it, from here on.
+        """Overwrite the state of one sequence with that of another one of the same entity or pair.
 
-        That is all that is known by entity and stage: estimators, detectors with their signals and their
-        random numbers, courses, since when it is worse than baselines, what began later; or by pair and
-        stage: verdicts, blocks and estimators, by each loss. Raises ValueError for sequences of different
-        entities or pairs, and for stages that aren't evaluated.
+        For an entity this copies the state of the stage: estimators, and detectors with their signals and
+        random numbers. It also copies the courses of losses, the time since which the stage has been worse
+        than baselines, and the notes of what started empty. For a pair it copies verdicts, blocks and
+        estimators of the stage for each loss. Raises ValueError for sequences of different entities or pairs,
+        and for stages that aren't evaluated.
         """
         if type(source) is not type(target) or source[0] != target[0]:
-            raise ValueError(f"{target} can't be as {source}: expected two stages of one entity or pair")
+            raise ValueError(f"can't copy {source} to {target}: expected two stages of one entity or pair")
         if isinstance(source, JointSequence):
             self.pairing.copy(source.pair, source.stage, target.stage)
             return
@@ -171,10 +175,11 @@ class State:
                 kept.copy(row, *places)
 
     def separate(self, row: int) -> None:
-        """`initial` of a model or a baseline, which has been the same as `final`, goes on from a copy of it.
+        """Start a separate sequence for `initial` of a model or a baseline, as a copy of `final`.
 
-        So do those of its correction, of its segments, and of pairs of which both had one sequence; the
-        outcomes up to now have been taken over by all that reads the log.
+        Until now both stages were the same sequence. The same happens for the model's correction, for its
+        segments, and for pairs of which both models had one sequence. All readers of the log must have read
+        the outcomes so far.
         """
         entities = self.catalog.single_of(row)
         of_entities = (pair for one in entities for pair in self.pairing.by_entity.get(one, ()))

@@ -1,9 +1,10 @@
-"""Records one at a time, and what is known after each: a micro-batch that is left open.
+"""Processing records one at a time, with results after each record: a micro-batch that stays open.
 
-A micro-batch of one record costs about as much as one of hundreds, as whoever reads the join's logs has to
-begin. Here the join takes each record in its turn, and estimators and detectors what it makes of it. All
-else, which nobody asks for after each record, reads the logs when the micro-batch is closed. What a shard
-comes to know doesn't depend on how records were cut into micro-batches, so it doesn't depend on this either.
+A micro-batch of one record costs about as much as one of hundreds, because each reader of the join's logs has
+a fixed cost per call. Here the join processes each record in its turn, and only estimators and detectors read
+its outcomes at once. All other readers read the logs when the micro-batch is closed, because no caller needs
+their results after each record. The state of a shard doesn't depend on how records were divided into
+micro-batches, so it doesn't depend on this mode either.
 """
 
 from __future__ import annotations
@@ -24,36 +25,37 @@ from prequential.topics.errors import existing
 
 
 class Stepper:
-    """Lets a shard take records one at a time; it must be closed before the shard is used otherwise."""
+    """Lets a shard process records one at a time; close it before you use the shard in another way."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard, self._state = shard, shard.state
         self._open: OpenRows | None = None
         self._spare: OpenRows | None = None  # of a micro-batch that was closed
-        self._row = 0  # which the join takes next
+        self._row = 0  # the next row for the join
         self._origins: list[tuple[int, int]] = []  # kind and offset by row
         self._tables: tuple[Any, ...] = ()
         self._entry: Callable[..., tuple[int, int]] | None = None  # the join, for these
         streams = (shard.config.defaults, *shard.config.streams.values())
-        #: Versions as models of their own are names of this process' making; the test for harm needs to know
-        #: what became of predictions before.
+        #: Whether records can be taken one at a time. Separate versions need names that this process makes;
+        #: the detector `harm` needs the outcomes of earlier predictions at once.
         self._able = not any(
             one.versions == "separate" or any(d.detector == "harm" for d in every_detector(one))
             for one in streams
         )
 
     def take(self, record: Any, time: int) -> bool:
-        """Take a prediction or a label, behind all that the shard was given; `advance` processes it.
+        """Take a prediction or a label, after all records that were added before; `advance` processes it.
 
-        False: it has to go the way of a batch, as it has names that aren't known, messages are due by its
-        time, or the configuration wants it so. Then nothing has happened.
+        Returns False, and changes nothing, if the record has to be added in a batch instead. That is the case
+        if the record has new names, if messages are due before its time, or if the configuration requires
+        batches.
 
         Parameters
         ----------
         record
             A message.
         time
-            Its record time, ms; not less than that of the record of its kind before it.
+            Its record time in ms, which must not be less than that of the previous record of its kind.
         """
         if not self._able or time >= self._state.next_tick or self._shard.state.lacks_rows:
             return False
@@ -71,7 +73,7 @@ class Stepper:
         return True
 
     def advance(self) -> None:
-        """Process all that was taken, as far as estimators and detectors are concerned."""
+        """Run the join, the estimators and the detectors on all records that were taken."""
         if self._open is None:
             return
         shard, records, used = self._shard, self._open.records, self._state.logs.used
@@ -86,7 +88,7 @@ class Stepper:
         shard.evaluation.read(records)
 
     def close(self) -> None:
-        """Let all else that is to know of the records know of them."""
+        """Let all other readers of the logs process the records, and end the micro-batch."""
         self.advance()
         if self._open is None:
             return
@@ -100,7 +102,7 @@ class Stepper:
         self._row, self._origins = 0, []
 
     def _begin(self) -> None:
-        """Have room for records, in the state store too."""
+        """Make room for records, also in the state store."""
         state, encoder = self._state, self._shard.encoder
         self._open, self._spare = self._spare or OpenRows(encoder), None
         rows = self._open.rows
@@ -110,7 +112,7 @@ class Stepper:
         state.store = ensure_rows(state.store, state.catalog, RECORDS, TEXT, PROBABILITIES)
 
     def _join(self, stop: int) -> tuple[int, int]:
-        """The next row, and why the join stopped there."""
+        """Run the join; returns the next row, and why the join stopped there."""
         state, limits = self._state, self._shard.config.limits
         rows = existing(self._open, "the record that is joined").rows
         tables = rows, state.catalog.registry, state.store, state.logs

@@ -1,10 +1,10 @@
-"""All loops, called once: so that none is compiled in the middle of a stream.
+"""Calls each compiled loop once, so that none is compiled in the middle of a stream.
 
-Of detectors, memories, periods, measures and losses those that a configuration names, and the default ones:
-most streams have no use of the others.
+The warm-up covers the default detectors, memories, periods, measures and losses, and those that the
+configuration names. Most streams don't use the others.
 
-numba compiles a loop when it is first called, and keeps the result on disk. A worker that met a loop for the
-first time under load would stand still for seconds, and its group might take its shards away.
+numba compiles a loop when it is first called, and keeps the result on disk. A worker that called a loop for
+the first time under load would stop for seconds, and its consumer group might revoke its shards.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ from prequential.topics.outputs import Encoded, Output
 from prequential.topics.parts import decode
 from prequential.topics.specs import PARTS
 
-#: One of each memory; windows run full.
+#: One estimator for each memory; the windows are small enough to fill up.
 _EXAMPLES = {name: memory.example for name, memory in MEMORIES.items()}
 
-#: What only some configurations need: with periods; with measures or signals beyond the default ones,
-#: details, costs, objectives or corrections; with comparisons of other losses than wrong or right; with
-#: streams in all partitions.
+#: Features that only some configurations need. `PERIODS`: periods. `MEASURES`: measures or signals beyond the
+#: default ones, details, costs, objectives or corrections. `LOSSES`: comparisons by other losses than wrong
+#: or right. `WIDE`: streams in all partitions.
 PERIODS, MEASURES, LOSSES, WIDE = "periods", "measures", "losses", "wide"
 
-#: Names of all that only some configurations need.
+#: Names of all features that only some configurations need.
 ALL = frozenset({*DETECTORS, *MEMORIES, PERIODS, MEASURES, LOSSES, WIDE})
 
-#: Of periods, ms.
+#: Length of periods, ms.
 _PERIOD = 1_500
 
-#: Everything that there is to evaluate, but for what `needed` decides; windows so small that they run full.
+#: Settings that evaluate everything except for the features that `needed` selects.
 _CLASSES = StreamConfig(
     measures=NAMES,
     costs={"a": {"b": 1.0}},
@@ -107,7 +107,7 @@ _NUMBERS = replace(
 
 
 def config_of(needed: Collection[str]) -> Config:
-    """What a small shard goes through, with this of `ALL`; detectors aside but for the default one."""
+    """The configuration of a small shard with these features of `ALL`; it has only the default detector."""
     estimators = tuple(example for name, example in _EXAMPLES.items() if name in needed)
     period = _PERIOD if PERIODS in needed else None
     of_estimators = (
@@ -146,7 +146,7 @@ _STEP = 300
 
 
 def needed_by(config: Config) -> set[str]:
-    """What of `ALL` shards of a configuration use.
+    """The features of `ALL` that shards of a configuration use.
 
     >>> sorted(needed_by(Config()))
     ['all', 'fading', 'page-hinkley', 'window']
@@ -171,16 +171,17 @@ def needed_by(config: Config) -> set[str]:
 
 
 def _is_usual(signal: str) -> bool:
-    """Whether a signal, or either one of a ratio, is the error, an estimator's, or one's default measure."""
+    """Whether a signal, or a part of a ratio, is the error, an estimator or a default measure of one."""
     memory, measure = signal.partition(":")[0], signal.rpartition(":")[2]
     usual = measure in (memory, *DEFAULT_MEASURES) or not measure.isidentifier()
     return signal == "error" or (memory in MEMORIES and usual)
 
 
 def warm_up(needed: Collection[str]) -> None:
-    """Compile the loops that shards use, or fetch them from numba's cache.
+    """Compile the loops that shards use, or load them from numba's cache.
 
-    A small shard goes through all there is to evaluate; of what only some use, this (see `needed_by`).
+    A small shard processes records with everything that can be evaluated. Of the optional features it uses
+    only those in `needed` (see `needed_by`).
     """
     config = config_of(needed)
     warm_up_detectors(DETECTORS.keys() & needed)
@@ -202,7 +203,7 @@ def warm_up(needed: Collection[str]) -> None:
 
 
 def _warm_up_merging(config: Config) -> None:
-    """Compile the loops that say what a partition knows of a stream, and add it up."""
+    """Compile the loops that make a partition's parts of a stream, and those that merge parts."""
     wide = {name: replace(config.stream(name), key=BY_INSTANCE) for name in _STREAMS[:2]}
     config = replace(config, streams={**config.streams, **wide})
     shard, merger = Shard(config, 0, 1), Merger(config)
@@ -228,13 +229,13 @@ def _warm_up_plain(config: Config) -> None:
     """Compile the loops for records in the plain form."""
     parser, shard = Parser(), Shard(config)
     value = b'{"stream":"plain","instance_id":"1","y_true":"a"}'
-    for offset in range(2):  # its names are new, and known
+    for offset in range(2):  # first with new names, then with known ones
         shard.add(Batch(Label.KIND, range(offset, offset + 1), [offset], parser.parse(Label.KIND, [value])))
         shard.advance([_STEP] * 3, 1)
 
 
 def _warm_up_rare(state: State) -> None:
-    """Compile the loops for what doesn't happen to a small shard."""
+    """Compile the loops for cases that don't occur in a small shard."""
     sums = np.zeros(0)
     decision(state.incidents.history, 0, False)
     means = state.incidents.history.scratch.means
@@ -246,10 +247,10 @@ def _warm_up_rare(state: State) -> None:
 
 
 def warm_consumers(needed: Collection[str]) -> None:
-    """Compile the loops that read the join's logs, by letting them read empty ones.
+    """Compile the loops that read the join's logs, by letting them read empty logs.
 
-    It needs none of the join's own loops: two processes can share the work, and each finds in the cache what
-    the other has done.
+    This needs none of the join's own loops. Two processes can therefore share the work: each finds in the
+    cache the loops that the other has compiled.
     """
     shard = Shard(config_of(needed))
     records = [record for name in _STREAMS for _, record in _records(name, 0)]
@@ -278,7 +279,7 @@ def warm_consumers(needed: Collection[str]) -> None:
 
 
 def _feed(shard: Shard, first: int) -> list[Output]:
-    """Put some records through, in micro-batches of few; returns what comes of them."""
+    """Let the shard process some records in small micro-batches; returns the outputs."""
     offsets, outputs = list(shard.merge.added), list[Output]()
     for number in range(first, first + _INSTANCES):
         records = [record for name in _STREAMS for record in _records(name, number)]
@@ -296,7 +297,7 @@ def _feed(shard: Shard, first: int) -> list[Output]:
 
 
 def _records(stream: str, number: int) -> Iterator[tuple[int, Record]]:
-    """An instance, its predictions, and the label of one before it; some of them come twice or never."""
+    """An instance, its predictions, and the label of an earlier instance; some come twice or never."""
     ts, name = number * _STEP, str(number)
     segments = {"arm": "xyz"[number % 3]}
     yield ts, Instance(stream, name, ts, number, segments, 0.5)

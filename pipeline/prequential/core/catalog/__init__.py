@@ -1,1 +1,1 @@
-"""Names and their rows, and what is evaluated of them."""
+"""Names of streams, models, classes and segments, their rows in the tables, and the entities to evaluate."""

@@ -1,4 +1,4 @@
-"""What starts empty under the present configuration though there have been outcomes."""
+"""Configured state that starts empty although there have been outcomes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from prequential.settings.stages import parse
 
-#: Something that is configured: a kind, and a name of it (empty where there is one at most).
+#: A configured item: its kind, and its name (empty where there is at most one).
 Item = tuple[str, str]
 
 
 def item_of(kind: str, name: str) -> Item:
-    """Kind and name of what is configured: all bins of a stage are that one stage.
+    """Kind and name of a configured item; all bins of a stage are one item.
 
     >>> item_of("stage", "bin:3"), item_of("estimator", "all")
     (('stage', 'bins'), ('estimator', 'all'))
@@ -20,7 +20,7 @@ def item_of(kind: str, name: str) -> Item:
 
 
 class Begun(NamedTuple):
-    """Something that starts empty though there have been outcomes; `whose` is a model, a segment or a pair.
+    """An item that starts empty although there have been outcomes; `whose` is a model, a segment or a pair.
 
     >>> print(Begun("s/nb", "estimator", "all", "final"))
     s/nb: final estimator all
@@ -36,10 +36,10 @@ class Begun(NamedTuple):
 
     @property
     def what(self) -> str:
-        """What starts empty, without whose: stage, kind and name, where it has them."""
+        """Stage, kind and name of the item, as far as it has them, without `whose`."""
         return " ".join(part for part in (self.stage, self.kind, self.name) if part)
 
     @property
     def item(self) -> Item:
-        """The configured thing that starts empty; bins of a stage are one."""
+        """The configured item that starts empty; all bins of a stage are one item."""
         return item_of(self.kind, self.name)

@@ -1,7 +1,7 @@
 """Names of streams, models, classes and segments, and their rows in the tables.
 
-Loops know rows only. What has a name is registered here when it comes for the first time, and what is
-evaluated of it: a model, and beside it what the configuration asks for.
+Compiled loops work with rows only. The catalog registers each name when it comes for the first time. It also
+registers the entities to evaluate: each model, and the segments, stages and baselines of the configuration.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from prequential.settings.stages import FINAL, INITIAL
 from prequential.settings.stages import parse as parse_stage
 from prequential.topics.errors import Fault, existing
 
-#: What baselines predict before the first label: a class of its own, never a label's.
+#: The prediction of baselines before the first label: a separate class, which no label has.
 NO_CLASS_NAME = "@none"
 
 #: Schemas of a registry's tables.
@@ -62,17 +62,18 @@ class Catalog:
 
     def __init__(self, config: Config, partition: int = 0, partitions: int | None = None) -> None:
         self.config = config
-        #: Of the input topics; it stands in messages and in their ids.
+        #: The partition of the input topics; messages and their ids contain it.
         self.partition = partition
-        #: How many they have; None: they are files, where each stream lies as a whole.
+        #: Number of partitions of the input topics; None: the inputs are files, which have each stream as a
+        #: whole.
         self.partitions = partitions
-        #: Streams whose instances lie in all partitions: what adds up is said of all of them together.
+        #: Streams whose instances lie in all partitions: messages report sums over all partitions.
         self.wide = frozenset(config.wide if partitions is not None else ())
-        #: What retention removed: records that the shard hadn't taken, by kind; entries of its journal; and
-        #: records that it had taken, which no state has any more.
+        #: Numbers of what retention removed: records that the shard had not processed, by kind; entries of
+        #: the journal; and records that the shard had processed but that are in no remaining state.
         self.lost = [0, 0, 0, 0, 0]
-        #: Whether no record has a time, so that record times count rows: what would be a duration counts
-        #: outcomes then, and messages say it. Only files are without times, so no snapshot knows of it.
+        #: Whether no record has a time, so that record times count rows. Durations then count outcomes, and
+        #: messages report this. Only files can be without times, so snapshots don't contain this flag.
         self.untimed = False
         self.streams: list[Stream] = []
         self.by_name: dict[str, Stream] = {}
@@ -85,14 +86,15 @@ class Catalog:
             records(Streams, 16), records(Classes, 16), records(Pairs, 16), records(Entities, 16),
             SegmentRows(np.zeros(16, np.int32)), Ages(np.zeros(16, np.int64)),
         )  # fmt: skip
-        #: What former configurations evaluated; and entities that began anew since this was last emptied.
+        #: Entities that only previous configurations evaluated.
         self.ended = Ended()
-        #: Streams with costs; and these, with what they were made of.
+        #: Tables of costs, for streams that have some.
         self._prices = Prices()
+        #: Entities that had ended and started again, since this list was last emptied.
         self.begun_anew: list[int] = []
-        #: Of `SegmentRows`: model, key, position.
+        #: Model, key and position of each row in `SegmentRows`.
         self.segment_origin: list[tuple[int, int, int]] = [(0, 0, 0)]
-        #: By length: heaps of first rows for the segments of models that are gone.
+        #: Heaps of free blocks (first rows) in `SegmentRows`, by length; removed models had these blocks.
         self._free_segments: dict[int, list[int]] = {}
         self._class_rows = 0
         self._pair_places = 0
@@ -100,9 +102,9 @@ class Catalog:
 
     @property
     def loss(self) -> tuple[int, ...]:
-        """What ids of messages have behind all else: how much is lost, if anything is.
+        """The last part of message ids: the number of lost records and journal entries, if any are lost.
 
-        What was said of as many outcomes without the loss was something else.
+        Without it, a message after a loss could have the id of an earlier message with other content.
         """
         return (sum(self.lost),) if any(self.lost) else ()
 
@@ -116,7 +118,8 @@ class Catalog:
         before = self._registry
         self._registry = registry
         if before is None or any(old is not new for old, new in zip(before, registry)):
-            #: The same, column by column: a table of records takes its time to find one by name.
+            #: The same tables, column by column, because finding a column of a table of records by name is
+            #: slow.
             known = zip(before, self.columns) if before is not None else ((None, None) for _ in registry)
             columns: Any = (
                 former if old is table else as_columns(schema, table)
@@ -127,9 +130,10 @@ class Catalog:
     # ---- streams
 
     def add_stream(self, name: str, *, baselines: bool = True) -> Stream:
-        """Register a stream, with the code that is next, its settings, and its baselines.
+        """Register a stream with the next code, its settings and its baselines.
 
-        Without `baselines` it has none yet, nor a class: who restores a snapshot gives it those.
+        Without `baselines`, the stream has no baselines and no classes yet: a snapshot that is restored adds
+        them.
         """
         config = self.config.stream(name)
         stream = Stream(len(self.streams), name, config)
@@ -151,9 +155,9 @@ class Catalog:
         return stream
 
     def set_class_at_horizon(self, stream: Stream) -> None:
-        """Let instances without a label by the horizon have the configured class, which is known from now on.
+        """Register the configured class of instances without a label by the horizon, and use it from now on.
 
-        Of a restored stream, after its own classes.
+        For a restored stream, call this after its own classes were added.
         """
         name = stream.config.label_at_horizon
         at_horizon = 0 if name is None else 1 + self.add_class(stream, name)
@@ -166,12 +170,12 @@ class Catalog:
         return row
 
     def set_baseline(self, stream: Stream, which: int, row: int) -> None:
-        """Note `row` as an evaluated baseline's entity: the majority's if `which`, else persistence's."""
+        """Note `row` as an evaluated baseline's entity: `@majority` if `which`, else `@persistent`."""
         s = self.registry.streams
         (s.majority_entity if which else s.persistent_entity)[stream.code] = row
 
     def baseline_of(self, stream: Stream, which: int) -> int:
-        """The row of the evaluated baseline at place `which` of `BASELINES`; 0: it isn't evaluated."""
+        """The entity's row of the baseline at place `which` of `BASELINES`; 0: it isn't evaluated."""
         s = self.registry.streams
         return int((s.majority_entity if which else s.persistent_entity)[stream.code])
 
@@ -181,7 +185,7 @@ class Catalog:
         return [(f"@{baseline}", row) for baseline, row in zip(BASELINES, rows) if row]
 
     def _set_up(self, stream: Stream) -> None:
-        """A stream's settings, as the loops read them, and room for its stages at an age and its classes."""
+        """Write a stream's settings to the tables, and make room for its stages at an age and its classes."""
         ages = [parse_stage(name).number for name in stream.ages]
         start = self._ages
         self._ages += len(ages)
@@ -193,9 +197,9 @@ class Catalog:
     # ---- classes
 
     def add_class(self, stream: Stream, name: str) -> int:
-        """The code of a class; one that isn't known is given the next, whatever the limit.
+        """The code of a class; a new class gets the next code, whatever the limit is.
 
-        `true` and 1 are one class, and so are `false` and 0, named in the form that came first in the stream.
+        `true` and 1 are one class, and so are `false` and 0; the form that came first in the stream names it.
         """
         known = stream.classes.get(name)
         if known is not None:
@@ -222,14 +226,14 @@ class Catalog:
         return code
 
     def ensure_class_capacity(self, stream: Stream, capacity: int) -> None:
-        """Have capacity for at least so many classes of a stream of which nothing is evaluated yet."""
+        """Make room for at least `capacity` classes of a stream that has no entities yet."""
         if stream.entities:
             raise Fault(f"stream {stream.name!r} is evaluated already: it can't get room for other classes")
         if capacity > self.registry.streams.class_capacity[stream.code]:
             self._make_class_room(stream, capacity)
 
     def _make_class_room(self, stream: Stream, capacity: int) -> None:
-        """Rows for so many classes of a stream, in one block; what it had is copied."""
+        """Give a stream a new block of rows for `capacity` classes, and copy its classes there."""
         registry, at = self.registry, stream.code
         start, count = int(registry.streams.classes[at]), len(stream.class_names)
         start_of_pairs, before = int(registry.streams.pairs[at]), int(registry.streams.class_capacity[at])
@@ -251,7 +255,7 @@ class Catalog:
         self.registry = registry._replace(classes=classes, pairs=pairs)
 
     def _widen(self, stream: Stream) -> None:
-        """What is evaluated of a stream moves to plans with capacity for its classes."""
+        """Move all entities of a stream to plans that have room for its classes."""
         for row in stream.entities:
             self._move(row)
 
@@ -270,7 +274,7 @@ class Catalog:
     def _capacity(self, stream: Stream) -> int:
         return int(self.registry.streams.class_capacity[stream.code])
 
-    # ---- what is evaluated
+    # ---- entities
 
     def _plan(self, config: StreamConfig, stages: tuple[str, ...], watched: bool, capacity: int) -> Plan:
         key = (config.digest, stages, watched, capacity)
@@ -291,10 +295,10 @@ class Catalog:
         return about.row
 
     def _begin_anew(self, about: Entity, outcomes: int, revisions: int) -> None:
-        """An entity had so many outcomes and revisions before it ended: its ids are others than then."""
+        """Continue the numbers of an entity that had ended, so that its message ids are new."""
         entities, row = self.registry.entities, about.row
         entities.revisions[row] = revisions + 1
-        # Outcomes of baselines are numbered by the labels since they began; they have no alarms, either.
+        # Outcomes of baselines are numbered by the labels since they began, and baselines have no alarms.
         if about.kind not in (BASELINE, BASELINE_AGE):
             entities.outcomes[row] = outcomes
             rows = np.arange(entities.stages[row]) + entities.first[row]
@@ -303,10 +307,9 @@ class Catalog:
         self.begun_anew.append(row)
 
     def put_entity(self, about: Entity) -> None:
-        """Register an entity at its row, behind all others, with rows in a plan for each of its stages.
+        """Register an entity at its row, after all others, with rows in a plan for each of its stages.
 
-        Rows before it that there weren't are those of nothing: as in a snapshot, of what isn't evaluated any
-        more.
+        Missing rows before it stay empty, as in a snapshot that has entities which are no longer evaluated.
         """
         row, stream = about.row, self.streams[about.stream]
         self.entities += [None] * (row - len(self.entities))
@@ -326,12 +329,12 @@ class Catalog:
         self.note_single(row)
 
     def is_twofold(self, row: int) -> bool:
-        """Whether an instance has had two predictions: of an entity's model, or where a baseline has them."""
+        """Whether an instance has had two predictions of an entity's model, or two outcomes of a baseline."""
         entities = self.columns.entities
         return bool(entities.twofold[entities.model[row] or row])
 
     def entity(self, row: int) -> Entity:
-        """What is evaluated in a row; raises Fault if that is nothing."""
+        """The entity in a row; raises Fault if the row is empty."""
         return existing(self.entities[row], f"the entity in row {row}")
 
     def note_single(self, row: int) -> None:
@@ -342,15 +345,18 @@ class Catalog:
         self.columns.entities.single[row] = both and not self.is_twofold(row)
 
     def single_of(self, row: int) -> list[int]:
-        """A model and what is evaluated beside it, or a baseline: those whose `initial` is their `final`."""
+        """Rows of a model, its correction and segments, or of a baseline, whose `initial` still is `final`.
+
+        The same sequence serves both stages there.
+        """
         about, entities = self.entity(row), self.columns.entities
         rows = self.streams[about.stream].entities
         return [one for one in rows if row in (one, entities.model[one]) and entities.single[one]]
 
     def same_as(self, row: int, stage: str, stream: Stream | None = None) -> list[str]:
-        """The stages that messages about a stage of an entity say to be the same.
+        """The stages that are the same as a stage of an entity, for the field `same` of its messages.
 
-        Of one that isn't evaluated any more, which has no stream, `stream` is the one that it had.
+        An entity that is no longer evaluated has no stream: pass the stream that it had as `stream`.
         """
         if stream is None:
             about = self.entity(row)
@@ -359,14 +365,14 @@ class Catalog:
         return [INITIAL] if is_said else []
 
     def separate(self, row: int) -> None:
-        """`initial` of a model and of what is beside it, or of a baseline, is another sequence now."""
+        """Note that `initial` is now a separate sequence, for all entities of `single_of`."""
         self.columns.entities.single[self.single_of(row)] = 0
         self.columns.entities.twofold[row] = 1
 
     def add_ages(self, stream: Stream, row: int) -> None:
-        """Register the stages at an age of a model or a baseline (its row), each as an entity of its own.
+        """Register each stage at an age of a model or a baseline (its row) as a separate entity.
 
-        Not every outcome is in them: some come before that age.
+        They don't have all of its outcomes: some labels come before that age.
         """
         about = self.entity(row)
         kind = AGE if about.kind == MODEL else BASELINE_AGE
@@ -390,7 +396,7 @@ class Catalog:
         return row
 
     def add_segment_rows(self, stream: Stream, model: int) -> None:
-        """Have rows in `SegmentRows` for all segments that a model's (its row's) outcomes may be in."""
+        """Make rows in `SegmentRows` for all segments that outcomes of a model (its row) may be in."""
         keys, slots = len(stream.config.segments), stream.config.segments_per_key + 1
         origins = [(model, key, position) for key in range(keys) for position in range(1, slots + 1)]
         free = self._free_segments.get(len(origins))
@@ -406,7 +412,7 @@ class Catalog:
         self.registry = self.registry._replace(segment_rows=rows)
 
     def segment_rows_of(self, models: Ints) -> Ints:
-        """The rows in `SegmentRows` of these models, (n,) int64: one after the other, model by model."""
+        """All rows in `SegmentRows` of these models, (n,) int64, one model after the other."""
         streams, entities = self.registry.streams, self.registry.entities
         codes = entities.stream[models]
         counts = streams.keys[codes].astype(np.int64) * streams.slots[codes]
@@ -427,7 +433,7 @@ class Catalog:
         return rows
 
     def add_correction(self, stream: Stream, model: int) -> int:
-        """Register what a model (its row) would predict if it used the labels before; returns its row.
+        """Register the correction of a model (its row), which also uses the latest label; returns its row.
 
         Temporal correction: Žliobaitė et al. 2015, eq. 3.
         """
@@ -439,7 +445,7 @@ class Catalog:
         return row
 
     def add_segment(self, segment_row: int) -> int:
-        """Register a model's outcomes in a segment, by its row in `SegmentRows`; returns its entity."""
+        """Register the entity for a segment of a model (a row in `SegmentRows`); returns the entity's row."""
         model, key, position = self.segment_origin[segment_row]
         about = self.entity(model)
         stream = self.streams[about.stream]
@@ -449,13 +455,13 @@ class Catalog:
         self.note_single(row)
         return row
 
-    # ---- not evaluated any more
+    # ---- entities that are no longer evaluated
 
     def remove_model(self, stream: Stream, name: str) -> list[Entity]:
-        """Let a model and all that is evaluated beside it be evaluated no more; returns these entities.
+        """Stop the evaluation of a model, its correction, segments and stages; returns these entities.
 
-        Their rows aren't given out again: what came first has the lower row, and predictions may still wait.
-        Raises KeyError for a model that isn't known.
+        Their rows are not used again, because rows are in order of arrival and predictions may still be
+        pending. Raises KeyError for an unknown model.
         """
         row = stream.models.pop(name)
         stream.came.pop(name, None)
@@ -474,7 +480,7 @@ class Catalog:
         return [about for about in gone if about is not None]
 
     def _remove_entity(self, row: int) -> None:
-        """It isn't evaluated any more."""
+        """Free an entity's rows in its plan, and stop its evaluation."""
         about = self.entity(row)
         self.streams[about.stream].entities.remove(row)
         entities = self.registry.entities
@@ -485,7 +491,7 @@ class Catalog:
     # ---- views
 
     def tables(self) -> Iterator[Table]:
-        """All tables that are state: by name, what their rows stand for, and how many are in use."""
+        """All tables of the state, with their names, the keys of their rows, and the numbers of used rows."""
         columns, streams, entities = self.columns, len(self.streams), len(self.entities)
         for name, key, table, names, rows, links in (
             (
@@ -506,19 +512,20 @@ class Catalog:
             yield from plan.tables()
 
     def positives(self, plan: Plan) -> Positives:
-        """What says which class is the positive one, by row of a plan; arrays that loops can take."""
+        """The data that decide which class is positive, by row of a plan, as arrays for compiled loops."""
         return self.positives_by(plan.owner)
 
     def positives_by(self, owner: Ints32) -> Positives:
-        """The same by the streams (codes) of anything, (n,) int32."""
+        """As `positives`, by streams: `owner` has the stream's code for each row, (n,) int32."""
         s = self.registry.streams
         columns = s.positive_code, s.classes, s.class_count, self.registry.classes.meaning, s.quantile
-        # Copies: loops would be compiled for columns of records, and again for those of a single record.
+        # Copies, because loops would be compiled once for columns of records and again for those of one
+        # record.
         code, classes, count, meaning, quantile = map(np.ascontiguousarray, columns)
         return Positives(owner, code, classes, count, meaning, *self.prices(), quantile)
 
     def positives_of(self, stream: Stream) -> Positives:
-        """As `positives` for one stream, of which every sequence is number 0."""
+        """As `positives`, for one stream, where every sequence has number 0."""
         s, code, nothing = self.registry.streams, stream.code, np.zeros(1, dtype=np.int32)
         first, count = int(s.classes[code]), int(s.class_count[code])
         meaning = np.ascontiguousarray(self.registry.classes.meaning[first : first + count])
@@ -529,11 +536,11 @@ class Catalog:
         )  # fmt: skip
 
     def prices(self) -> tuple[Bytes, Floats]:
-        """Which streams have costs, and what these are (see `Positives`)."""
+        """Which streams have costs, and the costs (see `Positives`)."""
         return self._prices.of(self.registry, len(self.streams))
 
     def entities_of(self, stream: Stream) -> Iterator[Entity]:
-        """What is evaluated of a stream, in the order of its messages."""
+        """The entities of a stream, in the order of its messages."""
         some = (self.entities[row] for row in stream.entities)
         yield from sorted((one for one in some if one), key=lambda one: (one.kind, one.row))
 

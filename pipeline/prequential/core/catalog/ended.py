@@ -1,7 +1,8 @@
-"""How far the numbers had come of what isn't evaluated any more: what has its names again goes on from there.
+"""Numbers of outcomes of ended entities: an entity with the same names continues from these numbers.
 
-Ids of messages are functions of names and numbers. What ends with one configuration and begins anew with
-another would use those of its former messages again, for other content.
+Message ids are computed from names and numbers. Suppose that an entity ends with one configuration and starts
+again with another. Without the stored numbers, its new messages would have the ids of earlier messages with
+other content.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-#: Stream, kind, model, segment and stage at an age, as in `Entity` behind the row.
+#: Stream, kind, model, segment and stage at an age: the fields of `Entity` after the row.
 Names = tuple[int, int, str, str | None, str | None]
 
 
@@ -26,16 +27,16 @@ class Ended:
         self._counts: dict[Names, tuple[int, int]] = {}
 
     def note(self, names: Names, outcomes: int, revisions: int) -> None:
-        """It has ended; what never had a message leaves nothing."""
+        """Store the numbers of an entity that has ended; one without any message needs none."""
         if outcomes or revisions:
             self._counts[names] = outcomes, revisions
 
     def take(self, names: Names) -> tuple[int, int] | None:
-        """What it had, if it has ended: it begins anew."""
+        """Remove and return the numbers of an entity that starts again; None if it hasn't ended before."""
         return self._counts.pop(names, None)
 
     def forget(self, stream: int, models: Iterable[str]) -> None:
-        """These models never come back, nor does anything of theirs."""
+        """Drop the numbers of these models, which never come back."""
         gone = set(models)
         self._counts = {
             names: counts for names, counts in self._counts.items()
@@ -47,6 +48,6 @@ class Ended:
         return [[*names, *counts] for names, counts in self._counts.items()]
 
     def restore(self, saved: Iterable[Iterable[Any]]) -> None:
-        """Become what a snapshot says."""
+        """Restore names and counts from a snapshot."""
         for stream, kind, model, segment, age, outcomes, revisions in saved:
             self._counts[stream, kind, model, segment, age] = outcomes, revisions

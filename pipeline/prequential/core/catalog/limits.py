@@ -1,4 +1,4 @@
-"""What would be one too many, or has the name of something else: it is refused before it is registered."""
+"""Limits on streams, models and classes, and reserved names; the checks run before a name is registered."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ def check_stream(catalog: Catalog, name: str) -> None:
 
 
 def check_model(catalog: Catalog, stream: Stream, name: str, *, retires: bool = False) -> None:
-    """Raise Unusable for a model that would be one too many, or has the name of something else.
+    """Raise Unusable for a model that would be one too many, or whose name is taken.
 
-    One that `retires` another takes its place. Too many: `limits.models_per_stream`. Taken are the names
-    of evaluated baselines, of random predictions and of corrections, and those of versions that gave way.
+    The limit is `limits.models_per_stream`. A model that `retires` another one takes its place, so it isn't
+    one too many. These names are taken: evaluated baselines, random predictions, corrections, and versions
+    that gave way to newer ones.
     """
     config = stream.config
     numbers = config.task == "regression"
@@ -30,7 +31,7 @@ def check_model(catalog: Catalog, stream: Stream, name: str, *, retires: bool = 
         or (name.endswith(CORRECTED_SUFFIX) and config.temporal_correction and not numbers)
     )
     if taken:
-        raise Unusable(f"model {name!r}: the name is that of something evaluated beside models")
+        raise Unusable(f"model {name!r}: the name is reserved for a baseline or a correction")
     limit = catalog.config.limits.models_per_stream
     if name in stream.retired:
         raise Unusable(

@@ -1,7 +1,7 @@
-"""Plans: the tables of all sequences that are evaluated alike, with capacity for as many classes.
+"""Plans: the tables of all sequences that are evaluated alike and have the same capacity for classes.
 
-One call of a loop serves all streams of a plan. A stream whose classes become more than there is capacity for
-moves to the plan with twice as much, row by row.
+One call of a loop serves all streams of a plan. If a stream has more classes than the capacity, it moves row
+by row to the plan with twice the capacity.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class _Rows(NamedTuple):
 
 
 class Plan:
-    """Estimators and detectors of sequences; `stages` are those of an entity, one row each, in order.
+    """Estimators and detectors of sequences; an entity has one row for each of `stages`, in this order.
 
-    `reference` says which first outcomes are its reference; None: as the configuration's objective does.
+    `reference` sets which first outcomes are the reference; None: the configuration's objective sets it.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Plan:
         self.numbers = config.task == "regression"
         self.loss = LOSSES[config.loss] if self.numbers else WRONG
         self.rows = 0  # in use, or free again
-        #: Counts how often tables may have become other ones.
+        #: Number of times that tables may have been replaced.
         self.generation = 0
         self.owner: Ints32 = np.zeros(16, dtype=np.int32)  # stream by row
         self.entity: Ints32 = np.zeros(16, dtype=np.int32)  # entity by row
@@ -79,10 +79,10 @@ class Plan:
     # ---- rows
 
     def take(self, stream: int, entity: int, *names: str | None) -> int:
-        """Give a new entity its rows, one for each stage, all empty; returns the first.
+        """Give a new entity its rows, one empty row for each stage; returns the first.
 
-        `stream` and `entity` are the rows' owners; `names` (stream, model, segment) what random numbers are
-        made of.
+        `stream` and `entity` own the rows. `names` (stream, model, segment) seed the random numbers of
+        detectors.
         """
         count = len(self.stages)
         if self._free:
@@ -102,11 +102,11 @@ class Plan:
         return first
 
     def give(self, first: int) -> None:
-        """Free the rows of an entity that is gone, by the first one; `take` empties them."""
+        """Free the rows of a removed entity, given its first row; `take` empties them."""
         self._free.append(first)
 
     def ensure(self, rows: int) -> None:
-        """Have capacity for at least so many rows in all tables."""
+        """Make room for at least `rows` rows in all tables."""
         self.generation += 1
         if rows > len(self.owner):
             self.owner, self.entity = grown(_Rows(self.owner, self.entity), rows)
@@ -127,7 +127,7 @@ class Plan:
         return self.stages.index(stage)
 
     def score(self) -> None:
-        """Keep sums of scores from now on: outcomes that have some are coming."""
+        """Keep sums of scores from now on; call it before the first outcome that has scores."""
         if not self.scored:
             self.scored = True
             self.generation += 1
@@ -137,9 +137,9 @@ class Plan:
     # ---- outcomes
 
     def consume(self, log: Log, rows: Ints32, positives: Positives) -> Alarms:
-        """Let estimators and detectors take over these rows of the log, in order; returns the alarms.
+        """Let estimators and detectors process these rows of the log, in order; returns the alarms.
 
-        `rows` are (n,) int32; the alarms' places are among them, not in the log.
+        `rows` has shape (n,), int32. The places of the alarms are positions in `rows`, not in the log.
         """
         if not self.scored and log.scored[rows].any():
             self.score()
@@ -166,15 +166,16 @@ class Plan:
 
     @property
     def repeats(self) -> bool:
-        """Whether `Repeatedly` can be had of it."""
+        """Whether `Repeatedly` supports this plan."""
         return all(watch.signal.repeats for watch in self.watches)
 
     # ---- moves
 
     def adopt(self, other: Plan, rows: Ints, new_rows: Ints) -> list[tuple[str, str]]:
-        """Copy rows of another plan to `new_rows` of this one, as many; returns what starts empty here.
+        """Copy `rows` of another plan to `new_rows` of this one; returns the items that start empty here.
 
-        As kind (`estimator`, `scores` and `residuals` of an estimator, `reference`, `detector`) and name.
+        An item has a kind and a name. The kinds are `estimator`, `scores` and `residuals` of an estimator,
+        `reference` and `detector`.
         """
         missing = []
         if other.scored:
@@ -219,7 +220,7 @@ class Plan:
                 yield Table(prefix, Key.SEQUENCE, table, self.rows, (self.number,))
 
     def named_tables(self) -> Iterator[tuple[str, Sequence[Any]]]:
-        """The same by what they are of."""
+        """The same tables, by the name of the estimator, reference or detector that has them."""
         for estimator in self.estimators:
             yield f"estimator {estimator.name}", list(estimator.tables())
         if self.reference is not None:
@@ -230,9 +231,9 @@ class Plan:
 
 
 class Repeatedly:
-    """`Plan.consume` of one row at a time, at a small part of the cost of a call for one row.
+    """Calls `Plan.consume` for one row at a time, at a small part of the usual cost.
 
-    Until the log or what `positives` says is another one; `Plan.repeats` must be true.
+    The object is valid until the log or `positives` is replaced; `Plan.repeats` must be true.
     """
 
     def __init__(self, plan: Plan, log: Log, positives: Positives) -> None:
@@ -245,9 +246,9 @@ class Repeatedly:
         self._alarms = new_alarms(1)
 
     def consume(self, row: int) -> Alarms | None:
-        """Let estimators and detectors take over this row of the log; returns the alarms, if there are any.
+        """Let estimators and detectors process this row of the log; returns the alarms, or None without any.
 
-        They are the same object each time.
+        All calls return the same object of alarms.
         """
         plan = self.plan
         self._row[0] = row

@@ -1,4 +1,4 @@
-"""What outcomes cost by their classes: the tables of streams with `costs`, as loops take them."""
+"""Costs of outcomes by class: the tables of streams with `costs`, as compiled loops read them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from prequential.core.tables.streams import Registry
 
 
 class Prices:
-    """Of all streams that have costs; made anew when there are more streams, or more of their classes."""
+    """Tables for all streams that have costs; rebuilt when streams or classes of these streams are added."""
 
     def __init__(self) -> None:
         self._paying: list[Stream] = []
         self._known: tuple[Any, Bytes, Floats] | None = None
 
     def add(self, stream: Stream) -> None:
-        """A stream that has costs."""
+        """Add a stream that has costs."""
         self._paying.append(stream)
 
     def of(self, registry: Registry, streams: int) -> tuple[Bytes, Floats]:
-        """By stream, of so many, what its costs are of; by class, then prediction, what they are."""
+        """Return the kind of costs by stream, (streams,) uint8, and the costs, (classes, predictions) floats.
+
+        Costs are per outcome or per value. The second table has a row for each class that a label may have,
+        and a column for each class that a prediction may have.
+        """
         if not self._paying:
             return NONE_PRICED, NO_COSTS
         s, codes = registry.streams, [stream.code for stream in self._paying]

@@ -1,4 +1,4 @@
-"""The state store's tables: made, and grown before a micro-batch."""
+"""The state store's tables: how they are made, and how they grow before a micro-batch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from prequential.core.tables.store import (
 
 
 def new_store() -> Store:
-    """A store that knows nothing, with room for next to nothing: `ensure` makes it."""
+    """An empty store with little room: `ensure` makes more."""
     return Store(
         ids.new_ids(),
         records(Instances, 16, packed=True),
@@ -53,17 +53,17 @@ def new_store() -> Store:
 
 
 def ensure(store: Store, catalog: Catalog, rows: Rows) -> Store:
-    """The store with capacity for all that these rows of a micro-batch can add."""
+    """The store with capacity for everything that these rows of a micro-batch can add."""
     return ensure_rows(store, catalog, len(rows.kind), len(rows.text), len(rows.p))
 
 
 def ensure_rows(
     store: Store, catalog: Catalog, count: int = 0, text: int = 0, probabilities: int = 0
 ) -> Store:
-    """The store with capacity for so many more records, bytes of their ids, and probabilities.
+    """The store with capacity for more records, bytes of their ids, and probabilities.
 
-    The same arrays where they have it, and the same store where all have. Columns that no stream needs have
-    no second dimension.
+    Arrays that have the capacity stay the same; the store stays the same if all of its arrays do. In columns
+    that no stream needs, the second dimension has length 0.
     """
     streams = catalog.registry.streams
     keys, ages = int(streams.keys.max()), int(streams.age_count.max())
@@ -83,7 +83,7 @@ def ensure_rows(
     slots = (table.stream, table.offset, table.size, store.instances, store.links, marks)
     stream, offset, size, instances, links, marks = of_one_length(len(table.stream), *slots)
     predictions, values = of_one_length(int(used[PREDICTIONS]) + count + 2, store.predictions, values)
-    # Where instances get labels at their horizons, each may have one.
+    # Where instances get a class at the end of the horizon, each instance may have a label.
     most = int(table.counts[ids.LIVE]) if streams.at_horizon.any() else int(used[LABELS])
     labels, label_values = of_one_length(most + count + 2, store.labels, label_values)
     wider = store._replace(
@@ -100,9 +100,10 @@ def ensure_rows(
 
 
 def tables(store: Store) -> Iterator[Table]:
-    """What is state of it, and what its rows stand for.
+    """The store's tables that are state, with the keys of their rows.
 
-    Of columns that there is at most one of, snapshots have no second dimension, or a single number.
+    For `_SINGLE` columns, snapshots omit the second dimension, or have a single number where there is no
+    column.
     """
     known, pools = ids.used(store.ids), store.pools
     slots = len(known.stream)
@@ -115,7 +116,7 @@ def tables(store: Store) -> Iterator[Table]:
     yield Table("instances|", Key.SLOT, store.instances, slots, links=links)
     yield Table("marks|", Key.SLOT, _flat(store.marks, slots), slots)
     predictions, labels, probabilities = pools.end.tolist()
-    links = {"next": Key.PREDICTION, "model": Key.ENTITY}  # `extra` is one while it waits
+    links = {"next": Key.PREDICTION, "model": Key.ENTITY}  # and `extra`, while a prediction is pending
     yield Table("predictions|", Key.PREDICTION, store.predictions, predictions, links=links)
     yield Table("values|", Key.PREDICTION, _flat(store.values, predictions), predictions)
     yield Table("labels|", Key.LABEL, store.labels, labels, links={"next": Key.LABEL})
@@ -126,12 +127,12 @@ def tables(store: Store) -> Iterator[Table]:
     yield Table("settled|", Key.NONE, settled.dump(store.settled))
 
 
-#: Columns that there is at most one of.
+#: Names that have at most one column.
 _SINGLE = ("propensity", "number")
 
 
 def _flat(table: Any, rows: int) -> dict[str, Any]:
-    """Columns as snapshots have them."""
+    """Columns in the form in which snapshots have them."""
     return {
         name: (column[:rows, 0] if column.shape[1] else np.zeros(1)) if name in _SINGLE else column
         for name, column in columns_of(table).items()
@@ -139,10 +140,9 @@ def _flat(table: Any, rows: int) -> dict[str, Any]:
 
 
 def load(store: Store, arrays: Mapping[str, Any]) -> Store:
-    """The store with the tables of a snapshot, by the names of `tables`, but for when instances run out.
+    """The store with the tables of a snapshot, by the names of `tables`, without the deadlines of instances.
 
-    Deadlines are scheduled by the caller. Ids get other hashes (`ids.load`). Raises KeyError for a table that
-    is missing.
+    The caller schedules the deadlines. Ids get new hashes (`ids.load`). Raises KeyError for a missing table.
     """
     known = ids.Dump(*(arrays[f"ids|{name}"] for name in ids.Dump._fields))
     loaded = store._replace(ids=ids.load(known))
@@ -180,7 +180,7 @@ _OF_INDEX = {
 
 
 def check(store: Store) -> None:
-    """Raise an error unless tables that share an index have one length: loops don't look for their ends."""
+    """Raise RuntimeError if tables that share an index differ in length: compiled loops don't check it."""
     arrays = tables_of(store)
     for index, names in _OF_INDEX.items():
         lengths = {name: len(array) for name, array in arrays.items() if name.startswith(names)}
@@ -189,7 +189,7 @@ def check(store: Store) -> None:
 
 
 def _wider(column: Any, columns: int) -> Any:
-    """The column with at least so many columns of its own, new ones zero."""
+    """The array with at least `columns` columns; new ones are zero."""
     if columns <= column.shape[1]:
         return column
     wide = np.zeros((len(column), columns), dtype=column.dtype)

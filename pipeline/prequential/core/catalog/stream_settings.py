@@ -1,4 +1,4 @@
-"""A stream's settings as columns, as the loops read them."""
+"""Writes a stream's settings to columns, where compiled loops read them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prequential.core.tables.streams import Streams, name_hash
 
 
 def write_settings(s: Streams, stream: Stream, ages: int) -> None:
-    """Write a stream's settings to its row; its stages at an age stand from row `ages` of their table on."""
+    """Write a stream's settings to its row; its stages at an age begin at row `ages` of their table."""
     config, code = stream.config, stream.code
     numbers = config.task == "regression"
     measured = {*config.measures, *(d.signal.rpartition(":")[2] for d in every_detector(config))}
@@ -29,7 +29,7 @@ def write_settings(s: Streams, stream: Stream, ages: int) -> None:
     verdicts = config.compare != "off" and bool(config.compare_losses)
     s.by_cohorts[code] = verdicts or any(d.detector == "harm" for d in every_detector(config))
     s.cluster[code] = config.cluster or 0
-    # Where each instance gets a label, labels are no sample: propensities say nothing.
+    # Where each instance gets a label, labels are not a sample, so propensities have no meaning.
     sampled = not numbers and config.label_at_horizon is None
     s.weights[code] = sampled and not measured.isdisjoint(OF_WEIGHTS)
     s.valued[code] = config.cost_per_value and not numbers

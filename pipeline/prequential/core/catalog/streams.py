@@ -1,4 +1,4 @@
-"""A stream's names, and what is evaluated of it by its names in messages."""
+"""A stream's names, and its entities by their names in messages."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from prequential.settings.model import StreamConfig
 from prequential.settings.stages import FINAL, INITIAL
 from prequential.settings.stages import parse as parse_stage
 
-#: The value that all values of a key beyond the bound share, and all versions of models beyond theirs.
+#: The value that all segment values beyond the limit of their key share, and all versions beyond the limit.
 OTHER = "other"
 
-#: Keys of segments that are remembered though they aren't configured: they come from strangers.
+#: Maximum number of segment keys to remember that aren't configured: records may contain any keys.
 MOST_OTHER_KEYS = 20
 
-#: Most versions of a stream's models that are told apart, and that have given way: some a day for years.
+#: Maximum number of versions of a stream's models to distinguish, and of retired versions to remember.
+#: It suffices for a few new versions a day over years.
 MOST_VERSIONS = 10_000
 
 
 class Entity(NamedTuple):
-    """What is evaluated, by its names in messages: a model, or beside it a segment or an age, a baseline."""
+    """An evaluated entity, by its names in messages: a model, one of its segments or ages, or a baseline."""
 
     row: int
     stream: int
     kind: int
     model: str
     segment: str | None
-    age: str | None  # the stage `after:…` that it is about
+    age: str | None  # the stage `after:…` that the entity is about
 
 
 class Stream:
@@ -38,18 +39,19 @@ class Stream:
         self.name = name
         self.config = config
         self.models: dict[str, int] = {}  # entities
-        self.came: dict[str, int] = {}  # record times (ms) of these models' first predictions
+        self.came: dict[str, int] = {}  # record times (ms) of the models' first predictions
         self.classes: dict[str, int] = {}
         self.class_names: list[str] = []
         self.values: list[dict[str, int]] = [{} for _ in config.segments]  # positions from 1, by key
-        self.values_came: list[list[int]] = [[] for _ in config.segments]  # … and when they came, as models
-        #: Configured keys of segments that no record has had yet, and others that records have had meanwhile.
+        self.values_came: list[list[int]] = [[] for _ in config.segments]  # … and their first record times
+        #: Configured segment keys that no record has had yet, and other keys that records have had.
         self.unseen_keys = set(config.segments)
         self.other_keys: list[str] = []
         self.versions: dict[str, int] = {}  # codes from 1, of all models together
         self.version_names: list[str] = []  # … the other way round; it only grows
-        self.families: dict[str, list[str]] = {}  # versions of a model that are evaluated apart, oldest first
-        #: Versions that gave way. They never come back: their outcomes would be numbered from 1 again.
+        self.families: dict[str, list[str]] = {}  # separately evaluated versions of a model, oldest first
+        #: Versions that gave way to newer ones. They never come back: their outcomes would restart at number
+        #: 1.
         self.retired: dict[str, None] = {}
         self.everywhere = tuple(stage for stage in config.stages if not parse_stage(stage).is_age)
         self.ages = tuple(stage for stage in config.stages if parse_stage(stage).is_age)
@@ -59,17 +61,18 @@ class Stream:
 
     @property
     def evaluated(self) -> tuple[str, ...]:
-        """The stages that outcomes are evaluated in, in the order of their rows."""
+        """The stages in which outcomes are evaluated, in the order of their rows."""
         return self.config.evaluated_stages
 
     def reports(self, stage: str) -> bool:
-        """Whether messages are about a stage, which may be evaluated for others' sake alone."""
+        """Whether messages report a stage; some stages are evaluated only because others need them."""
         return parse_stage(stage).configured in self.config.stages
 
     def position(self, key: int, value: str) -> int:
-        """The position of a segment's value among its key's, from 1; raises KeyError for one to be added.
+        """The position of a segment's value among the values of its key, from 1.
 
-        The last is that of all values beyond the bound, and of the value with the name that they share.
+        All values beyond the limit share the last position, also the value `other`. Raises KeyError for a new
+        value that has to be added.
         """
         values = self.values[key]
         position = values.get(value)
@@ -81,13 +84,13 @@ class Stream:
         return position
 
     def add_value(self, key: int, value: str, came: int) -> None:
-        """Register a value of the key at this place, with the next position; `came`: its record time, ms."""
+        """Register a value of the key with this index at the next position; `came` is its record time, ms."""
         values = self.values[key]
         values[value] = len(values) + 1
         self.values_came[key].append(came)
 
     def note_keys(self, given: Mapping[str, str]) -> None:
-        """Note the segments' keys of a record: which are configured, and at most `MOST_OTHER_KEYS` others."""
+        """Note the segment keys of a record: the configured ones, and at most `MOST_OTHER_KEYS` others."""
         self.unseen_keys -= given.keys()
         for key in given:
             if key not in self.config.segments and key not in self.other_keys:
@@ -96,9 +99,9 @@ class Stream:
                 self.other_keys.append(key)
 
     def version(self, name: str) -> int:
-        """The code of a model's version, from 1; raises KeyError for one to be added.
+        """The code of a model's version, from 1; raises KeyError for a new version that has to be added.
 
-        Those beyond `MOST_VERSIONS` share one.
+        All versions beyond `MOST_VERSIONS` share one code.
         """
         code = self.versions.get(name)
         if code is None:
@@ -106,7 +109,7 @@ class Stream:
         return code
 
     def add_version(self, name: str) -> None:
-        """Register a version, with the next code; beyond `MOST_VERSIONS` the one that all others share."""
+        """Register a version with the next code; those beyond `MOST_VERSIONS` share one name."""
         name = OTHER if len(self.versions) >= MOST_VERSIONS else name
         self.versions[name] = len(self.versions) + 1
         self.version_names.append(name)

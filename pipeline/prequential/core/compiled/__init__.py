@@ -1,1 +1,1 @@
-"""What compiled loops are made of: tables, the cache, numbers, ids."""
+"""The basis of compiled loops: the compiler, its cache, tables, numbers, ids."""

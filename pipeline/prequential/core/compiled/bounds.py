@@ -1,8 +1,8 @@
-"""Indices that are outside of a table fail where loops run as plain Python, as those below 0 do there.
+"""Checks that make indices outside of a table fail where loops run as plain Python.
 
-A compiled loop doesn't look where a table ends: it would write into others' memory. numpy takes an index
-below 0 as one from the end, so it, too, would go unseen. With `NUMBA_DISABLE_JIT=1` loops are handed
-tables that refuse it.
+A compiled loop doesn't check where a table ends: a wrong index would write into other memory. numpy raises an
+IndexError for an index beyond the end, but counts an index below 0 from the end. With `NUMBA_DISABLE_JIT=1`,
+loops therefore get tables that also refuse an index below 0.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 
 def with_bounds(function: Callable[..., Any], records: type[Any]) -> Any:
-    """A loop that is called from Python, with tables that refuse an index below 0.
+    """Wrap a loop that Python calls, so that its tables refuse an index below 0.
 
     `records` is the class of tables that are one array.
     """
@@ -76,7 +76,7 @@ def _bounded(value: Any, records: Any) -> Any:
 
 
 def _plain(value: Any, records: type[Any]) -> Any:
-    """What a loop returns, with arrays as they were."""
+    """The return value of a loop, with the original types of arrays."""
     if isinstance(value, Bounded):
         return value.view(records if isinstance(value, records) else np.ndarray)
     if isinstance(value, tuple):

@@ -1,8 +1,9 @@
-"""Numbers as JSON writes them, in compiled loops: of a double the shortest decimal that is read back as it.
+"""Writes numbers as JSON in compiled loops, as the shortest decimal that reads back as the same double.
 
-Of all decimals that lie closer to a double than to its neighbours, the one with the fewest digits, and of
-these the closest (Giulietti 2020, "The Schubfach way to render doubles"): what `repr` finds, too. It takes
-whole numbers alone, so its digits are the same on every processor.
+A double has many decimals that lie closer to it than to its neighbours. The algorithm chooses the decimal
+with the fewest digits, and of several such decimals the closest one, as `repr` does (Giulietti 2020, "The
+Schubfach way to render doubles"). It computes with whole numbers only, so the digits are the same on every
+processor.
 """
 
 from __future__ import annotations
@@ -12,24 +13,25 @@ import math
 import numpy as np
 from prequential.core.compiled.kernel import Bytes, Ints, Words, inlined, inner
 
-#: The most characters of a number: sign, 17 digits, point, `e-308`.
+#: Maximum number of characters of a number: sign, 17 digits, point, `e-308`.
 LONGEST_NUMBER = 25
 
-#: Powers of ten that doubles ask for.
+#: The smallest and the largest power of ten that doubles need.
 _LOWEST, _HIGHEST = -292, 324
 
-#: Fewest and most powers of ten for which a number is written without an exponent.
+#: Smallest and largest power of ten for which a number is written without an exponent.
 _NO_EXPONENT = -5, 16
 
 _MINUS, _POINT, _ZERO, _E = (ord(character) for character in "-.0e")
 _NULL = np.frombuffer(b"null", dtype=np.uint8)
 
-#: Two digits of each number below 100.
+#: The two digits of each number below 100.
 _PAIRS = np.frombuffer(b"".join(b"%02d" % number for number in range(100)), dtype=np.uint8)
 
 _POWERS: Ints = 10 ** np.arange(18, dtype=np.int64)
 
-# Words are unsigned, and so is all that is done to them: mixed with signed ones they would be floats.
+# Words and all operands of operations on them are unsigned: mixed with signed integers, they would become
+# floats.
 _0, _1, _2, _4, _10, _32, _40, _100 = (np.uint64(value) for value in (0, 1, 2, 4, 10, 32, 40, 100))
 _HALF = np.uint64(0xFFFFFFFF)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -37,7 +39,7 @@ _HIDDEN = np.uint64(1 << 52)
 
 
 def _powers() -> Words:
-    """10^k as 128 bits, the first of them set, rounded up: by k two words, the high one first."""
+    """10^k rounded up to 128 bits, with the first bit set: two words for each k, the high word first."""
     powers = np.empty((_HIGHEST - _LOWEST + 1, 2), dtype=np.uint64)
     for k in range(_LOWEST, _HIGHEST + 1):
         over, under = 10 ** max(k, 0), 10 ** max(-k, 0)
@@ -63,7 +65,7 @@ def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 @inlined
 def _scaled(high: np.uint64, low: np.uint64, c: np.uint64) -> np.uint64:
-    """c times a power of ten, less its lower 128 bits; the last bit says whether there was anything."""
+    """c times a power of ten, without its lower 128 bits; the last bit is set if these were not 0."""
     carried, _ = _product(low, c)
     top, bits = _product(high, c)
     if bits > _ALL - carried:
@@ -76,7 +78,7 @@ def _scaled(high: np.uint64, low: np.uint64, c: np.uint64) -> np.uint64:
 
 @inner
 def shortest(c: np.uint64, q: int) -> tuple[int, int]:
-    """Of the double c·2^q, c < 2^53, the shortest decimal: digits as a whole number, and the power of ten."""
+    """The shortest decimal of the double c·2^q, c < 2^53: its digits as a whole number, and its exponent."""
     even = c & _1 == _0
     first = c == _HIDDEN and q > -1074  # the neighbour below is half as far away as the one above
     k = (q * 1262611 - (524031 if first else 0)) >> 22  # ⌊log10 2^q⌋, or of ¾·2^q
@@ -86,7 +88,7 @@ def shortest(c: np.uint64, q: int) -> tuple[int, int]:
     below = _scaled(high, low, (four - (_1 if first else _2)) << shift)
     exact = _scaled(high, low, four << shift)
     above = _scaled(high, low, (four + _2) << shift)
-    if not even:  # bounds belong to an even number alone
+    if not even:  # the bounds themselves belong only to an even number
         below += _1
         above -= _1
     s = exact // _4
@@ -107,9 +109,9 @@ def shortest(c: np.uint64, q: int) -> tuple[int, int]:
 def put_bytes(out: Bytes, at: int, text: Bytes, start: int, stop: int) -> int:
     """Write `text[start:stop]` into `out` from `at` on; returns where it ends, `at + stop - start`.
 
-    `out` must have room for it: compiled, nothing checks.
+    `out` must have room for the bytes: compiled code doesn't check.
     """
-    # Unsigned: numba need not ask of each byte whether it is counted from the end.
+    # Unsigned, so that numba doesn't check for each byte whether its index counts from the end.
     to, begin = np.uint64(at), np.uint64(start)
     for place in range(np.uint64(stop - start)):
         out[to + np.uint64(place)] = text[begin + np.uint64(place)]
@@ -118,7 +120,7 @@ def put_bytes(out: Bytes, at: int, text: Bytes, start: int, stop: int) -> int:
 
 @inlined
 def _put_digits(out: Bytes, at: int, number: int, digits: int) -> int:
-    """So many digits of a number, zeros in front."""
+    """Write a number with `digits` digits, with leading zeros; returns where it ends."""
     place, left = np.uint64(at + digits), np.uint64(number)
     for _ in range(digits >> 1):
         shorter = left // _100
@@ -133,7 +135,7 @@ def _put_digits(out: Bytes, at: int, number: int, digits: int) -> int:
 
 @inlined
 def _digits(number: int) -> int:
-    digits = 15 if number >= _POWERS[15] else 1  # most have few, or all that a double can have
+    digits = 15 if number >= _POWERS[15] else 1  # most have few digits, or as many as a double has
     while digits < 18 and number >= _POWERS[digits]:
         digits += 1
     return digits
@@ -153,8 +155,8 @@ def put_int(out: Bytes, at: int, number: int) -> int:
 def put_float(out: Bytes, at: int, x: float) -> int:
     """Write a double as the shortest decimal that reads back as the same double (JSON's number).
 
-    With a point or an exponent, so that readers take it for a float; `null` for NaN and infinities. Returns
-    where it ends: at most `LONGEST_NUMBER` bytes behind `at`.
+    The number has a point or an exponent, so that readers take it for a float; NaN and infinities are `null`.
+    Returns where the number ends: at most `LONGEST_NUMBER` bytes after `at`.
 
     >>> out = np.zeros(LONGEST_NUMBER, np.uint8)
     >>> [bytes(out[: put_float(out, 0, x)]) for x in (0.1, -3.0, 1e22, math.nan)]
@@ -171,7 +173,7 @@ def put_float(out: Bytes, at: int, x: float) -> int:
         return at + 3
     fraction, exponent = math.frexp(x)
     q = exponent - 53
-    if q < -1074:  # it has fewer bits
+    if q < -1074:  # a subnormal number, which has fewer bits
         fraction = math.ldexp(fraction, q + 1074)
         q = -1074
     c = np.int64(fraction * 9007199254740992.0)

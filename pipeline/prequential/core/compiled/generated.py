@@ -1,6 +1,6 @@
-"""Loops that are written from declarations: straight lines of Python, which are then compiled as others are.
+"""Writes loops from declarations, as straight lines of Python, which are then compiled like other loops.
 
-A compiled loop can't go over a list of functions: each call must stand in its source.
+A compiled loop can't iterate over a list of functions: its source must contain each call.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 def written(
     name: str, parameters: str, lines: Sequence[str], given: Mapping[str, Any], module: str, file: str
 ) -> Callable[..., Any]:
-    """A function with these lines as its body; `given` are the names that they use.
+    """A function with these lines as its body; `given` has the names that they use.
 
-    `module` and `file` are the caller's `__name__` and `__file__`: with that file, and those that it imports,
-    what is compiled of the function is dropped from the cache (`prequential.core.compiled.loopcache`). A
-    digest in its name tells apart what is written from other declarations.
+    `module` and `file` are the caller's `__name__` and `__file__`. The cache drops the compiled function when
+    that file, or a file that it imports, changes (`prequential.core.compiled.loopcache`). The function's name
+    contains a digest of its source, which distinguishes functions from different declarations.
 
     >>> twice = written("twice", "x", ["return add(x, x)"], {"add": lambda a, b: a + b}, __name__, __file__)
     >>> twice(2), twice.__name__[:6]
@@ -28,6 +28,6 @@ def written(
     name = f"{name}_{digest}"
     source = f"def {name}({parameters}):\n    {body}\n"
     names = {**given, "__name__": module, "__file__": file}
-    exec(compile(source, file, "exec"), names)  # the lines are ours
+    exec(compile(source, file, "exec"), names)  # the lines come from this program, not from users
     function: Callable[..., Any] = names[name]
     return function

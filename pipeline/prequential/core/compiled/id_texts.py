@@ -1,4 +1,4 @@
-"""The texts of ids in their arena: copied, and in order."""
+"""Copies and compares the texts of ids in their arena."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _BITS, _BYTE = np.uint64(8), np.uint64(0xFF)
 
 @inner
 def size_of(ids: Ids, slot: int) -> int:
-    """Return how many bytes the id has that stands in a slot of `ids`."""
+    """Return the number of bytes of the id in a slot of `ids`."""
     return np.int64(ids.size[slot]) - 1
 
 
 @inner
 def copy_text(ids: Ids, slot: int, text: Bytes, at: int) -> int:
-    """Write the id that has a slot into `text` from `at` on; returns where it ends. There must be room."""
+    """Write the id in a slot into `text` from `at` on; returns where it ends. `text` must have room."""
     end, block = at + size_of(ids, slot), np.int64(ids.offset[slot])
     while at < end:
         word = ids.arena[block]
@@ -30,9 +30,9 @@ def copy_text(ids: Ids, slot: int, text: Bytes, at: int) -> int:
 
 @inner
 def is_before(ids: Ids, one: int, other: int) -> bool:
-    """Whether an id comes before another one: the shorter first, then byte by byte.
+    """Whether an id comes before another one: by length, then byte by byte.
 
-    So whole numbers are in their order. `one` and `other` are slots of `ids`.
+    Whole numbers are therefore in numerical order. `one` and `other` are slots of `ids`.
     """
     size = size_of(ids, one)
     if size != size_of(ids, other):

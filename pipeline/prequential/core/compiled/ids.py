@@ -1,12 +1,13 @@
-"""Instance ids: from the code of a stream and the bytes of an id to a slot, a row of tables of instances.
+"""Instance ids: a hash table from a stream's code and an id's bytes to a slot, the instance's row in tables.
 
-Texts lie in an arena of 8-byte blocks, beside an open-addressing table with linear probing, whose entries
-hold a slot and 31 bits of the hash, so that other ids are passed over and moved without a look at them. The
-hash is SipHash-1-3, keyed by a secret of the process, for ids come from strangers, who might choose some
-that collide.
+The texts of ids lie in an arena of 8-byte blocks. The table uses open addressing with linear probing. Its
+entries hold a slot and 31 bits of the hash, so that most other ids are skipped or moved without reading their
+texts. The hash is SipHash-1-3 with a secret key of the process: producers choose the ids, and might choose
+colliding ones.
 
-A removed slot, and the blocks of its text, are the first to be used again: what lives is bounded, so is
-memory. After `load` slots are given in another order, so nothing that is published may depend on them.
+A removed slot and the blocks of its text are the first ones to be used again. The number of present ids is
+bounded, so memory is bounded as well. After `load`, slots are given out in another order, so no published
+content may depend on slots.
 """
 
 from __future__ import annotations
@@ -24,41 +25,42 @@ Words = npt.NDArray[np.uint64]
 LONGEST = 256
 LARGEST = LONGEST // 8
 
-#: Of `Ids.counts`: slots that are taken; the largest slot that ever was; the first free slot (0: none); the
-#: first block behind all texts; then, for each number of blocks, the first free run of so many (0: none).
+#: Positions in `Ids.counts`. LIVE: number of used slots; TOP: largest slot so far; FREE: first free slot (0:
+#: none); END: first block after all texts. From RUNS on, by number of blocks: the first free run of this
+#: length (0: none).
 LIVE, TOP, FREE, END, RUNS = range(5)
 
-#: The share of the table's entries that may be used: SHARE / 16.
+#: Maximum share of the table's entries in use: SHARE / 16.
 SHARE = 11
 
-#: For how many rows to read ahead, see `warm`.
+#: Number of rows to read ahead (see `warm`).
 AHEAD = 64
 
-#: What slots are made of: the lower half of an entry of the table.
+#: The bits of a table's entry that hold the slot: its lower half.
 LOW = (1 << 32) - 1
 
 
 class Ids(NamedTuple):
-    """Ids and their slots; slot 0 is none. `ensure` makes room, kernels take it."""
+    """Ids and their slots; slot 0 means none. `ensure` makes room, and compiled loops use it."""
 
     # By slot:
     stream: Ints32
     offset: Ints32  # the first block of its text; of a free slot, the next free one (0: none)
     size: npt.NDArray[np.int16]  # bytes of its text + 1; 0: free
     # Others:
-    entries: Ints  # 31 bits of the hash, then 32 of the slot; 0: empty. Their number is a power of two
+    entries: Ints  # 31 bits of the hash, then 32 bits of the slot; 0: empty. The length is a power of two
     arena: Words  # blocks: the first byte is the lowest, zeros follow the last; a free run links to the next
     counts: Ints
     key: Words  # two
 
 
 def new_key() -> Words:
-    """A secret to key hashes by: two random words of 64 bits, (2,) uint64."""
+    """A secret key for hashes: two random words of 64 bits, (2,) uint64."""
     return np.frombuffer(secrets.token_bytes(16), dtype=np.uint64).copy()
 
 
 def new_ids(key: Words | None = None) -> Ids:
-    """No ids, and no room (`ensure` makes it); under a secret of its own unless a `key` is given."""
+    """An empty table without room (`ensure` makes room); it has a new secret key unless you pass a `key`."""
     counts = np.zeros(RUNS + LARGEST + 1, dtype=np.int64)
     counts[END] = 1  # offset 0 means none
     return Ids(
@@ -73,18 +75,19 @@ def new_ids(key: Words | None = None) -> Ids:
 
 
 def ensure(ids: Ids, more_slots: int, more_bytes: int) -> Ids:
-    """The ids with room for so many more, of so many bytes together; the same arrays where they have it.
+    """The ids with room for `more_slots` more ids, whose texts have `more_bytes` bytes together.
 
-    With ids that are removed meanwhile there is room too. What grows doubles at least.
+    Arrays with enough room stay the same; an array that grows at least doubles. The room suffices also if ids
+    are removed meanwhile.
 
     Raises
     ------
     MemoryError
-        For 2^31 ids, or blocks of text: slots have 31 bits.
+        For 2^31 ids or blocks of text, because slots have 31 bits.
     """
     live, top, end = (int(ids.counts[k]) for k in (LIVE, TOP, END))
     rows = max(live + more_slots, top) + 1
-    blocks = end + more_bytes // 8 + more_slots  # free runs may be too short, each text may begin a block
+    blocks = end + more_bytes // 8 + more_slots  # free runs may be too short, and each text begins a block
     if max(rows, blocks) >= 1 << 31:
         raise MemoryError("too many ids for one shard")
     if rows > len(ids.stream):
@@ -102,15 +105,15 @@ def ensure(ids: Ids, more_slots: int, more_bytes: int) -> Ids:
 
 
 def text_of(ids: Ids, slot: int) -> bytes:
-    """The id that has a slot, as bytes of UTF-8; raises KeyError for 0 and for a free slot."""
+    """The id in a slot, as bytes of UTF-8; raises KeyError for 0 and for a free slot."""
     length, first = int(ids.size[slot]) - 1, int(ids.offset[slot])
     if slot <= 0 or length < 0:
         raise KeyError(slot)
     return ids.arena[first : first + (length + 7) // 8].astype("<u8").tobytes()[:length]
 
 
-# SipHash. Words are unsigned, and so is all that is done to them: mixed with signed ones they would be
-# floats.
+# SipHash. Words and all operands of operations on them are unsigned: mixed with signed integers, they would
+# become floats.
 
 _B8, _B16, _B24, _B32, _B40, _B48, _B56 = (np.uint64(bits) for bits in range(8, 64, 8))
 _R13, _R17, _R21, _R33 = (np.uint64(bits) for bits in (13, 17, 21, 33))
@@ -140,7 +143,7 @@ def _round(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64) -> State:
 
 @inner
 def _word(text: Bytes, at: int, stop: int) -> np.uint64:
-    """The eight bytes of a text from `at`, the first lowest; behind its end, zeros."""
+    """The eight bytes of a text from `at` on, the first byte lowest; zeros follow the end of the text."""
     if at + 8 <= stop:
         return (
             np.uint64(text[at])
@@ -170,7 +173,7 @@ def _begin(key: Words, stream: int) -> State:
 def _finish(
     v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64, tail: np.uint64, length: int
 ) -> np.uint64:
-    """The hash, from the state, what is left of the text and the text's length."""
+    """The hash, computed from the state, the rest of the text and the text's length."""
     word = tail | np.uint64((length + 8) & 0xFF) << _B56
     v0, v1, v2, v3 = _round(v0, v1, v2, v3 ^ word)
     v0, v1, v2, v3 = _round(v0 ^ word, v1, v2 ^ _LAST, v3)
@@ -200,7 +203,7 @@ def siphash(key: Words, stream: int, text: Bytes, start: int, stop: int) -> np.u
 
 @inner
 def hash_of_slot(ids: Ids, slot: int, key: Words, stream: int) -> np.uint64:
-    """The `siphash` of the id that has a slot, with this key, and this number in place of its stream's."""
+    """The `siphash` of the id in a slot, with this key, and with `stream` in place of its stream's code."""
     v0, v1, v2, v3 = _begin(key, stream)
     length, block = np.int64(ids.size[slot]) - 1, np.int64(ids.offset[slot])
     for _ in range(length >> 3):
@@ -214,7 +217,7 @@ def hash_of_slot(ids: Ids, slot: int, key: Words, stream: int) -> np.uint64:
 
 @inner
 def _hash_again(ids: Ids, slot: int) -> int:
-    """The hash of what has a slot, as entries hold it."""
+    """The hash of the id in a slot, in the form that entries hold."""
     return np.int64(hash_of_slot(ids, slot, ids.key, ids.stream[slot]) >> _R33)
 
 
@@ -236,7 +239,7 @@ def _spread(old: Ints, new: Ints) -> None:
 
 @inlined
 def _is(ids: Ids, slot: int, stream: int, text: Bytes, start: int, stop: int) -> bool:
-    """Whether a slot is that of an id."""
+    """Whether a slot belongs to the id `text[start:stop]` of a stream."""
     if ids.stream[slot] != stream or ids.size[slot] != stop - start + 1:
         return False
     block = np.int64(ids.offset[slot])
@@ -249,7 +252,7 @@ def _is(ids: Ids, slot: int, stream: int, text: Bytes, start: int, stop: int) ->
 
 @inlined
 def _place(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int) -> int:
-    """Where an id is in the table, or would go."""
+    """The position of an id's entry in the table, or of the empty entry where it belongs."""
     mask = len(ids.entries) - 1
     at = part & mask
     while True:
@@ -261,7 +264,7 @@ def _place(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int)
 
 @inner
 def hash_of(ids: Ids, stream: int, text: Bytes, start: int, stop: int) -> int:
-    """The hash of the id `text[start:stop]` of a stream (code) as entries hold it: 31 bits of `siphash`."""
+    """The hash of the id `text[start:stop]` of a stream (code), as entries hold it: 31 bits of `siphash`."""
     return np.int64(siphash(ids.key, stream, text, start, stop) >> _R33)
 
 
@@ -273,9 +276,9 @@ def find_hashed(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop:
 
 @inner
 def find_or_add_hashed(ids: Ids, part: int, stream: int, text: Bytes, start: int, stop: int) -> int:
-    """As `find_hashed`, but an id that has no slot gets one: minus that slot is returned then.
+    """As `find_hashed`, but a new id gets a slot, and the negated slot is returned.
 
-    It has at most `LONGEST` bytes, and there must be room for it, see `ensure`.
+    The id has at most `LONGEST` bytes, and there must be room for it (see `ensure`).
     """
     at = _place(ids, part, stream, text, start, stop)
     if ids.entries[at]:
@@ -295,7 +298,7 @@ def find_or_add_hashed(ids: Ids, part: int, stream: int, text: Bytes, start: int
 
 @inner
 def _write(ids: Ids, slot: int, stream: int, text: Bytes, start: int, stop: int) -> None:
-    """Fill a slot's row, and lay its text down."""
+    """Fill a slot's row, and write its text to the arena."""
     length = stop - start
     blocks = (length + 7) >> 3
     block = ids.counts[RUNS + blocks]
@@ -314,14 +317,14 @@ def _write(ids: Ids, slot: int, stream: int, text: Bytes, start: int, stop: int)
 
 @inner
 def remove(ids: Ids, slot: int) -> None:
-    """Free an id's slot and its blocks, for the next ids to take; nothing happens for 0 or a free slot."""
+    """Free an id's slot and blocks, so that the next ids use them; does nothing for 0 or a free slot."""
     if ids.size[slot] == 0:
         return
     entries, mask = ids.entries, len(ids.entries) - 1
     hole = _hash_again(ids, slot) & mask
     while entries[hole] & LOW != slot:
         hole = (hole + 1) & mask
-    # What follows moves up, unless it would then lie before the place where a look for it begins.
+    # The entries that follow move up, unless an entry would then lie before the start of its search.
     at = (hole + 1) & mask
     while entries[at]:
         entry = entries[at]
@@ -349,17 +352,17 @@ def text_at(ids: Ids, slot: int) -> np.uint64:
 
 @inlined
 def entry_at(ids: Ids, slot: int) -> int:
-    """The entry at which a look for a slot's id begins: `remove` reads it first."""
+    """The entry at which the search for a slot's id begins; `remove` reads this entry first."""
     return ids.entries[_hash_again(ids, slot) & (len(ids.entries) - 1)]
 
 
 @inner
 def warm(ids: Ids, stream: Ints32, text: Bytes, starts: Ints, first: int, last: int, parts: Ints) -> int:
-    """Fill `parts` with hashes of the ids in rows first to last - 1, and read what looking them up will.
+    """Fill `parts` with the hashes of the ids in rows first to last - 1, and read ahead for looking them up.
 
-    One look-up waits for several reads of memory, each for the one before. Here the reads of many rows are
-    on the way at once; soon after it, look-ups find everything in the cache. So call it for some `AHEAD`
-    rows.
+    A single look-up waits for several reads of memory, one after the other. This loop starts the reads of
+    many rows at the same time, so that look-ups soon afterwards find all data in the processor's cache. Call
+    it for about `AHEAD` rows.
 
     Parameters
     ----------
@@ -376,13 +379,13 @@ def warm(ids: Ids, stream: Ints32, text: Bytes, starts: Ints, first: int, last: 
     Returns
     -------
     int
-        Nothing of meaning, but the reads are needed for it.
+        A number without meaning. It depends on the reads, so that the compiler keeps them.
     """
     mask = len(ids.entries) - 1
     read = np.int64(0)
     for i in range(first, last):
         parts[i] = hash_of(ids, stream[i], text, starts[i], starts[i + 1])
-    for i in range(first, last):  # short loops, for a processor sees some 200 instructions ahead
+    for i in range(first, last):  # short loops, because a processor sees about 200 instructions ahead
         read ^= ids.entries[parts[i] & mask]
     for i in range(first, last):
         slot = ids.entries[parts[i] & mask] & LOW
@@ -397,7 +400,7 @@ def warm(ids: Ids, stream: Ints32, text: Bytes, starts: Ints, first: int, last: 
 
 
 class Dump(NamedTuple):
-    """Ids that have a slot, ordered by slot; one text follows the other."""
+    """Ids that have a slot, ordered by slot; the texts are concatenated."""
 
     slots: Ints32
     streams: Ints32
@@ -406,7 +409,7 @@ class Dump(NamedTuple):
 
 
 def used(ids: Ids) -> Ids:
-    """What `dump` needs, as views; without the hash table, no id can be found in it."""
+    """The data that `dump` needs, as views. The hash table is missing, so no id can be found."""
     slots = int(ids.counts[TOP]) + 1
     return ids._replace(
         stream=ids.stream[:slots], offset=ids.offset[:slots], size=ids.size[:slots], entries=ids.entries[:0],
@@ -415,7 +418,7 @@ def used(ids: Ids) -> Ids:
 
 
 def dump(ids: Ids) -> Dump:
-    """All ids, for a snapshot; without the key, which is a secret."""
+    """All ids, for a snapshot, without the key, which is a secret."""
     slots = np.flatnonzero(ids.size[: int(ids.counts[TOP]) + 1]).astype(np.int32)
     lengths = ids.size[slots] - np.int16(1)
     text = np.empty(int(lengths.sum(dtype=np.int64)), dtype=np.uint8)
@@ -424,7 +427,7 @@ def dump(ids: Ids) -> Dump:
 
 
 def texts_of(ids: Ids, slots: npt.NDArray[np.int64]) -> list[bytes]:
-    """The ids that have these slots, each of which must be taken, as bytes of UTF-8."""
+    """The ids in these slots, as bytes of UTF-8; each slot, (n,) int64, must be in use."""
     lengths = ids.size[slots].astype(np.int64) - 1
     text = np.empty(int(lengths.sum()), dtype=np.uint8)
     _read(ids, slots.astype(np.int32), text)
@@ -433,9 +436,9 @@ def texts_of(ids: Ids, slots: npt.NDArray[np.int64]) -> list[bytes]:
 
 
 def load(dumped: Dump, key: Words | None = None) -> Ids:
-    """Ids from a snapshot, with the slots that they had; under another key, so their hashes are others.
+    """Ids from a snapshot, with the slots that they had; the key is new, so their hashes differ.
 
-    `key` as in `new_ids`.
+    `key` is the same as in `new_ids`.
     """
     live, top = len(dumped.slots), int(dumped.slots.max(initial=0))
     ids = ensure(new_ids(key), live, len(dumped.text))
@@ -451,7 +454,7 @@ def load(dumped: Dump, key: Words | None = None) -> Ids:
 
 @kernel
 def _read(ids: Ids, slots: Ints32, text: Bytes) -> None:
-    """Put the texts of slots one behind the other."""
+    """Write the texts of slots to `text`, one after the other."""
     end = 0
     for slot in slots:
         length, block = np.int64(ids.size[slot]) - 1, np.int64(ids.offset[slot])
@@ -466,7 +469,7 @@ def _read(ids: Ids, slots: Ints32, text: Bytes) -> None:
 
 @kernel
 def _fill(ids: Ids, slots: Ints32, streams: Ints32, lengths: npt.NDArray[np.int16], text: Bytes) -> None:
-    """Fill rows, enter them in the empty table, and link the slots between them, the lowest first."""
+    """Fill the rows, enter them in the empty table, and link the free slots between them in order."""
     mask = len(ids.entries) - 1
     start, top = 0, 0
     for row in range(len(slots)):

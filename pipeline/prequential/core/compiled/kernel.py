@@ -1,7 +1,7 @@
 """Compiled loops: how they are compiled, and how the tables that they work on grow.
 
-State is held in *tables*, NamedTuples of arrays of equal length; what is done to it, in loops over rows that
-are compiled by numba. With `NUMBA_DISABLE_JIT=1` the same functions run as plain Python.
+*Tables*, which are NamedTuples of arrays of equal length, hold the state. Loops over their rows, which numba
+compiles, update it. With `NUMBA_DISABLE_JIT=1` the same functions run as plain Python.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Codes = npt.NDArray[np.uint16]
 Words = npt.NDArray[np.uint64]
 Shorts = npt.NDArray[np.int16]
 
-#: Without its types, which don't know all that it takes.
+#: `njit` without its type hints, which don't cover all of its options.
 _jit: Any = njit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -35,7 +35,7 @@ Growing = TypeVar("Growing", bound=Union[tuple[Any, ...], npt.NDArray[Any]])
 
 
 def _once(compiled: Any) -> Any:
-    """Let calls from other loops be compiled once, not for each width of integer and each constant anew."""
+    """Compile calls from other loops only once, instead of once for each integer width and each constant."""
     template = compiled.get_call_template
 
     def widened(args: Any, kws: Any) -> Any:
@@ -46,17 +46,17 @@ def _once(compiled: Any) -> Any:
 
 
 def _wide(kind: Any) -> Any:
-    """The type that an argument is passed as: of integers with a sign or few bits, one of 64."""
+    """The type in which an argument is passed: integers become int64, except for uint64."""
     kind = types.unliteral(kind)  # type: ignore[no-untyped-call]
     narrow = isinstance(kind, types.Integer) and kind != types.uint64
     return types.int64 if narrow else kind
 
 
 def named(function: Function, owner: str) -> Function:
-    """The function by another qualified name, `OWNER.name`: for functions that a factory makes for owners.
+    """The function with the qualified name `OWNER.name`, for functions that a factory makes for owners.
 
-    Compiled loops are kept, and linked with each other, by their qualified names: of two with one name either
-    might be taken for the other.
+    Compiled loops are cached and linked by their qualified names. Two loops with the same name could
+    therefore be confused.
 
     >>> named(lambda: None, "window").__qualname__
     'window.<lambda>'
@@ -66,48 +66,48 @@ def named(function: Function, owner: str) -> Function:
 
 
 def kernel(function: Function) -> Function:
-    """Compile a loop that is called from Python, once for a machine; it makes no arrays (see `allocating`).
+    """Compile a loop that Python calls, once for each machine; the loop makes no arrays (see `allocating`).
 
-    Without `fastmath`: results are those of the same loop in Python, to the last bit. It lets go of the
-    interpreter's lock, so others may work meanwhile. Division by zero is never left to it: callers look
-    first.
+    The compiler doesn't use `fastmath`, so results are those of the same loop in Python, to the last bit. The
+    loop releases the interpreter's lock, so that other threads can run. Callers make sure that no loop
+    divides by zero.
 
-    Without numba's reference counts: every call between loops would count each array of each table up and
-    down, which costs ten times what the loops themselves do. What allocates can't be compiled so, and numba
-    says it.
+    The compiler omits numba's reference counts. Otherwise, every call between loops would count each array of
+    each table up and down, which costs ten times as much as the loops themselves. A loop that allocates can't
+    be compiled in this way, and numba reports it.
 
-    An index outside of a table is an IndexError without the compiler (`NUMBA_DISABLE_JIT=1`) or with
-    `NUMBA_BOUNDSCHECK=1`; else it is undefined.
+    An index outside of a table raises IndexError without the compiler (`NUMBA_DISABLE_JIT=1`) or with
+    `NUMBA_BOUNDSCHECK=1`; otherwise, the behaviour is undefined.
     """
     return _from_python(_compiled(function, Whole, _nrt=False))
 
 
 def inner(function: Function) -> Function:
-    """Compile a loop that only other loops call: a part of theirs, without machine code of its own.
+    """Compile a loop that only other loops call: it becomes part of their code, without its own machine code.
 
-    Called from Python it is the plain Python function, as tests and debuggers want it.
+    A call from Python runs the plain Python function, as tests and debuggers need it.
     """
     return _from_loops(_compiled(function, Part, _nrt=False, no_cpython_wrapper=True))
 
 
 def inlined(function: Function) -> Function:
-    """As `inner`, for what every record goes through: it becomes part of the loops that call it.
+    """As `inner`, for loops that run for every record: the compiler inlines them in the loops that call them.
 
-    A call of a loop with many tables costs some 50 ns. What is rare isn't worth the compilation.
+    A call of a loop with many tables costs about 50 ns. For rare calls, the longer compilation doesn't pay.
     """
     return _from_loops(_compiled(function, Part, _nrt=False, no_cpython_wrapper=True, forceinline=True))
 
 
 def allocating(function: Function) -> Function:
-    """Compile a loop that makes arrays for its own use, and is called from Python.
+    """Compile a loop that makes arrays for its own use, and that Python calls.
 
-    As `kernel`, but with numba's reference counts.
+    It is like `kernel`, but with numba's reference counts.
     """
     return _from_python(_compiled(function, Allocating))
 
 
 def _compiled(function: Function, compiler: Any, **flags: Any) -> Function:
-    """By one of the compilers of `libraries`; parts aren't kept by themselves: wholes have them."""
+    """Compile a function with a compiler of `libraries`. Parts aren't cached, because wholes contain them."""
     if compiler is not Allocating:
         flags["no_rewrites"] = True  # of expressions of whole arrays
     options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "pipeline_class": compiler}
@@ -118,12 +118,12 @@ def _compiled(function: Function, compiler: Any, **flags: Any) -> Function:
 
 
 def _from_python(compiled: Any) -> Any:
-    """Without the compiler, let indices outside of tables fail, as compiled loops mustn't have them."""
+    """Without the compiler, make indices outside of tables fail, because compiled loops don't check them."""
     return compiled if hasattr(compiled, "py_func") else with_bounds(compiled, Records)
 
 
 def _from_loops(compiled: Any) -> Any:
-    """Let calls from Python, for which there is no wrapper, be calls of the plain function."""
+    """Make calls from Python run the plain function, because the compiled one has no wrapper for Python."""
     if hasattr(compiled, "py_func"):
         compiled.__class__ = _plain_in_python(cast("Any", type(compiled)))
     return compiled
@@ -138,14 +138,14 @@ def _plain_in_python(dispatcher: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Python's own numbers, as compiled loops return them, instead of numpy's."""
+    """The value with Python's numbers, which compiled loops return, instead of numpy's."""
     if isinstance(value, np.generic):
         return value.item()
     return tuple(map(_plain, value)) if type(value) is tuple else value
 
 
 def capacity_for(rows: int, present: int = 0) -> int:
-    """Rows to make, so that `rows` fit and growing row by row costs little: a power of two.
+    """The number of rows to allocate: a power of two that fits `rows` and makes growing row by row cheap.
 
     >>> capacity_for(3), capacity_for(1000), capacity_for(5, 64)
     (16, 1024, 64)
@@ -161,9 +161,10 @@ _ELEMENTS = {
 
 
 class Records(np.ndarray):
-    """A table that is one array; its columns are attributes, as those of `numpy.recarray`.
+    """A table that is one array; its columns are attributes, as in `numpy.recarray`.
 
-    Which looks at each attribute in Python before it is one of the array's own: three times the cost.
+    `numpy.recarray` checks in Python for each attribute whether it is a column, which costs three times as
+    much.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -181,10 +182,10 @@ def as_records(rows: Any) -> Any:
 def records(schema: type[Table], rows: int, packed: bool = False) -> Table:
     """A table of zeros with the schema's columns as fields of records, row by row in memory.
 
-    It is used like a NamedTuple of columns, `table.column[row]`, but is one array: a loop that is handed
-    many tables is called at a small fraction of the cost, and what belongs to a row lies together.
-    `packed` leaves no gaps between fields or records: for tables of millions of rows that loops alone use,
-    as numpy copies such columns before it computes with them.
+    You use it like a NamedTuple of columns, `table.column[row]`, but it is one array. A call of a loop with
+    many tables is much cheaper in this form, and the data of a row lie together in memory. `packed` leaves no
+    gaps between fields or records. It is for tables of millions of rows that only loops use, because numpy
+    copies such columns before it computes with them.
 
     >>> from typing import NamedTuple
     >>> class Points(NamedTuple):
@@ -203,7 +204,7 @@ def records(schema: type[Table], rows: int, packed: bool = False) -> Table:
 
 
 def zeros(schema: type[Table], rows: int, **widths: int) -> Table:
-    """A table of zeros with the schema's columns as arrays; `widths`: columns that have so many in a row.
+    """A table of zeros with the schema's columns as arrays; `widths`: values per row, by name of column.
 
     >>> from typing import NamedTuple
     >>> class Lists(NamedTuple):
@@ -222,7 +223,7 @@ def _name(annotation: Any) -> str:
 
 
 def columns_of(table: Any) -> dict[str, Any]:
-    """A table's columns by name, as views; of a dict of columns that dict itself.
+    """A table's columns by name, as views; for a dict of columns, the dict itself.
 
     A table is a NamedTuple of arrays of equal length, or an array of records (`records`).
     """
@@ -235,15 +236,15 @@ def columns_of(table: Any) -> dict[str, Any]:
 
 
 def as_columns(schema: type[Table], table: Table) -> Table:
-    """A table as a NamedTuple, `schema`, of its columns as views: what is written to them is in the table."""
+    """A table as a NamedTuple, `schema`, of views of its columns: writing to them writes to the table."""
     return schema(*columns_of(table).values())
 
 
 def grown(table: Growing, rows: int) -> Growing:
-    """The table, or the column, with at least `rows` rows, new ones zero; the same one if it has them.
+    """The table or column with at least `rows` rows, new ones zero; the same object if it has enough rows.
 
-    The new number of rows is `capacity_for` so many. It may have the memory of the one that was given: what
-    is written to one of them may be in the other.
+    The new number of rows is `capacity_for(rows)`. The result may share memory with `table`: writing to one
+    of them may change the other.
 
     Raises
     ------
@@ -277,7 +278,9 @@ def lengths_of(tables: Iterable[Any]) -> list[int]:
 
 
 def of_one_length(rows: int, *tables: Any) -> list[Any]:
-    """Tables that share an index, all with the length of the longest, and at least `rows`; new rows are zero.
+    """Tables that share an index, all with the length of the longest, and with at least `rows` rows.
+
+    New rows are zero.
 
     >>> short, long = of_one_length(2, np.array([7]), np.arange(20))
     >>> len(short), len(long), short[:2]
@@ -316,7 +319,7 @@ def _taken(column: Any, rows: Ints | slice) -> Any:
 
 
 def row_bytes(table: Any, *unread: str) -> int:
-    """Bytes that `taken` copies for each row, of all columns but those that are `unread`."""
+    """Number of bytes that `taken` copies for each row, of all columns except the `unread` ones."""
     columns = (column for name, column in columns_of(table).items() if name not in unread)
     return sum(column.itemsize * int(np.prod(column.shape[1:])) for column in columns)
 
@@ -327,9 +330,9 @@ def viewed(table: Table, rows: slice) -> Table:
 
 
 def of_rows(table: Table, rows: Ints) -> Table:
-    """A copy of equal shape that has these rows (their numbers) where they are, and zeros elsewhere.
+    """A copy of equal shape with these rows (numbers) in their places, and zeros elsewhere.
 
-    Pages of zeros that nobody writes to take next to no time or memory.
+    Pages of zeros that no code writes to take almost no time or memory.
     """
     if isinstance(table, np.ndarray):
         some = np.zeros(table.shape, table.dtype)
@@ -344,7 +347,7 @@ def of_rows(table: Table, rows: Ints) -> Table:
 
 
 def tables_of(tables: tuple[Any, ...], prefix: str = "") -> dict[str, npt.NDArray[Any]]:
-    """All arrays of NamedTuples within NamedTuples, by names such as `pool.key`: what snapshots write."""
+    """All arrays of nested NamedTuples, by names such as `pool.key`, as snapshots write them."""
     arrays: dict[str, npt.NDArray[Any]] = {}
     for name, value in zip(tables._fields, tables):  # type: ignore[attr-defined]
         if isinstance(value, tuple):
@@ -360,7 +363,7 @@ def with_tables(tables: Table, arrays: dict[str, npt.NDArray[Any]], prefix: str 
     Raises
     ------
     KeyError
-        For an array that is missing; arrays of other names are passed over.
+        For a missing array; arrays with other names are ignored.
     """
     values = [
         with_tables(value, arrays, f"{prefix}{name}.") if isinstance(value, tuple) else arrays[prefix + name]

@@ -1,13 +1,13 @@
-"""Zeros that take no memory until something is written, and tables of them that grow where they are.
+"""Zeros that take no memory until they are written to, and tables of zeros that grow in place.
 
-Tables of thousands of streams are mostly zeros, and the C library's own memory would do for these as long as
-it comes fresh from the system. What a former table left behind is used again instead, and cleared, so that
-each of its pages takes memory; and of what tables free as they grow, the C library keeps most. So large
-tables have mappings of their own, which go back as they are freed.
+Tables of thousands of streams are mostly zeros. Memory that the C library gets fresh from the system takes no
+pages for zeros. But the C library also uses the memory of freed tables again; it clears that memory, and then
+each of its pages takes space. It also keeps most of the memory that tables free as they grow. Large tables
+therefore have their own mappings, which return to the system when they are freed.
 
-A mapping has addresses for several times what is asked for first; beyond that nothing can be touched, and
-nothing is promised by the system. A table that grows goes on there, so that nothing is copied, and no page
-is had anew, until the addresses are used up.
+A mapping has addresses for several times the size that is requested first. The addresses beyond that size are
+not accessible, and the system reserves no memory for them. A table that grows extends into these addresses.
+So no data are copied, and no page is allocated a second time, until the addresses are used up.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from typing import Any
 
 import numpy as np
 
-#: Bytes from which an array has a mapping of its own: as in glibc before it has seen larger ones.
+#: Size in bytes from which an array has its own mapping: the initial threshold of glibc.
 _MAPPED = 1 << 17
 
-#: Bytes from which it may have large pages, as arrays of numpy: what is looked up at random is found sooner.
+#: Size in bytes from which a mapping may have large pages, as in numpy: they make random look-ups faster.
 _LARGE_PAGES = 1 << 22
 
-#: Bytes of a large page, at most places.
+#: Size in bytes of a large page on most systems.
 _LARGE_PAGE = 1 << 21
 
-#: A mapping has addresses for so many times what is asked for first.
+#: A mapping has addresses for this multiple of the size that is requested first.
 _ADDRESSES = 16
 
-#: Bytes that are looked at together.
+#: Number of bytes to check for zeros together.
 _PIECE = 1 << 16
 
 _ANONYMOUS = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
@@ -41,7 +41,7 @@ _READ_AND_WRITE = getattr(mmap, "PROT_READ", 0) | getattr(mmap, "PROT_WRITE", 0)
 
 
 def _protection() -> Any:
-    """The C library's `mprotect`; None where there is none."""
+    """The C library's `mprotect`; None on systems without it."""
     if not _ANONYMOUS:
         return None
     function = ctypes.CDLL(None).mprotect
@@ -53,7 +53,7 @@ _mprotect = _protection()
 
 
 class _Mapping:
-    """Addresses for `size` bytes and more of them; raises OSError where the system hasn't so many."""
+    """Addresses for `size` bytes and for growth; raises OSError if the system doesn't have so many."""
 
     def __init__(self, size: int) -> None:
         self._total = -(-size * _ADDRESSES // _LARGE_PAGE) * _LARGE_PAGE
@@ -63,15 +63,15 @@ class _Mapping:
         self._large = size >= _LARGE_PAGES
         if self._large and _ADVICE is not None:
             self._memory.madvise(_ADVICE)
-        #: Bytes of the longest array there.
+        #: Size in bytes of the longest array in this mapping.
         self.used = 0
 
     def array(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """An array at its beginning, which keeps the mapping; None: there is no room for it."""
+        """An array at the start of the mapping, which stays alive with it; None if the array doesn't fit."""
         size = math.prod(shape) * np.dtype(dtype).itemsize
         opened = -(-size // _LARGE_PAGE) * _LARGE_PAGE
         if opened > self._total or (size >= _LARGE_PAGES and not self._large):
-            return None  # in another mapping all of its pages are large
+            return None  # a new mapping makes all of its pages large
         if opened > self._open:
             if _mprotect(self._address, opened, _READ_AND_WRITE):
                 return None
@@ -91,22 +91,22 @@ def lazy_zeros(shape: tuple[int, ...], dtype: Any) -> Any:
     size = math.prod(shape) * np.dtype(dtype).itemsize
     array = None
     if size >= _MAPPED and _mprotect is not None:
-        with suppress(OSError):  # a limit of addresses: numpy's memory has as many as are needed
+        with suppress(OSError):  # a limit on addresses: numpy needs fewer of them
             array = _Mapping(size).array(shape, dtype)
     return np.zeros(shape, dtype) if array is None else array
 
 
 def lengthened(array: Any, rows: int) -> Any:
-    """An array of `rows` rows, at least as many as `array` has: these, and zeros.
+    """An array of `rows` rows: those of `array`, which has at most as many, and zeros.
 
-    It may have the memory of `array`: what is written to one of them may be in the other.
+    The result may share memory with `array`: writing to one of them may change the other.
 
     >>> lengthened(np.array([7]), 3)
     array([7, 0, 0])
     """
     shape, longer = (rows, *array.shape[1:]), None
     mapping = _mapping_of(array)
-    # What is behind a part of a longer array isn't zeros.
+    # The memory after a part of a longer array isn't zero.
     if mapping is not None and array.flags.c_contiguous and array.nbytes == mapping.used:
         longer = mapping.array(shape, array.dtype)
     if longer is None:
@@ -116,7 +116,7 @@ def lengthened(array: Any, rows: int) -> Any:
 
 
 def _mapping_of(array: Any) -> _Mapping | None:
-    """The mapping in which an array lies."""
+    """The mapping that contains an array; None if there is none."""
     base = array.base
     while isinstance(base, np.ndarray):
         base = base.base
@@ -124,7 +124,7 @@ def _mapping_of(array: Any) -> _Mapping | None:
 
 
 def copy_onto_zeros(source: Any, target: Any) -> None:
-    """Copy an array onto zeros of equal shape; of a large one not what is zero.
+    """Copy an array onto zeros of equal shape; for a large array, skip pieces that are zero.
 
     >>> target = lazy_zeros((2, 3), np.int64)
     >>> copy_onto_zeros(np.array([[1, 0, 2], [0, 3, 0]]), target)
@@ -137,5 +137,5 @@ def copy_onto_zeros(source: Any, target: Any) -> None:
     source, target = (array.reshape(-1).view(np.uint8) for array in (source, target))
     for start in range(0, len(source), _PIECE):
         piece = source[start : start + _PIECE]
-        if piece.view(np.bool_).any():  # as bytes that are 0 or not, which is the fastest that numpy has
+        if piece.view(np.bool_).any():  # as bytes that are 0 or not: numpy's fastest check
             target[start : start + _PIECE] = piece

@@ -1,7 +1,8 @@
-"""What numba makes of a loop that only other loops call: code to be linked into theirs, and no more.
+"""Compilers that make numba compile a loop that only other loops call as code to be linked into their code.
 
-numba optimises a loop, and makes machine code of it, for itself and once more for each loop above it. Here
-that is done once, for the loop that Python calls, with all those that it calls in one piece.
+numba optimises each loop and makes machine code of it: once separately, and once more for each loop that
+calls it. These compilers do it only once, for the loop that Python calls, together with all loops that it
+calls.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from numba.core.compiler_machinery import AnalysisPass, register_pass
 
 
 class _Linked(codegen.JITCodeLibrary):
-    """numba's own, which links parts, too: each that is reached once."""
+    """numba's library, which also links the parts that the loop reaches, each of them once."""
 
     _linking_libraries: list[Any]
 
     def finalize(self) -> None:
-        """Link, optimise, and make machine code of it."""
+        """Link and optimise the code, and make machine code of it."""
         reached = _reached(self)
         self._linking_libraries = [library for library in reached if not isinstance(library, _Part)]
         for library in reached:
@@ -29,7 +30,7 @@ class _Linked(codegen.JITCodeLibrary):
 
 
 def _reached(library: Any) -> list[Any]:
-    """The libraries that one calls, and those that parts among them do."""
+    """The libraries that a library calls, directly or through parts."""
     reached: dict[Any, None] = {}
     ahead = library._linking_libraries[::-1]
     while ahead:
@@ -42,7 +43,10 @@ def _reached(library: Any) -> list[Any]:
 
 
 class _Whole(_Linked):
-    """Of a loop that Python calls. One optimisation: numba's first, cheaper one is for reference counts."""
+    """The library of a loop that Python calls.
+
+    It omits numba's first, cheaper optimisation, which is for reference counts.
+    """
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
@@ -53,26 +57,26 @@ class _Whole(_Linked):
 
 
 class _Part(_Whole):
-    """Of a loop that only other loops call: it has no machine code, and no address."""
+    """The library of a loop that only other loops call: it has no machine code and no address."""
 
     def __init__(self, generator: Any, name: str) -> None:
         super().__init__(_NoEnvironment(generator), name)  # type: ignore[no-untyped-call]
 
     def finalize(self) -> None:
-        """It is done as it is: what it calls is linked by whoever calls it."""
+        """Mark the code as complete: the library that calls this part also links what the part calls."""
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage.name == "external":
-                function.linkage = "linkonce_odr"  # to be inlined, and dropped if nobody calls it
+                function.linkage = "linkonce_odr"  # so that LLVM inlines it, and drops it without a caller
         self._finalized = True
 
     @property
     def alone(self) -> Any:
-        """The module without what it calls, to be linked into others."""
+        """The module without the code that it calls, to be linked into other modules."""
         self._ensure_finalized()  # type: ignore[no-untyped-call]
         return self._final_module
 
     def _get_module_for_linking(self) -> Any:
-        """With all that it calls: for a loop of numba's own compiler, which doesn't know of parts."""
+        """The module with all code that it calls, for a loop of numba's own compiler, which has no parts."""
         if self._shared_module is None:
             self._shared_module = self.alone.clone()
             for library in _reached(self):
@@ -81,13 +85,13 @@ class _Part(_Whole):
         return self._shared_module
 
     def get_pointer_to_function(self, name: str) -> int:
-        """None: nobody calls it from outside."""
+        """Return 0: no code outside of loops calls it."""
         self._ensure_finalized()  # type: ignore[no-untyped-call]
         return 0
 
 
 class _NoEnvironment:
-    """A code generator for parts; their environments, which Python's objects would need, aren't set."""
+    """A code generator for parts; it sets no environments, which only code with Python objects needs."""
 
     def __init__(self, generator: Any) -> None:
         self._generator = generator
@@ -96,11 +100,11 @@ class _NoEnvironment:
         return getattr(self._generator, name)
 
     def set_env(self, env_name: str, env: Any) -> None:
-        """Nothing: no loop without a wrapper for Python has use of one."""
+        """Do nothing: a loop without a wrapper for Python needs no environment."""
 
 
 class _AsLibrary(AnalysisPass):
-    """Before a loop becomes code: where it is put."""
+    """A pass that chooses the library of a loop, before numba makes code of it."""
 
     library: type[_Linked]
 
@@ -108,7 +112,7 @@ class _AsLibrary(AnalysisPass):
         AnalysisPass.__init__(self)  # type: ignore[no-untyped-call]
 
     def run_pass(self, state: Any) -> bool:
-        """Choose it; nothing of the loop changes."""
+        """Choose the library; the loop stays unchanged."""
         state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
         return False
@@ -136,7 +140,7 @@ class _Compiler(compiler.CompilerBase):
     where: type[_AsLibrary]
 
     def define_pipelines(self) -> list[Any]:
-        """numba's own, with the choice of a library."""
+        """numba's own pipeline, with the pass that chooses the library."""
         passes: Any = _build(self.state)
         passes.add_pass_after(self.where, typed_passes.AnnotateTypes)
         passes.finalize()

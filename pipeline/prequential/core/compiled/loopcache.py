@@ -1,15 +1,16 @@
-"""Where compiled loops are kept: numba's cache, which doesn't see all that a loop is made of.
+"""The cache of compiled loops: numba's cache, extended to all files from which a loop is compiled.
 
-numba drops a cached loop when the file that it stands in changes. But a loop holds the code of those that it
-calls, which stand in other files: after an upgrade it would go on doing what they did. Here it is dropped
-when any file that its own imports, directly or not, has changed; of a loop that a factory has made, also when
-any file has that the loops in its closure stand in, or that these import.
+numba drops a cached loop when the loop's file changes. But a loop contains the code of the loops that it
+calls, which may be in other files. After an upgrade, numba would therefore run old code of these. This cache
+also drops a loop when a file that its own file imports, directly or indirectly, has changed. For a loop that
+a factory made, the same holds for the files of the loops in its closure.
 
-A file that is torn, or can't be read or written, costs time and one warning: its loops are compiled again.
+If a cache file is damaged, or can't be read or written, one warning is logged and the loops are compiled
+again.
 
-With `NUMBA_CACHE_DIR` they are kept there, also where nothing can be written, as in an image; else beside the
-sources, or in the user's cache directory. A platform wheel (`make wheel`) brings its own, compiled for a
-processor that many have: they are looked up first.
+With `NUMBA_CACHE_DIR`, the loops are kept in that directory, which may be read-only, as in an image.
+Otherwise they are kept next to the sources, or in the user's cache directory. A platform wheel (`make wheel`)
+contains loops that are compiled for a common processor; the cache looks these up first.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _IMPORT = re.compile(r"^ *from (prequential[.\w]*) import (\([^)]*\)|.*)$", re.M
 
 @cache
 def _imported(path: Path) -> tuple[Path, ...]:
-    """Files of ours that a file imports."""
+    """The files of this package that a file imports."""
     paths = []
     for module, names in _IMPORT.findall(path.read_text(encoding="utf-8")):
         for root in _ROOTS:
@@ -49,7 +50,7 @@ def _imported(path: Path) -> tuple[Path, ...]:
 
 @cache
 def stamp(path: Path) -> str:
-    """A digest of a file and of all files of ours that it needs."""
+    """A digest of a file and of all files of this package that it needs."""
     files, new = {path}, [path]
     while new:
         new = [one for one in _imported(new.pop()) if one not in files] + new
@@ -65,12 +66,12 @@ class _Stamped:
     _py_file: str
 
     def get_source_stamp(self) -> str:
-        """Changes with what the loop is made of."""
+        """A digest of all files from which the loop is compiled."""
         return stamp(Path(self._py_file))
 
 
 class GivenFolder(_Stamped, caching.UserProvidedCacheLocator):
-    """In `NUMBA_CACHE_DIR`; if nothing can be written there, for reading."""
+    """Keeps loops in `NUMBA_CACHE_DIR`, or only reads them there if the directory is read-only."""
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
@@ -84,35 +85,35 @@ class GivenFolder(_Stamped, caching.UserProvidedCacheLocator):
 
 
 class BesideSources(_Stamped, caching.InTreeCacheLocator):
-    """In `__pycache__`."""
+    """Keeps loops in `__pycache__`."""
 
 
 class OfUser(_Stamped, caching.UserWideCacheLocator):
-    """In the user's cache directory."""
+    """Keeps loops in the user's cache directory."""
 
 
 class Nowhere(BesideSources):
-    """Where nothing can be written, and loops came with the package: what isn't among these isn't kept."""
+    """Keeps no loops: no directory is writable, but the package came with compiled loops."""
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
-        """A locator, if there are such loops."""
+        """A locator, if the package came with compiled loops that can run here."""
         return None if shipped_target() is None else cls(py_func, py_file)  # type: ignore[no-untyped-call]
 
     def ensure_cache_path(self) -> None:
-        """There is no folder to make."""
+        """Do nothing: there is no directory to make."""
 
 
-#: As numba's setting has them.
+#: The locators in the form of numba's setting.
 LOCATORS = ",".join(
     f"{one.__module__}.{one.__name__}" for one in (GivenFolder, BesideSources, OfUser, Nowhere)
 )
 
 
 class _Files(caching.IndexDataCacheFile):
-    """Files of one loop, the compiled ones with a digest: a torn one isn't run.
+    """The cache files of one loop; files with code contain a digest, so that a damaged one is never run.
 
-    numba puts each in place when it is whole, by renaming it.
+    numba writes each file under another name, and renames it when it is complete.
     """
 
     def _save_data(self, name: str, data: Any) -> None:
@@ -123,26 +124,27 @@ class _Files(caching.IndexDataCacheFile):
         path = Path(self._data_path(name))  # type: ignore[no-untyped-call]
         content: Any = super()._load_data(name)  # type: ignore[no-untyped-call]
         if not isinstance(content, bytes) or hashlib.sha256(content[32:]).digest() != content[:32]:
-            raise ValueError(f"{path} is torn, or of something else")
+            raise ValueError(f"{path} is damaged, or belongs to another loop")
         return pickle.loads(content[32:])
 
 
 def closure_of(function: Any) -> tuple[Any, ...]:
-    """What a function has from the one that made it: compiled loops as the functions that they are of."""
+    """The values in a function's closure, with compiled loops replaced by their Python functions."""
     values = (cell.cell_contents for cell in function.__closure__ or ())
     return tuple(getattr(value, "py_func", value) for value in values)
 
 
 def sources(function: Any) -> set[Path]:
-    """Files that a function and those in its closure stand in."""
+    """The files that contain a function and the functions in its closure."""
     files = {Path(function.__code__.co_filename)}
     return files.union(*(sources(one) for one in closure_of(function) if hasattr(one, "__code__")))
 
 
 def description(function: Any) -> str:
-    """A function, and what is in its closure, in words that are the same in every process.
+    """A description of a function and its closure that is the same in every process.
 
-    numba's own description of a loop in a closure isn't: it would never be found again.
+    numba's own description of a loop in a closure differs between processes, so the cache would never find
+    it.
     """
     parts = [
         description(one) if hasattr(one, "__code__") else repr(one) for one in closure_of(function)
@@ -150,16 +152,16 @@ def description(function: Any) -> str:
     return f"{function.__module__}.{function.__qualname__}({', '.join(parts)})"
 
 
-#: Loops that came with the package, and what they are compiled for: `target` of `TARGET`.
+#: The directory of loops that came with the package. `target` in the file `TARGET` is their target.
 SHIPPED = Path(__file__).with_name("loops")
 TARGET = "target.json"
 
 
 @cache
 def shipped_target() -> tuple[str, str, str] | None:
-    """What shipped loops are compiled for (triple, processor, features); None: none can run here.
+    """The target of shipped loops (triple, processor, features); None: there are none that can run here.
 
-    They need the instructions of their `features`, by LLVM's names.
+    The processor must have the instructions in their `features`, by LLVM's names.
     """
     try:
         said = json.loads((SHIPPED / TARGET).read_text(encoding="utf-8"))
@@ -172,9 +174,9 @@ def shipped_target() -> tuple[str, str, str] | None:
 
 
 class LoopCache(caching.FunctionCache):
-    """What is compiled of one function, kept as far as that is possible.
+    """The cache of one function's compiled code, which is kept if possible.
 
-    `warned`: whether one couldn't be read or written.
+    `warned`: whether the cache has logged that it can't read or write a file.
     """
 
     warned = False
@@ -188,7 +190,7 @@ class LoopCache(caching.FunctionCache):
             self._shipped = _Files(str(SHIPPED), self._impl.filename_base, stamps)  # type: ignore[no-untyped-call]
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        """What a compiled loop is found by: types, processor, bytecode, closure."""
+        """The key of a compiled loop: types, processor, bytecode, closure."""
         return self._key(sig, codegen.magic_tuple())
 
     def _key(self, sig: Any, target: Any) -> Any:
@@ -196,7 +198,7 @@ class LoopCache(caching.FunctionCache):
         return sig, target, hashlib.sha256(made_of).hexdigest()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """A compiled loop; None where there is none that can be used."""
+        """A compiled loop; None if the cache has none that can be used."""
         try:
             if self._shipped is not None:
                 target_context.refresh()
@@ -204,12 +206,12 @@ class LoopCache(caching.FunctionCache):
                 if data is not None:
                     return self._impl.rebuild(target_context, data)
             return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-        except Exception as error:  # whatever unpickling makes of bytes
+        except Exception as error:  # unpickling damaged bytes may raise anything
             self._warn("read", error)
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep a compiled loop; what can't be read makes way for it."""
+        """Keep a compiled loop; it replaces files that can't be read."""
         try:
             try:
                 super().save_overload(sig, data)  # type: ignore[no-untyped-call]
@@ -230,19 +232,19 @@ class LoopCache(caching.FunctionCache):
             )  # fmt: skip
 
 
-#: How many loops are kept, of the modules that are imported.
+#: Number of cached loops in the imported modules.
 kept = 0
 
 
 def keep(compiled: Any) -> None:
-    """Have what numba compiles of a function kept, and fetched if it was."""
+    """Let numba cache the code that it compiles for a function, and load code that is cached already."""
     global kept
     kept += 1
     settings: Any = numba.config
     before, settings.CACHE_LOCATOR_CLASSES = settings.CACHE_LOCATOR_CLASSES, LOCATORS
     try:
         compiled._cache = LoopCache(compiled.py_func)
-    except RuntimeError as error:  # there is no place
+    except RuntimeError as error:  # no directory is writable
         if not LoopCache.warned:
             LoopCache.warned = True
             _log.warning("compiled loops can't be kept: %s", error)

@@ -1,8 +1,9 @@
 """Logarithm, exponential, powers and roots with the same bits on every processor and C library.
 
-The C library's own differ in their last bit from version to version. These are made of + - * / and of what
-IEEE 754 has exactly (square roots, scaling by powers of two), in one order, as fdlibm does them (Sun
-Microsystems, 1993). Errors of logarithms and exponentials are below one unit in the last place.
+The functions of the C library differ in their last bit from version to version. The functions here use only +
+- * / and operations that are exact in IEEE 754 (square roots, scaling by powers of two), in a fixed order, as
+in fdlibm (Sun Microsystems, 1993). Errors of logarithms and exponentials are below one unit in the last
+place.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable
 
 from prequential.core.compiled.kernel import inner, kernel
 
-#: ln 2 in two parts: products of the first with exponents are exact, the second has the rest.
+#: ln 2 in two parts: products of the first part with exponents are exact; the second part is the rest.
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 _LN2 = 6.93147180559945309417e-01
 _PER_LN2 = 1.44269504088896338700
@@ -21,27 +22,28 @@ _HALF_ROOT = math.sqrt(0.5)
 #: Beyond these, exponentials are infinite or 0.
 _LARGEST, _SMALLEST = 7.09782712893383973096e02, -7.45133219101941108420e02
 
-#: So many halves of 1 are 0.
+#: Halving 1 this many times gives 0.
 _HALVES = 1_100
 
-#: Of (ln(1+f) - ln(1-f))/s - 2 as a polynomial in s², s = f/(2+f).
+#: Coefficients of (ln(1+f) - ln(1-f))/s - 2 as a polynomial in s², s = f/(2+f).
 _L1, _L2, _L3 = 6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01
 _L4, _L5 = 2.222219843214978396e-01, 1.818357216161805012e-01
 _L6, _L7 = 1.531383769920937332e-01, 1.479819860511658591e-01
 
-#: Of r·(e^r + 1)/(e^r - 1) - 2 as a polynomial in r².
+#: Coefficients of r·(e^r + 1)/(e^r - 1) - 2 as a polynomial in r².
 _P1, _P2, _P3 = 1.66666666666666019037e-01, -2.77777777770155933842e-03, 6.61375632143793436117e-05
 _P4, _P5 = -1.65339022054652515390e-06, 4.13813679705723846039e-08
 
-#: Multiplied with it, a number of 53 bits falls into two halves.
+#: The factor that splits a number of 53 bits into two halves.
 _SPLIT = 134217729.0
 
-#: Between them a number has all its digits and can be multiplied by a small whole one.
+#: Between these bounds a number has full precision, and multiplying it by a small whole number can't
+#: overflow.
 _TINY, _HUGE = 1e-290, 1e300
 
 
 def added(values: Iterable[float]) -> float:
-    """The sum, one value after the other, uncompensated as Python's own isn't from 3.12 on.
+    """The sum of values, one after the other, without the compensation that Python's `sum` has from 3.12 on.
 
     >>> added([1e16, 1.0, 1.0]), added([])
     (1e+16, 0.0)
@@ -115,7 +117,7 @@ def exp(x: float) -> float:
 
 @inner
 def product(x: float, y: float) -> tuple[float, float]:
-    """x·y, and what is missing to the exact product (Dekker 1971), unless that is below the smallest number.
+    """x·y, and its error to the exact product (Dekker 1971), unless the error is below the smallest number.
 
     References
     ----------
@@ -139,7 +141,7 @@ def product(x: float, y: float) -> tuple[float, float]:
 
 @inner
 def total(x: float, y: float) -> tuple[float, float]:
-    """x + y as the nearest double, and what is missing to the exact sum: (s, r) with s + r = x + y exactly.
+    """x + y as the nearest double, and its error: (s, r) with s + r = x + y exactly.
 
     References
     ----------
@@ -157,7 +159,7 @@ def total(x: float, y: float) -> tuple[float, float]:
 
 @inner
 def share_left(part: float, part_low: float, whole: float, whole_low: float) -> float:
-    """1 - part/whole of numbers with what they are short of: of whole numbers, the nearest float to it.
+    """1 - part/whole, where each number has a second, low part; for whole numbers, the nearest float.
 
     >>> share_left(4.0, 0.0, 6.0, 0.0), 1 - 4 / 6
     (0.3333333333333333, 0.33333333333333337)
@@ -188,10 +190,10 @@ def power(base: float, exponent: int) -> float:
 
 @inner
 def halved(gap: int, half_life: int) -> float:
-    """2^(-gap/half_life), of whole numbers; 1 for a gap below 0.
+    """2^(-gap/half_life), for whole numbers; 1 for a gap below 0.
 
-    With gap = q·half_life + r: 2^-q·e^(-ln 2·r/half_life), the first of which is exact; the second is off by
-    at most two units in the last place.
+    With gap = q·half_life + r, it is 2^-q·e^(-ln 2·r/half_life). The first factor is exact; the error of the
+    second one is at most two units in the last place.
 
     >>> halved(0, 5), halved(15, 5), halved(1, 2), halved(1 << 60, 1), halved(-7, 5)
     (1.0, 0.125, 0.7071067811865475, 0.0, 1.0)
@@ -209,7 +211,7 @@ def halved(gap: int, half_life: int) -> float:
 def root(x: float, k: int) -> float:
     """The k-th root of x >= 0, k >= 1.
 
-    e^(ln(x)/k) and a step of Newton's, which takes the logarithm's error out.
+    The result is e^(ln(x)/k), corrected by one step of Newton's method, which removes the logarithm's error.
 
     >>> root(0.3, 1), root(9.0, 2), root(27.0, 3), root(0.0, 7)
     (0.3, 3.0, 3.0, 0.0)
@@ -220,6 +222,6 @@ def root(x: float, k: int) -> float:
         return math.sqrt(x)
     near = exp(log(x) / k)
     back = power(near, k)
-    if _TINY < back < _HUGE:  # elsewhere it has no digits to correct by
+    if _TINY < back < _HUGE:  # elsewhere the precision is too low for a correction
         near += near * ((x - back) / back / k)
     return near

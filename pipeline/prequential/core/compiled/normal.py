@@ -9,8 +9,8 @@ from prequential.core.compiled.mathematics import exp
 #: 1/sqrt(2π)
 _DENSITY_AT_0 = 0.39894228040143267794
 
-#: Up to this z the tail is 1 less a series; beyond it, where that loses digits, a continued fraction that
-#: has them all after so many terms.
+#: Up to `_FAR`, the tail is 1 minus a series. Beyond it, the difference loses digits, so a continued fraction
+#: is used, which is exact after `_TERMS` terms.
 _FAR, _TERMS = 2.5, 100
 
 

@@ -1,4 +1,4 @@
-"""Rows that are found by (owner, key), in lists by owner: cohorts of models, periods, cells of periods."""
+"""Rows that loops find by (owner, key), in lists by owner: cohorts of models, periods, cells of periods."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from typing import NamedTuple
 import numpy as np
 from prequential.core.compiled.kernel import Ints, Ints32, capacity_for, inner, kernel
 
-#: Counters of a pool: the first row that was never used, and the first free one of the others (0: none).
+#: Counters of a pool: the first row that was never used, and the first free row of the used ones (0: none).
 _NEXT, _FREE = range(2)
 
-#: Odd factors below 2^31: products of 31 bits with them stay within 63.
+#: Odd factors below 2^31: their products with 31 bits stay within 63 bits.
 _LOW, _HIGH, _OWNER = 0x5851F42D, 0x2545F491, 0x4F1BBCDD
 _31_BITS = 0x7FFFFFFF
 
 
 class Pool(NamedTuple):
-    """Rows that owners have, each under keys of its own, with a hash table of them (linear probing).
+    """Rows of owners, each under its own keys, with a hash table of all rows (linear probing).
 
-    Row 0 is never used: its number stands for none. The order in which rows are given out depends on what was
-    asked for, not on the capacity.
+    Row 0 is never used: the number 0 means none. The order in which rows are given out depends only on the
+    requests, not on the capacity.
     """
 
     owner: Ints32  # -1: free
     key: Ints
     next: Ints32  # the owner's next row, or the next free one; 0: none
-    slots: Ints32  # row or 0; a power of two of them, at least twice as many as rows
+    slots: Ints32  # row or 0; the length is a power of two, at least twice the number of rows
     counters: Ints
 
 
 def new_pool(rows: int = 16) -> Pool:
-    """An empty pool with so many rows, row 0 among them; `rows` is a power of two."""
+    """An empty pool with `rows` rows, including row 0; `rows` must be a power of two."""
     return Pool(
         np.full(rows, -1, dtype=np.int32), np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=np.int32),
         np.zeros(2 * rows, dtype=np.int32), np.array([1, 0], dtype=np.int64),
@@ -38,7 +38,7 @@ def new_pool(rows: int = 16) -> Pool:
 
 
 def grown_pool(pool: Pool, rows: int) -> Pool:
-    """The pool with at least so many rows; they stay where they are."""
+    """The pool with at least `rows` rows; existing rows keep their places."""
     present = len(pool.owner)
     if rows <= present:
         return pool
@@ -50,12 +50,12 @@ def grown_pool(pool: Pool, rows: int) -> Pool:
 
 
 def with_free_row(pool: Pool) -> Pool:
-    """The pool itself where a row is free; else a larger copy, in which all rows stay where they are."""
+    """The pool itself if a row is free, else a larger copy, in which all rows keep their places."""
     return grown_pool(pool, 0 if pool.counters[_FREE] else int(pool.counters[_NEXT]) + 1)
 
 
 def pool_of(owner: Ints, key: Ints, following: Ints32) -> Pool:
-    """A pool whose rows are these, from 0 on, which is none; every other one is in use.
+    """A pool with these rows, which are all in use except row 0.
 
     `owner`, `key` and `following` (the owner's next row, 0: none) have equal length.
     """
@@ -70,7 +70,7 @@ def pool_of(owner: Ints, key: Ints, following: Ints32) -> Pool:
 
 @inner
 def _home(owner: int, key: int, mask: int) -> int:
-    """The slot at which the search for a key begins. No product overflows, in Python as when compiled."""
+    """The slot at which the search for a key begins. No product overflows, neither in Python nor compiled."""
     mixed = ((key & _31_BITS) * _LOW) ^ (((key >> 31) & _31_BITS) * _HIGH) ^ (owner * _OWNER)
     return (mixed ^ (mixed >> 32)) & mask
 
@@ -86,7 +86,7 @@ def _put(slots: Ints32, owner: int, key: int, row: int) -> None:
 
 @kernel
 def _put_all(pool: Pool) -> None:
-    """Put all rows that owners have into the hash table, which is empty."""
+    """Put all rows of owners into the hash table, which must be empty."""
     for row in range(1, pool.counters[_NEXT]):
         if pool.owner[row] >= 0:
             _put(pool.slots, np.int64(pool.owner[row]), pool.key[row], row)
@@ -106,16 +106,16 @@ def find(pool: Pool, owner: int, key: int) -> int:
 
 @inner
 def is_full(pool: Pool) -> bool:
-    """Whether no row is free, so that `insert` would return 0; it asks before anything is changed."""
+    """Whether no row is free, so that `insert` would return 0; check it before you change anything."""
     return pool.counters[_FREE] == 0 and pool.counters[_NEXT] == len(pool.owner)
 
 
 @kernel
 def insert(pool: Pool, first: Ints32, owner: int, key: int) -> int:
-    """Give the owner a row for a key that it hasn't yet; returns the row, 0 where none is free.
+    """Give the owner a row for a key that it doesn't have yet; returns the row, or 0 if none is free.
 
-    `first[owner]` is the first row of the owner's list, (owners,) int32: the new row is put before it. See
-    `with_free_row`.
+    `first[owner]` is the first row of the owner's list, (owners,) int32; the new row is inserted before it.
+    See `with_free_row`.
 
     >>> pool, first = new_pool(), np.zeros(2, np.int32)
     >>> [int(insert(pool, first, 1, key)) for key in (500, 600)], [int(find(pool, q, 500)) for q in (1, 0)]
@@ -142,7 +142,7 @@ def insert(pool: Pool, first: Ints32, owner: int, key: int) -> int:
 
 @inner
 def _vacate(pool: Pool, row: int) -> None:
-    """Take a row out of the hash table. What was put behind it for want of a slot moves up."""
+    """Remove a row from the hash table. Rows that lie after it because their own slot was taken move up."""
     mask = len(pool.slots) - 1
     slot = _home(np.int64(pool.owner[row]), pool.key[row], mask)
     while pool.slots[slot] != row:
@@ -161,7 +161,7 @@ def _vacate(pool: Pool, row: int) -> None:
 
 @inner
 def remove(pool: Pool, first: Ints32, owner: int, previous: int, row: int) -> int:
-    """Free a row of an owner's list, `previous` (0: none) being the one before it; returns the next one."""
+    """Free a row of an owner's list; `previous` is the row before it (0: none). Returns the next row."""
     after = np.int64(pool.next[row])
     if previous:
         pool.next[previous] = after
@@ -175,9 +175,9 @@ def remove(pool: Pool, first: Ints32, owner: int, previous: int, row: int) -> in
 
 @kernel
 def remove_all(pool: Pool, row: int) -> None:
-    """Free a whole list from its first row on (0: it is empty).
+    """Free a whole list, given its first row (0: the list is empty).
 
-    Its links stay, so it can be read until rows are inserted.
+    The links of the list stay, so it can be read until rows are inserted.
     """
     head, last = row, row
     while row:
@@ -191,7 +191,7 @@ def remove_all(pool: Pool, row: int) -> None:
 
 @inner
 def sort_by_key(pool: Pool, rows: Ints32) -> None:
-    """Sort rows by their keys (Shell 1959): those of a list come nearly in the opposite order.
+    """Sort rows by their keys (Shell 1959); the rows of a list are usually almost in reverse order.
 
     >>> pool, first = new_pool(), np.zeros(2, np.int32)
     >>> rows = np.array([insert(pool, first, 1, key) for key in (700, 500, 600)], np.int32)

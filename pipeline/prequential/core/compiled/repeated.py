@@ -1,8 +1,8 @@
-"""Calls of loops that are made again and again with the very same arguments.
+"""Repeated calls of loops with the same argument objects.
 
-Before a compiled loop begins, numba finds out which machine code is for its arguments: 2 to 10 µs for one
-with many tables. That is nothing for a thousand rows, and ten times what the loop does with one. Where
-arguments stay the same objects, whose contents change, it is found out once.
+Before a compiled loop begins, numba selects the machine code for the types of its arguments. For a loop with
+many tables, this takes 2 to 10 µs: negligible for a thousand rows, but ten times the work for a single row.
+If the arguments stay the same objects, and only their contents change, the selection is made only once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Run = Callable[..., Any]
 
 
 def run(loop: Callable[..., Any], *args: Any) -> None:
-    """Call a loop with arguments, once; what it returns is dropped.
+    """Call a loop with arguments, once; the return value is dropped.
 
     >>> found = []
     >>> run(found.append, 7)
@@ -26,10 +26,10 @@ def run(loop: Callable[..., Any], *args: Any) -> None:
 
 
 class Repeated:
-    """Calls that are made once, in their order, and then again.
+    """Records calls of loops while it makes them, and repeats them in the same order.
 
-    What goes on between the calls doesn't: arguments are to be such that nothing of it has to, tables that
-    stay in their place and buffers that each call writes anew.
+    Only the calls are repeated, not the Python code between them. The arguments must therefore be tables that
+    keep their places, and buffers that each call overwrites.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class Repeated:
 
     def __init__(self) -> None:
         self._calls: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
-        self._known = False  # whether the calls are of machine code
+        self._known = False  # whether `_calls` has machine code instead of loops
 
     def run(self, loop: Callable[..., Any], *args: Any) -> None:
         """Call a loop, and remember it with these arguments."""
@@ -53,7 +53,7 @@ class Repeated:
 
     def again(self) -> None:
         """Make the same calls again."""
-        if not self._known:  # it takes longer than some calls do, and there may be no second time
+        if not self._known:  # only now: it takes longer than some calls, and there may be no repetition
             self._calls = [(entry_of(loop, args), args) for loop, args in self._calls]
             self._known = True
         for loop, args in self._calls:
@@ -61,10 +61,10 @@ class Repeated:
 
 
 def entry_of(loop: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
-    """A loop's machine code for arguments of the types of these, with which it has been called before.
+    """A loop's machine code for the types of these arguments, with which it has been called before.
 
-    Nothing looks at the types of what it is called with: with others it would write anywhere. Without the
-    compiler it is the loop itself.
+    The machine code doesn't check the types of its arguments: with other types it would write to any memory.
+    Without the compiler, the loop itself is returned.
     """
     if not hasattr(loop, "overloads"):
         return loop  # type: ignore[no-any-return]

@@ -1,7 +1,8 @@
-"""Memory that a snapshot copies tables into.
+"""Memory into which a snapshot copies tables.
 
-Most of what copying costs is memory that is touched for the first time: the system gives and clears it page
-by page. So it can be had and touched before, while the shard works; then copying is as fast as memory is.
+Most of the cost of copying is the first write to new memory: the system allocates and clears it page by page.
+The memory can therefore be allocated and touched before, while the shard works. Copying is then as fast as
+the memory.
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ from typing import Any
 
 import numpy as np
 
-#: Bytes of a page of memory, at most places.
+#: Size in bytes of a page of memory on most systems.
 _PAGE = 4_096
 
-#: Arrays begin at multiples of it.
+#: Arrays begin at multiples of this number of bytes.
 _ALIGNED = 64
 
-#: Memory of more than so many times the size that is needed isn't kept for it.
+#: Memory of more than this multiple of the needed size isn't kept.
 _TOO_LARGE = 4
 
-#: The state may grow by 1 / this until it is copied.
+#: The memory has room for a growth of the state by 1 / `_GROWTH` until it is copied.
 _GROWTH = 16
 
 
 class Space:
-    """Memory of so many bytes for copies of arrays, made once and used again; others are allocated."""
+    """Memory of `size` bytes for copies of arrays, which is used again; copies without room are allocated."""
 
     def __init__(self, size: int = 0) -> None:
         self._memory = np.empty(size, dtype=np.uint8)
@@ -33,11 +34,11 @@ class Space:
         self._end = 0
 
     def fits(self, size: int) -> bool:
-        """Whether there is memory for so many bytes, and not for far more, which would be a waste."""
+        """Whether the memory has room for `size` bytes without being far too large."""
         return size <= len(self._memory) <= _TOO_LARGE * size
 
     def clear(self) -> None:
-        """Begin anew, once nobody reads the copies any more.
+        """Free the memory for new copies; call it once no code reads the earlier copies any more.
 
         >>> space = Space(128)
         >>> first, _ = space.copy(np.arange(3)), space.clear()
@@ -47,7 +48,7 @@ class Space:
         self._end = 0
 
     def copy(self, array: Any) -> Any:
-        """A copy of an array, contiguous; in this memory as long as there is room, and until `clear`.
+        """A contiguous copy of an array, in this memory if there is room; it is valid until `clear`.
 
         >>> space = Space(100)
         >>> space.copy(np.arange(3)), space.copy(np.zeros(5)), space.copy(np.zeros((2, 1), np.int8)).tolist()
@@ -59,7 +60,7 @@ class Space:
         self._end = -(-stop // _ALIGNED) * _ALIGNED
         place = self._memory[start:stop]
         if array.flags.c_contiguous:
-            place[:] = array.reshape(-1).view(np.uint8)  # records, too: not field by field
+            place[:] = array.reshape(-1).view(np.uint8)  # also records, instead of field by field
             return place.view(array.dtype).reshape(array.shape)
         copied = place.view(array.dtype).reshape(array.shape)
         copied[...] = array
@@ -67,6 +68,6 @@ class Space:
 
 
 def size_of(arrays: Iterable[Any]) -> int:
-    """Bytes of memory that `Space` needs for copies of these arrays, with some more for growth until then."""
+    """Number of bytes that `Space` needs for copies of these arrays, including some growth until then."""
     size = sum(array.nbytes + _ALIGNED for array in arrays)
     return size + size // _GROWTH

@@ -1,1 +1,1 @@
-"""Labels meet predictions."""
+"""The join of labels and predictions."""

@@ -1,9 +1,10 @@
-"""Which of an instance's predictions counts.
+"""Chooses which of an instance's predictions counts for a model in a stage.
 
-Of a model in a stage (Grzenda et al. 2020, section III): `initial` is the earliest, `final` the latest; bin b
-of an instance that arrived at t0 and whose label is of t1 has the last one made by t0 + (t1 - t0)·b/B, or
-else the initial one; a stage at the age D the last one made by t0 + D. Ties of time: the earliest is the one
-delivered first, else the one delivered last counts.
+The stages are those of Grzenda et al. 2020, section III. `initial` is the earliest prediction, `final` the
+latest one. An instance arrived at t0, and its label has the time t1. Bin b of B then has the last prediction
+made by t0 + (t1 - t0)·b/B, or else the initial one. A stage at the age D has the last prediction made by t0 +
+D. If times are equal, the prediction delivered first is the earliest; in all other cases, the one delivered
+last counts.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def end_of_bin(t0: int, t1: int, b: int, bins: int) -> int:
 
 @inner
 def is_first_of_model(predictions: Predictions, first: int, prediction: int) -> bool:
-    """Whether no prediction of the same model stands before it in its list."""
+    """Whether no prediction of the same model is before this one in the list."""
     row = first
     while row != prediction:
         if predictions.model[row] == predictions.model[prediction]:
@@ -66,10 +67,10 @@ def is_twofold(predictions: Predictions, first: int, model: int, end: int) -> bo
 
 @inner
 def reference_of(predictions: Predictions, first: int) -> int:
-    """The model that baselines predict at the times of.
+    """The reference model: baselines predict at the times of its predictions.
 
-    Its prediction is the earliest, ties the one known longest; only of the predictions that the label met at
-    once.
+    It is the model with the earliest prediction; if times are equal, the model that was registered first.
+    Predictions that came after the label had met others don't count.
     """
     chosen, row = 0, first
     while row:
@@ -87,7 +88,7 @@ def reference_of(predictions: Predictions, first: int) -> int:
 
 @inner
 def first_with_segments(store: Store, first: int, model: int, keys: int) -> int:
-    """The first prediction of a model in a list that carries segments; 0: none does."""
+    """The first prediction of a model in a list that has segments; 0: none has."""
     row = first
     while row:
         if store.predictions.model[row] == model:
@@ -102,9 +103,9 @@ def first_with_segments(store: Store, first: int, model: int, keys: int) -> int:
 def segment_row(
     registry: Registry, store: Store, stream: int, slot: int, model: int, carrier: int, key: int
 ) -> int:
-    """Row in `SegmentRows` of a model's outcome for a key; -1: it is in no segment of the key.
+    """The row in `SegmentRows` of a model's outcome for a key; -1: the outcome is in no segment of the key.
 
-    By the prediction `carrier` that carries segments (0: none), or else by its instance.
+    The prediction `carrier` (0: none) decides the segment if it has one for the key, else the instance does.
     """
     value = 0
     if carrier:

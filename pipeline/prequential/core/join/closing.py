@@ -1,7 +1,7 @@
-"""Instances without a label get a class at the end of their horizon, where the configuration says which.
+"""Gives instances without a label a class at the end of their horizon, if the configuration sets a class.
 
-It is a label of the time t0 + horizon, and the prediction's outcome one like any other. A label that comes
-later is a revision: the instance is remembered for another horizon.
+The class is a label with the time t0 + horizon, and the prediction's outcome is like any other. A label that
+comes later is a revision: the instance is remembered for another horizon.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from prequential.core.tables.streams import Registry, count_label
 
 @inner
 def closes(registry: Registry, store: Store, stream: int, slot: int) -> bool:
-    """Whether an instance that waits has a prediction that a label of its horizon's end would meet."""
+    """Whether a waiting instance has a prediction that a label at the end of the horizon would meet."""
     if not registry.streams.at_horizon[stream]:
         return False
     row = store.instances.first[slot]
@@ -43,7 +43,10 @@ def closes(registry: Registry, store: Store, stream: int, slot: int) -> bool:
 
 @inner
 def hindrance(registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> int:
-    """Why an instance can't be closed yet, DONE: it can; why the join stops then, as for a label's record."""
+    """Why an instance can't be closed yet: the reason why the join stops, as for a label's record.
+
+    DONE: it can be closed.
+    """
     streams, closings = registry.streams, logs.closings
     count = count_of(store.predictions, store.instances.first[slot])
     outcomes = count * streams.rows_per_prediction[stream] + streams.rows_per_label[stream]
@@ -65,7 +68,7 @@ def hindrance(registry: Registry, store: Store, logs: Logs, stream: int, slot: i
 def close(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, record: int) -> int:
     """Give an instance its label; returns until when (ms) the outcome is remembered.
 
-    `record` is the row of the micro-batch that it happens before.
+    `record` is the row of the micro-batch before which the instance is closed.
     """
     streams, instances, labels = registry.streams, store.instances, store.labels
     t1, y = store.links.deadline[slot], streams.at_horizon[stream] - 1
@@ -94,9 +97,10 @@ def close(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, 
 
 @inner
 def in_order(instances: Instances, links: Links, ids: Ids, first: int, clock: int) -> int:
-    """Sort what runs out together, a list by `next`: first what waits and is due, by deadline, then by id.
+    """Sort the instances whose deadlines may have passed, a list by `next`; returns the first of the list.
 
-    What else there is, whose order doesn't matter, follows. Returns the first of the list.
+    Waiting instances that are due come first, ordered by deadline, then by id. The other instances follow;
+    their order doesn't matter.
     """
     due, others, instance = 0, 0, first
     while instance:
@@ -151,7 +155,7 @@ def in_order(instances: Instances, links: Links, ids: Ids, first: int, clock: in
 
 @inner
 def _ends_before(links: Links, ids: Ids, one: int, other: int) -> bool:
-    """Whether an instance's horizon ends before another one's; ties: by id."""
+    """Whether an instance's horizon ends before that of another one; if the ends are equal, ids decide."""
     if links.deadline[one] != links.deadline[other]:
         return links.deadline[one] < links.deadline[other]
     return is_before(ids, one, other)

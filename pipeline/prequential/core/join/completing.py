@@ -1,4 +1,4 @@
-"""Outcomes, once a label and predictions have met: of models, and of what is evaluated beside them."""
+"""Writes outcomes when a label has met predictions: of models, corrections, segments, ages and baselines."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from prequential.core.tables.outcomes import OUTCOME
 from prequential.core.tables.store import Store
 from prequential.core.tables.streams import Registry
 
-#: The bits of an outcome's number that are kept of it.
+#: The bits of an outcome's number that are stored.
 LOW = 0xFFFFFFFF
 
 
 @inner
 def _count(registry: Registry, logs: Logs, stream: int, entity: int, t1: int) -> int:
-    """An entity has one more outcome; returns its number."""
+    """Count one more outcome of an entity; returns the outcome's number."""
     entities = registry.entities
     number = entities.outcomes[entity] + 1
     entities.outcomes[entity] = number
@@ -55,9 +55,10 @@ def _count(registry: Registry, logs: Logs, stream: int, entity: int, t1: int) ->
 
 @inner
 def _note_version(registry: Registry, store: Store, model: int, number: int, first: int) -> None:
-    """A model's version is that of its newest prediction that has met its label.
+    """Update a model's version: the version of its newest prediction that has met its label.
 
-    By the predictions' time: labels of a former version's predictions may still come after it.
+    The newest prediction is the one with the latest time: labels for predictions of an earlier version may
+    still come.
     """
     entities, predictions = registry.entities, store.predictions
     latest = latest_of(predictions, first, model, EVER)
@@ -72,7 +73,7 @@ def _note_version(registry: Registry, store: Store, model: int, number: int, fir
 def _complete_model(
     registry: Registry, store: Store, logs: Logs, place: Place, model: int, first: int
 ) -> None:
-    """A model's outcome in all stages, then those of its correction and in its segments."""
+    """Write a model's outcome in all stages, then the outcomes of its correction and in its segments."""
     stream, slot = place.stream, place.slot
     streams, entities = registry.streams, registry.entities
     predictions, values = store.predictions, store.values
@@ -110,7 +111,7 @@ def _complete_model(
 
 @inner
 def all_corrected(registry: Registry, store: Store, stream: int, slot: int, model: int, first: int) -> bool:
-    """Whether all predictions that count in a stage carry probabilities of a known class."""
+    """Whether all predictions that count in a stage have a corrected class."""
     streams, predictions = registry.streams, store.predictions
     label = store.instances.label[slot]
     initial = earliest_of(predictions, first, model)
@@ -131,7 +132,7 @@ def all_corrected(registry: Registry, store: Store, stream: int, slot: int, mode
 def _complete_ages(
     registry: Registry, store: Store, logs: Logs, place: Place, model: int, first: int
 ) -> None:
-    """A model's outcomes at an age; none where the label came sooner, or it had said nothing by then."""
+    """Write a model's outcomes at an age, unless the label came before it or all predictions after it."""
     stream, slot = place.stream, place.slot
     streams, entities, predictions = registry.streams, registry.entities, store.predictions
     label = store.instances.label[slot]
@@ -152,9 +153,10 @@ def _complete_ages(
 
 @inner
 def number_at_age(registry: Registry, store: Store, stream: int, label: int, aged: int, stage: int) -> int:
-    """Number of a baseline's outcome at an age; 0 or less where it had none, as it began later.
+    """The number of a baseline's outcome at an age; 0 or less if it had none, because it began later.
 
-    Kept is that of the baseline which began first; from then on both have the same outcomes.
+    The stored number is that of the baseline which began first. Once both have begun, they have the same
+    outcomes.
     """
     number = store.label_values.after_numbers[label, stage]
     if not number:
@@ -171,7 +173,7 @@ def number_at_age(registry: Registry, store: Store, stream: int, label: int, age
 def _complete_baselines(
     registry: Registry, store: Store, logs: Logs, place: Place, first: int
 ) -> None:
-    """The evaluated baselines' outcomes of an instance, at the times of the reference model's predictions."""
+    """Write the baselines' outcomes of an instance, at the times of the reference model's predictions."""
     stream, slot = place.stream, place.slot
     streams, entities = registry.streams, registry.entities
     label = store.instances.label[slot]
@@ -202,7 +204,7 @@ def _complete_baselines(
 
 @inner
 def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, prediction: int) -> None:
-    """A prediction meets its label: the event, and what of it is scored."""
+    """Write the event that a prediction meets its label, with its scores."""
     predictions, labels = store.predictions, store.labels
     label = store.instances.label[slot]
     y = labels.label[label]
@@ -225,9 +227,9 @@ def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, p
 
 @inlined
 def complete(registry: Registry, store: Store, logs: Logs, place: Place) -> None:
-    """All outcomes of an instance whose label has just met its predictions.
+    """Write all outcomes of an instance whose label has just met its predictions.
 
-    They are in the order of the models' first ones.
+    The outcomes are in the order of the models' first predictions.
     """
     stream, slot = place.stream, place.slot
     predictions = store.predictions
@@ -260,7 +262,7 @@ def complete(registry: Registry, store: Store, logs: Logs, place: Place) -> None
 def complete_late(
     registry: Registry, store: Store, logs: Logs, place: Place, prediction: int
 ) -> None:
-    """The outcomes of a model whose prediction, the last in its list, comes after others met the label."""
+    """Write a model's outcomes for the last prediction in a list, which came after the label met others."""
     stream, slot = place.stream, place.slot
     model = store.predictions.model[prediction]
     label = store.instances.label[slot]
@@ -272,7 +274,7 @@ def complete_late(
 
 @inlined
 def remember_numbers(registry: Registry, store: Store, first: int) -> None:
-    """What was scored isn't needed any more: in its place, the numbers of the models' outcomes."""
+    """Store the numbers of the models' outcomes in place of the probabilities, which are no longer needed."""
     predictions = store.predictions
     row = first
     while row:

@@ -1,4 +1,4 @@
-"""Until when an instance's state lasts, as a record leaves it: what its handlers return."""
+"""Deadlines: the end of an instance's state, which the handlers of records return."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from prequential.core.tables.logs import Logs, add_latency
 from prequential.core.tables.store import WAITING, Store
 from prequential.core.tables.streams import Registry
 
-#: What follows from a record, in place of the time until which its instance's state lasts: nothing, or that
-#: its label meets the predictions that wait.
+#: Results of a handler in place of a deadline. NOTHING: the deadline stays. MEETS: the label meets the
+#: pending predictions.
 NOTHING, MEETS = -(1 << 62), -(1 << 62) + 1
 
 
@@ -26,7 +26,7 @@ def run_until(registry: Registry, store: Store, stream: int, slot: int, deadline
 def label_was_late(
     registry: Registry, store: Store, logs: Logs, stream: int, slot: int, deadline: int
 ) -> None:
-    """A waiting label turned out to be later than the horizon: the instance waits on without it."""
+    """Drop a waiting label that turned out to be later than the horizon; the instance continues to wait."""
     registry.streams.late_label[stream] += 1
     beyond = store.labels.t1[store.instances.label[slot]] - deadline
     add_latency(logs, stream, beyond, registry.streams.clock[stream], 1)

@@ -1,7 +1,7 @@
-"""What runs out when a stream's clock moves.
+"""Ends the states of instances whose deadlines have passed when a stream's clock moves.
 
-Predictions expire, or get the class of instances without a label by the horizon; labels stay unmatched,
-instances are forgotten.
+Predictions expire, or get the class of instances without a label by the horizon. Labels without predictions
+count as unmatched, and settled or expired instances are forgotten.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ from prequential.core.tables.store import (
 )
 from prequential.core.tables.streams import Registry
 
-#: How far (ms) a message's time may be ahead of its record's in moving the stream's clock, and the share of
-#: the horizon that this may be, as a divisor: a producer with a wrong clock must not let everything expire.
+#: Maximum lead of an event time over its record time that may move the stream's clock: in ms, and as a share
+#: of the horizon (a divisor). A producer with a wrong clock must not make everything expire.
 _MOST_LEAD, _HORIZON_BY_LEAD = 3_600_000, 10
 
 
 @inlined
 def lead_of(registry: Registry, stream: int) -> int:
-    """How far (ms) one record may move the stream's clock beyond its own record time."""
+    """The time (ms) by which one record may move the stream's clock beyond its own record time."""
     return min(_MOST_LEAD, registry.streams.horizon[stream] // _HORIZON_BY_LEAD)
 
 
 @inner
 def run_out(registry: Registry, store: Store, logs: Logs, stream: int, record: int) -> int:
-    """What is overdue at the stream's clock runs out, before the record in this row of the micro-batch.
+    """End the states whose deadlines the stream's clock has passed, before this row of the micro-batch.
 
-    Returns DONE, or why it stopped (see `prequential.core.tables.logs`): it is to be called again then,
-    before anything else touches the store: what is left is in no wheel meanwhile.
+    Returns DONE, or the reason why it stopped (see `prequential.core.tables.logs`). In that case, call it
+    again before other code uses the store: the remaining instances are in no wheel meanwhile.
     """
     streams, links, wheels = registry.streams, store.links, store.wheels
     clock = streams.clock[stream]
@@ -72,7 +72,7 @@ def run_out(registry: Registry, store: Store, logs: Logs, stream: int, record: i
         if streams.at_horizon[stream]:
             instance = in_order(store.instances, links, store.ids, instance, clock)
     logs.used[REST] = 0
-    ahead = 0  # so many of them have been read ahead
+    ahead = 0  # number of instances that were read ahead
     while instance:
         following = links.next[instance]
         if not ahead:
@@ -108,9 +108,9 @@ def run_out(registry: Registry, store: Store, logs: Logs, stream: int, record: i
 
 @inner
 def _read_ahead(store: Store, first: int, clock: int) -> int:
-    """Read what ending the next `AHEAD` instances of a list reads, of many at once: it isn't in the cache.
+    """Read ahead the data for ending the next `AHEAD` instances of a list, so that they are in the cache.
 
-    The number that is returned means nothing, but that the reads are needed.
+    The returned number has no meaning. It depends on the reads, so that the compiler keeps them.
     """
     links, instances, read = store.links, store.instances, np.int64(0)
     instance, left = first, AHEAD
@@ -132,7 +132,7 @@ def _read_ahead(store: Store, first: int, clock: int) -> int:
 
 @inner
 def forget(registry: Registry, store: Store, logs: Logs, slot: int) -> None:
-    """Nothing is known of an instance any more."""
+    """Remove an instance and its id."""
     store.instances.state[slot] = UNKNOWN
     remove(store.ids, slot)
     logs.used[REMEMBERED] -= 1
@@ -147,7 +147,7 @@ def drop_label(store: Store, slot: int) -> None:
 
 @inner
 def _end(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, clock: int) -> None:
-    """An instance's state has come to its deadline."""
+    """End an instance's state, whose deadline has passed."""
     streams, instances = registry.streams, store.instances
     state, deadline = instances.state[slot], store.links.deadline[slot]
     if state == WAITING:
@@ -174,7 +174,7 @@ def _end(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, c
 
 @inner
 def _expire(registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> None:
-    """The label's time is over: every prediction that waits counts as expired."""
+    """Count all pending predictions as expired: the label horizon has passed."""
     streams, entities, predictions = registry.streams, registry.entities, store.predictions
     first = store.instances.first[slot]
     if not first:

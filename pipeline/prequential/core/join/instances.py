@@ -1,4 +1,4 @@
-"""What an instance's record does (`docs/reference/semantics-time.md`)."""
+"""Processes an instance's record (`docs/reference/semantics-time.md`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prequential.core.tables.streams import Registry
 def take_instance(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> int:
-    """What an instance does; returns until when its state lasts, or `NOTHING`."""
+    """Process an instance; returns the deadline of its state, or `NOTHING`."""
     streams, instances, labels = registry.streams, store.instances, store.labels
     horizon, ts, version = streams.horizon[stream], rows.ts[i], rows.version[i]
     state, known = instances.state[slot], instances.version[slot]
@@ -50,7 +50,7 @@ def take_instance(
 
 @inner
 def _note_instance(rows: Rows, i: int, registry: Registry, store: Store, stream: int, slot: int) -> None:
-    """Keep what an instance says beside its time; what an earlier record said of other keys stays."""
+    """Store an instance's segments and propensity; segments of other keys from an earlier record stay."""
     for key in range(registry.streams.keys[stream]):
         if rows.segments[i, key]:
             store.marks.segments[slot, key] = rows.segments[i, key]

@@ -1,7 +1,7 @@
-"""The join: labels that come late meet the predictions that wait for them, record by record.
+"""The join: delayed labels meet the pending predictions, record by record.
 
-See `semantics-time.md` for what each record does in each state of its instance, and `instances`,
-`predictions` and `labels` for how.
+`semantics-time.md` specifies the effect of each record in each state of its instance. The modules
+`instances`, `predictions` and `labels` implement it.
 """
 
 from __future__ import annotations
@@ -52,23 +52,24 @@ def join(
     Parameters
     ----------
     rows
-        Of a micro-batch; `hashes` and `refused` are written.
+        The rows of a micro-batch; `hashes` and `refused` are written.
     start, stop
-        The first row, and the one behind the last.
+        The first row, and the one after the last.
     registry, store, logs
-        The state, which is updated, and what happens, which is appended.
+        The state, which is updated, and the logs, to which outcomes and events are appended.
     most_instances
-        That the shard may hold.
+        The maximum number of instances that the shard may hold.
     most_predictions
-        That may wait for one label.
+        The maximum number of predictions that may wait for one label.
 
     Returns
     -------
     row : int
         The next row.
     why : int
-        Why it stopped there: DONE; EMIT, where messages are due; FULL, where a log has no room; NEW_NAMES or
-        NEW_SEGMENT, where something is to be registered first.
+        Why the join stopped there. DONE: all rows are processed. EMIT: messages are due. FULL: a log has no
+        room. NEW_NAMES or NEW_SEGMENT: names or a segment must be registered first. NEW_STAGE: `initial` must
+        be separated from `final` first.
     """
     streams, wheels, used = registry.streams, store.wheels, logs.used
     if used[OVERDUE]:
@@ -81,7 +82,7 @@ def join(
         if i >= known:
             known = min(i + AHEAD, stop)
             used[READ_AHEAD] = read_ahead(rows, store, i, known)
-        stream = np.int64(rows.stream[i])  # as whoever closes has it: else all of `settle` is compiled twice
+        stream = np.int64(rows.stream[i])  # as in `closing`: else `settle` is compiled twice
         clock = min(rows.ts[i], rows.time[i] + lead_of(registry, stream))
         if streams.started[stream]:
             clock = max(clock, streams.clock[stream])
@@ -155,9 +156,9 @@ def join(
 
 @inlined
 def read_ahead(rows: Rows, store: Store, first: int, last: int) -> int:
-    """Hash the ids of these rows, and read what is known of them, so that it is in the cache in its turn.
+    """Hash the ids of these rows, and read their data ahead, so that they are in the cache when needed.
 
-    The number that is returned means nothing, but that the reads are needed.
+    The returned number has no meaning. It depends on the reads, so that the compiler keeps them.
     """
     read = warm(store.ids, rows.stream, rows.text, rows.starts, first, last, rows.hashes)
     entries, mask = store.ids.entries, len(store.ids.entries) - 1
@@ -179,7 +180,7 @@ def read_ahead(rows: Rows, store: Store, first: int, last: int) -> int:
 def _too_many(
     rows: Rows, i: int, store: Store, stream: int, slot: int, clock: int, most: int, registry: Registry
 ) -> bool:
-    """Whether a prediction's instance has as many as it may, and will go on waiting."""
+    """Whether a prediction's instance continues to wait and already has the maximum number of predictions."""
     if store.instances.state[slot] != WAITING or store.links.deadline[slot] < clock:
         return False
     if count_of(store.predictions, store.instances.first[slot]) < most:
@@ -191,7 +192,7 @@ def _too_many(
 def _lacks_segment(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> bool:
-    """Whether an outcome that the row may make is in a segment that has no entity yet; notes which."""
+    """Whether an outcome that the row may cause is in a segment without an entity; notes the segment."""
     if rows.kind[i] == PREDICTION:
         for key in range(registry.streams.keys[stream]):
             value = rows.segments[i, key] or store.marks.segments[slot, key]
@@ -204,14 +205,14 @@ def _lacks_segment(
 def _was_settled(
     rows: Rows, i: int, registry: Registry, store: Store, stream: int, clock: int
 ) -> bool:
-    """Whether a row's instance, of which nothing is known now, was settled within the last horizon."""
+    """Whether a row's instance, which is no longer in the store, was settled within the last horizon."""
     name, start, stop = registry.streams.name[stream], rows.starts[i], rows.starts[i + 1]
     return was_settled(store.settled, name, rows.text, start, stop, clock)
 
 
 @inlined
 def _remember(rows: Rows, i: int, store: Store, logs: Logs, stream: int) -> int:
-    """A slot for an id that isn't known."""
+    """Add a new id, and return its slot."""
     slot = abs(
         find_or_add_hashed(
             store.ids, rows.hashes[i], stream, rows.text, rows.starts[i], rows.starts[i + 1]

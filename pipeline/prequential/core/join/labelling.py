@@ -1,4 +1,4 @@
-"""What a label does to the predictions that wait, whether a record says it or the horizon's end."""
+"""Applies a label to the pending predictions, whether a record or the end of the horizon gives the label."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from prequential.core.tables.streams import Registry
 
 @inner
 def lacks_segment(registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> bool:
-    """Whether an outcome of what waits is in a segment that has no entity yet; notes which."""
+    """Whether an outcome of a pending prediction is in a segment without an entity; notes the segment."""
     predictions = store.predictions
     for key in range(registry.streams.keys[stream]):
         shared = store.marks.segments[slot, key]
@@ -43,8 +43,8 @@ def lacks_segment(registry: Registry, store: Store, logs: Logs, stream: int, slo
 
 @inner
 def wants(registry: Registry, logs: Logs, stream: int, model: int, key: int, value: int) -> bool:
-    """Whether a model's segment has no entity yet; notes which it is (`Logs.used[WANTED]`)."""
-    if registry.entities.retired[model]:  # whose segments have no rows any more
+    """Whether a model's segment has no entity yet; notes the segment in `Logs.used[WANTED]`."""
+    if registry.entities.retired[model]:  # its segments have no rows any more
         return False
     row = registry.entities.segments[model] + key * registry.streams.slots[stream] + value - 1
     if registry.segment_rows.entity[row]:
@@ -55,9 +55,10 @@ def wants(registry: Registry, logs: Logs, stream: int, model: int, key: int, val
 
 @inner
 def separates(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, t1: int) -> bool:
-    """Whether a label of t1 makes an outcome of two predictions of what had one up to now; notes of whom.
+    """Whether a label with the time t1 gives an entity its first outcome with two predictions.
 
-    From there on `initial` isn't `final`, which it has been the same as.
+    From that outcome on, `initial` and `final` are different sequences; until then they were one. Notes the
+    entity in `Logs.used[WANTED]`.
     """
     streams, entities, predictions = registry.streams, registry.entities, store.predictions
     horizon = streams.horizon[stream]
@@ -85,7 +86,7 @@ def separates(registry: Registry, store: Store, logs: Logs, stream: int, slot: i
 
 @inlined
 def drop_late(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, t1: int) -> None:
-    """Predictions made after the label don't count."""
+    """Drop predictions made after the label; they count as late."""
     predictions = store.predictions
     keys = registry.streams.keys[stream]
     if keys:
@@ -112,7 +113,10 @@ def drop_late(registry: Registry, store: Store, logs: Logs, stream: int, slot: i
 
 @inner
 def _keep_segments(store: Store, slot: int, keys: int, t1: int) -> None:
-    """The first prediction of a model that carries segments says them for all, also where it is late."""
+    """Copy segments from the first prediction of a model that has some, even if that prediction is late.
+
+    They go to the model's first delivered prediction that isn't late.
+    """
     predictions, segments = store.predictions, store.values.segments
     row = store.instances.first[slot]
     while row:
@@ -133,7 +137,7 @@ def _keep_segments(store: Store, slot: int, keys: int, t1: int) -> None:
 
 @inner
 def _first_in_time(predictions: Predictions, first: int, prediction: int, t1: int) -> bool:
-    """Whether it is the first delivered of its model's predictions that count."""
+    """Whether a prediction is the first delivered one of its model that isn't late."""
     row = first
     while row != prediction:
         if predictions.model[row] == predictions.model[prediction] and predictions.ts[row] <= t1:
@@ -144,7 +148,7 @@ def _first_in_time(predictions: Predictions, first: int, prediction: int, t1: in
 
 @inlined
 def settle(registry: Registry, store: Store, logs: Logs, place: Place) -> None:
-    """An instance's label meets all predictions that wait."""
+    """Let an instance's label meet all pending predictions."""
     streams, instances, predictions = registry.streams, store.instances, store.predictions
     stream, slot = place.stream, place.slot
     instances.state[slot] = SETTLED

@@ -1,4 +1,4 @@
-"""What a label's record does (`docs/reference/semantics-time.md`)."""
+"""Processes a label's record (`docs/reference/semantics-time.md`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from prequential.core.tables.streams import Registry, count_label
 def take_label(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> int:
-    """What a label does; returns until when its instance's state lasts, `MEETS` or `NOTHING`."""
+    """Process a label; returns the deadline of its instance's state, `MEETS` or `NOTHING`."""
     streams, instances, labels = registry.streams, store.instances, store.labels
     state, y = instances.state[slot], rows.label[i]
     if state in (UNKNOWN, WAITING):
@@ -58,7 +58,7 @@ def take_label(
 def _first_label(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> int:
-    """An instance's first label: it is too late, meets what waits, or waits itself."""
+    """Process an instance's first label: it is late, meets pending predictions, or waits for predictions."""
     streams, instances, labels = registry.streams, store.instances, store.labels
     horizon, t1 = streams.horizon[stream], rows.ts[i]
     waited = instances.state[slot] == WAITING

@@ -1,4 +1,4 @@
-"""Rows of the log of outcomes, written where a label and a prediction have met."""
+"""Writes rows of the log of outcomes when a label and a prediction have met."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from prequential.core.tables.outcomes import OUTCOME, REFERENCE, REVISION
 from prequential.core.tables.store import NO_CLASS, Predictions, Store
 from prequential.core.tables.streams import Registry
 
-#: Whose class an outcome has: the prediction's own, the corrected one, or a baseline's.
+#: The source of an outcome's class: the prediction, its correction, or a baseline.
 OWN, CORRECTED, PERSISTENT, MAJORITY = range(4)
 
-#: No bound of time.
+#: A time after all times: no limit.
 EVER = 1 << 62
 
 
 class Place(NamedTuple):
-    """Where outcomes come from: what makes them (`logs.Closings`), its stream, and its instance's slot."""
+    """The origin of outcomes: the record that causes them (`logs.Closings`), its stream, and the slot."""
 
     record: int
     stream: int
@@ -30,10 +30,10 @@ class Place(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a row says of an entity's outcome, in each stage; made by `outcome_of`.
+    """The values of an entity's outcome in the rows of all stages; made by `outcome_of`.
 
-    `whose` class it has; `old`, the label before a revision, else the label; `judged`, the label by which it
-    is right or wrong; `kind` of row.
+    `whose` is the source of its class. `old` is the label before a revision, or else the label. `judged` is
+    the label that decides whether it is right. `kind` is the kind of row.
     """
 
     entity: int
@@ -46,7 +46,7 @@ class Outcome(NamedTuple):
 
 @inlined
 def outcome_of(entity: int, number: int, whose: int, old: int, judged: int, kind: int) -> Outcome:
-    """An outcome, all of 64 bits: numbers of several widths would make loops of several types."""
+    """An outcome with 64-bit numbers: several widths would make numba compile loops for several types."""
     return Outcome(entity, number, whose, old, judged, kind)
 
 
@@ -54,9 +54,9 @@ def outcome_of(entity: int, number: int, whose: int, old: int, judged: int, kind
 def write_outcomes(
     registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, model: int, first: int
 ) -> None:
-    """An entity's rows for all stages but those at an age, from a model's predictions in a list.
+    """Write an entity's rows for all stages except those at an age, from a model's predictions in a list.
 
-    There is none for `initial` while it is the same as `final`.
+    `initial` has no row as long as it is the same as `final`.
     """
     write_here(registry, store, logs, place, outcome, model, first)
 
@@ -66,7 +66,7 @@ def put(
     registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, position: int,
     prediction: int,
 ) -> None:  # fmt: skip
-    """One row: an outcome of an entity's stage at `position`, or its revision from the label `old`."""
+    """Write one row: an outcome of an entity's stage at `position`, or its revision from the label `old`."""
     _put(registry, store, logs, place, outcome, position, prediction)
 
 
@@ -74,7 +74,7 @@ def put(
 def write_here(
     registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, model: int, first: int
 ) -> None:
-    """As `write_outcomes`, a part of the loop that it stands in."""
+    """As `write_outcomes`, but inlined in the loop that calls it."""
     streams, predictions, labels = registry.streams, store.predictions, store.labels
     stream, label = place.stream, store.instances.label[place.slot]
     t0, t1, bins = labels.t0[label], labels.t1[label], streams.bins[stream]
@@ -98,7 +98,7 @@ def _put(
     registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, position: int,
     prediction: int,
 ) -> None:  # fmt: skip
-    """As `put`, a part of the loop that it stands in."""
+    """As `put`, but inlined in the loop that calls it."""
     log, labels, stream, kind = logs.outcomes, store.labels, place.stream, outcome.kind
     entity, number, whose = outcome.entity, outcome.number, outcome.whose
     label = store.instances.label[place.slot]
@@ -143,7 +143,7 @@ def _put(
 def _class_of(
     registry: Registry, predictions: Predictions, stream: int, prediction: int, whose: int
 ) -> int:
-    """The class that an outcome has of a prediction; baselines predict when it was made."""
+    """The class of an outcome; baselines predict at the time when the prediction was made."""
     if whose == OWN:
         return predictions.label[prediction]
     if whose == CORRECTED:
@@ -157,12 +157,12 @@ def _class_of(
 
 @inner
 def bits_of(predictions: Predictions, prediction: int, judged: int) -> int:
-    """Which baselines were right, by the label as it was when it met the prediction."""
+    """Which baselines were right, by the label at the time when it met the prediction."""
     persistent, majority = predictions.persistent[prediction], predictions.majority[prediction]
     return 2 * (persistent == judged) + (majority == judged)
 
 
 @inner
 def knows(predictions: Predictions, prediction: int) -> bool:
-    """Whether there was a label that baselines could predict by when a prediction was made."""
+    """Whether baselines had a label to predict from when a prediction was made."""
     return predictions.persistent[prediction] != NO_CLASS

@@ -1,4 +1,4 @@
-"""What a prediction's record does (`docs/reference/semantics-time.md`)."""
+"""Processes a prediction's record (`docs/reference/semantics-time.md`)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from prequential.core.tables.streams import Registry, lift
 def take_prediction(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> int:
-    """What a prediction does; returns until when its instance's state lasts, `MEETS` or `NOTHING`."""
+    """Process a prediction; returns the deadline of its instance's state, `MEETS` or `NOTHING`."""
     streams, entities = registry.streams, registry.entities
     instances, labels = store.instances, store.labels
     horizon, ts, model = streams.horizon[stream], rows.ts[i], rows.model[i]
@@ -93,9 +93,10 @@ def take_prediction(
 
 @inner
 def repeats(rows: Rows, i: int, registry: Registry, store: Store, stream: int, slot: int) -> bool:
-    """Whether a prediction says what the model's latest one of this time says; others before may have.
+    """Whether a prediction has the same content as the model's last pending prediction with the same time.
 
-    That is its class or number and, where its stream's measures need them, its probabilities or its interval.
+    The content is the class or number and, if the stream's measures need them, the probabilities or the
+    interval.
     """
     predictions = store.predictions
     same, row = 0, store.instances.first[slot]
@@ -118,7 +119,7 @@ def repeats(rows: Rows, i: int, registry: Registry, store: Store, stream: int, s
 
 @inner
 def _gives(rows: Rows, i: int, store: Store, first: int) -> bool:
-    """Whether a record's probabilities are these of the pool, in their order."""
+    """Whether a record's probabilities equal those in the pool from row `first` on, in order."""
     probabilities, row = store.probabilities, first
     for k in range(rows.probabilities[i], rows.probabilities[i + 1]):
         if not row or probabilities.name[row] != rows.names[k] or probabilities.p[row] != rows.p[k]:
@@ -140,7 +141,7 @@ def _has_said(predictions: Predictions, first: int, model: int) -> bool:
 
 @inner
 def _take_labels_baselines(store: Store, slot: int, prediction: int) -> None:
-    """A prediction that is processed after its label is compared with the baselines just before that."""
+    """Give a prediction that is processed after its label the baselines from just before the label."""
     label = store.instances.label[slot]
     store.predictions.persistent[prediction] = store.labels.persistent[label]
     store.predictions.majority[prediction] = store.labels.majority[label]
@@ -150,7 +151,7 @@ def _take_labels_baselines(store: Store, slot: int, prediction: int) -> None:
 def _add_prediction(
     rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
 ) -> int:
-    """Append a prediction to its instance's; it waits, at least for a moment."""
+    """Append a prediction to the list of its instance; it is pending, if only for a moment."""
     streams, predictions, values = registry.streams, store.predictions, store.values
     row = take_row(store.pools, PREDICTIONS, predictions.next)
     predictions.model[row] = rows.model[i]
@@ -174,7 +175,7 @@ def _add_prediction(
         predictions.bin[row] = _bin_of(rows, i, registry, stream)
     if streams.correction[stream]:
         predictions.corrected[row] = 1 + _corrected(rows, i, registry, stream)
-    if values.value.shape[1]:  # also where none is needed yet: the row may have a former prediction's
+    if values.value.shape[1]:  # always: the row may have the value of an earlier prediction
         note_value(values.value, row, rows.value[i, 0] if streams.valued[stream] else -1.0)
     for key in range(streams.keys[stream]):
         values.segments[row, key] = rows.segments[i, key]
@@ -194,7 +195,7 @@ def _add_prediction(
 
 @inner
 def _bin_of(rows: Rows, i: int, registry: Registry, stream: int) -> int:
-    """The bin of a record's confidence in the class that it predicts; 0: it gives no probabilities."""
+    """The bin of a record's confidence in the class that it predicts; 0: it has no probabilities."""
     first, end = rows.probabilities[i], rows.probabilities[i + 1]
     if first == end:
         return 0
@@ -226,7 +227,8 @@ def _keep_probabilities(rows: Rows, i: int, store: Store) -> int:
 def _corrected(rows: Rows, i: int, registry: Registry, stream: int) -> int:
     """The class of the largest P(y|x)·P(y|y')/P(y), y' the latest label (Žliobaitė et al. 2015, eq. 3).
 
-    Ties: the one named first. -1 if none of the classes is known, or none is named.
+    If several classes have the largest value, the first one in the record counts. -1: no class in it is
+    known.
     """
     streams, classes = registry.streams, registry.classes
     start = streams.classes[stream]

@@ -1,6 +1,6 @@
-"""References: outcomes that an instance has already, once more where another model's joins them.
+"""References: repeats an instance's earlier outcomes in the log when another model's outcome joins them.
 
-Models are compared on instances that both have an outcome of, and the log is read once.
+Models are compared on instances for which both have an outcome, and the log is read only once.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from prequential.core.tables.streams import Registry
 def refer(
     registry: Registry, store: Store, logs: Logs, place: Place, joined: int
 ) -> None:
-    """Write references to all outcomes of an instance but those of the prediction `joined`, the last one.
+    """Write references to all outcomes of an instance except those of the last prediction, `joined`.
 
-    By the label as it is now: both models are judged by the same one. Probabilities aren't known any more.
+    The present label decides, so that both models are judged by the same label. Probabilities are no longer
+    in the store.
     """
     stream, slot = place.stream, place.slot
     predictions, entities = store.predictions, registry.entities
@@ -73,7 +74,7 @@ def refer(
 def _refer_to_baselines(
     registry: Registry, store: Store, logs: Logs, place: Place, first: int
 ) -> None:
-    """Likewise, to those of the evaluated baselines."""
+    """Write references to the outcomes of the evaluated baselines."""
     stream, slot = place.stream, place.slot
     streams, entities = registry.streams, registry.entities
     label = store.instances.label[slot]

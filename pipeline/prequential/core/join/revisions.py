@@ -1,6 +1,7 @@
-"""Revisions: a label that is corrected while its outcomes may still move.
+"""Revisions: applies a corrected label to outcomes that may still change.
 
-They move to their new cells; baselines, and what was judged right of them, keep what they saw.
+The outcomes move to their new cells. Baselines keep the labels that they saw, and the judgement by these
+labels.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from prequential.core.tables.streams import Registry
 def _revise_stages(
     registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, model: int, first: int
 ) -> None:
-    """Move one outcome of an entity in all stages but those at an age."""
+    """Move one outcome of an entity in all stages except those at an age."""
     _touch(registry, outcome.entity)
     if not registry.streams.regression[place.stream]:
         write_outcomes(registry, store, logs, place, outcome, model, first)
@@ -54,9 +55,9 @@ def _touch(registry: Registry, entity: int) -> None:
 def revise(
     registry: Registry, store: Store, logs: Logs, place: Place, old: int
 ) -> None:
-    """The label of a settled instance was revised from `old` to what it is now: its outcomes move.
+    """Move the outcomes of a settled instance whose label was revised from `old` to its present label.
 
-    Baselines and what was judged right of them keep what they saw.
+    Baselines keep the labels that they saw, and the judgement by these labels.
     """
     stream, slot = place.stream, place.slot
     streams, entities, predictions = registry.streams, registry.entities, store.predictions
@@ -115,7 +116,7 @@ def revise(
 def _revise_baselines(
     registry: Registry, store: Store, logs: Logs, place: Place, first: int, old: int
 ) -> None:
-    """Likewise, of the evaluated baselines."""
+    """Move the outcomes of the evaluated baselines."""
     stream, slot = place.stream, place.slot
     streams, entities = registry.streams, registry.entities
     label = store.instances.label[slot]

@@ -1,4 +1,4 @@
-"""What an outcome adds beside its cell: losses of its probabilities, or the error of its number."""
+"""Scores of outcomes, next to their cells: losses of probabilities, or the error of a number."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ def score(
 ) -> None:  # fmt: skip
     """Fill the score's columns of a row, of the outcome log or of the log of events.
 
-    Log loss is -ln p(label), Brier's score Σ_c (p(c) - [c = label])², where a class that isn't named has
-    p = 0. Of numbers, the error is prediction - label. The weight is 1/π, π the probability of the instance's
-    getting a label. The label's probability is ranked where its stream's `top` says so; of a prediction's
-    interval there are the width and whether the label is in it, bounds included.
+    Log loss is -ln p(label), and Brier's score is Σ_c (p(c) - [c = label])²; a class that the record doesn't
+    name has p = 0. For regression, the error is prediction - label. The weight is 1/π, where π is the
+    probability that the instance gets a label. If the stream's `top` is set, the label's probability is
+    ranked. If the prediction has an interval, its width is filled in, and whether the label is in it, bounds
+    included.
     """
     columns.scored[row] = 0
     streams, classes = registry.streams, registry.classes
@@ -94,8 +95,8 @@ def score(
 def top_share(probabilities: Probabilities, first: int, p_label: float, k: int) -> float:
     """Share of all orders of equal probabilities in which a class is among the first k.
 
-    The class is in the list from row `first` on, and `p_label` is its probability. Of T equal ones behind L
-    larger ones k - L are among the first.
+    The class is in the list from row `first` on, and `p_label` is its probability. If L probabilities are
+    larger and T are equal, k - L of the equal ones are among the first k.
     """
     larger = equal = 0
     one = first
@@ -111,7 +112,7 @@ def top_share(probabilities: Probabilities, first: int, p_label: float, k: int) 
 
 @inner
 def weigh(columns: Any, row: int, registry: Registry, store: Store, stream: int, slot: int) -> None:
-    """Fill in the weight of a row's label, if its propensity is given and of use."""
+    """Fill in the weight of a row's label, if its propensity is given and a measure needs it."""
     if registry.streams.weights[stream] and store.marks.propensity[slot, 0] > 0:
         columns.scored[row] |= WEIGHTED
         columns.weight[row] = 1.0 / store.marks.propensity[slot, 0]

@@ -1,4 +1,4 @@
-"""What is at stake in an outcome: the `value` of its label or, where that has none, of its prediction."""
+"""The stake of an outcome: the `value` of its label or, if the label has none, of its prediction."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from prequential.core.compiled.kernel import Floats, inner
 from prequential.core.tables.outcomes import VALUED, VALUED_BEFORE
 
-#: Columns of values in the state store: the value, and 1 where it is given; of labels once more as they were
-#: before the last revision.
+#: Columns of values in the state store: the value, and 1 if it is given. Labels also have both columns as
+#: they were before the latest revision.
 _VALUE, _GIVEN, _FORMER, _FORMER_GIVEN = range(4)
 
 
@@ -21,7 +21,7 @@ def note_value(values: Floats, row: int, value: float) -> None:
 
 @inner
 def revise_value(values: Floats, label: int, value: float) -> None:
-    """Note what a revision of a label says; -1: nothing, so that its value stays."""
+    """Note the value of a label's revision; -1: the revision has none, and the label keeps its value."""
     values[label, _FORMER], values[label, _FORMER_GIVEN] = values[label, _VALUE], values[label, _GIVEN]
     if value >= 0.0:
         note_value(values, label, value)
@@ -29,7 +29,7 @@ def revise_value(values: Floats, label: int, value: float) -> None:
 
 @inner
 def _stake(of_predictions: Floats, prediction: int, of_labels: Floats, label: int, place: int) -> float:
-    """A label's value at this place, or else the prediction's; -1: neither has one."""
+    """A label's value in column `place`, or else the prediction's value; -1: neither has one."""
     if of_labels[label, place + 1] > 0.0:
         return of_labels[label, place]
     if of_predictions[prediction, _GIVEN] > 0.0:
@@ -42,7 +42,7 @@ def note_stake(
     columns: Any, row: int, revised: bool, of_predictions: Floats, prediction: int, of_labels: Floats,
     label: int,
 ) -> None:  # fmt: skip
-    """Fill in what is at stake in a row of the outcome log, or of events; if it is revised, also before."""
+    """Fill in the stake in a row of the outcome log or of events; for a revision, also the earlier stake."""
     valued, stake = 0, _stake(of_predictions, prediction, of_labels, label, _VALUE)
     if stake >= 0.0:
         valued |= VALUED

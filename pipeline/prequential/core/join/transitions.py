@@ -1,4 +1,4 @@
-"""How labels follow each other: what a stream's temporal dependence is measured by (2015 paper)."""
+"""How labels follow each other: the counts that measure a stream's temporal dependence (2015 paper)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _SHIFT = 32
 class Transitions:
     """Counts of labels and of pairs of neighbours, and the probabilities that they estimate.
 
-    Of labels y_1 … y_n, as class codes: P(i) = n(i)/n and P(i, j) = n(j, i)/(n - 1), where n(j, i)
-    counts i immediately after j (sections 2.3 and 4.1). All history counts alike. Counts are integers,
-    so how the labels were cut into arrays changes no bit. What isn't defined yet is None.
+    The labels are class codes y_1 … y_n, and n(j, i) is the number of labels i immediately after j. Then
+    P(i) = n(i)/n and P(i, j) = n(j, i)/(n - 1) (sections 2.3 and 4.1). All labels have equal weight. Counts
+    are integers, so the division of labels into arrays has no effect. Undefined values are None.
 
-    With a `lag` above 1, labels so far apart are the pairs, n - lag of them, instead of neighbours.
+    With a `lag` above 1, the pairs are the n - lag pairs of labels at this distance, instead of neighbours.
 
     >>> transitions = Transitions()
     >>> transitions.update_many(np.array([0, 0, 0, 1, 1, 0]))
@@ -71,7 +71,7 @@ class Transitions:
 
     @property
     def last(self) -> int | None:
-        """The latest label, None before the first."""
+        """The latest label; None before the first one."""
         return self._latest[-1] if self._latest else None
 
     @property
@@ -81,14 +81,14 @@ class Transitions:
 
     @property
     def persistence(self) -> float | None:
-        """Σ_i P(i, i): the accuracy of repeating the label before (eq. 7).
+        """Σ_i P(i, i): the accuracy of repeating the previous label (eq. 7).
 
-        Above `majority_share` the persistent baseline is the better one (proposition 7).
+        If it is above `majority_share`, the persistent baseline is the better one (proposition 7).
         """
         return self._repeats / (self.n - self.lag) if self.n > self.lag else None
 
     def prior(self, i: int) -> float | None:
-        """P(i), the share of labels with code i: 0 for one that hasn't come; None before the first label."""
+        """P(i), the share of labels with code i: 0 for a class without labels, None without any label."""
         return self._counts.get(i, 0) / self.n if self.n else None
 
     def joint(self, i: int, previous: int) -> float | None:
@@ -96,15 +96,15 @@ class Transitions:
         return self._pair(i, previous) / (self.n - self.lag) if self.n > self.lag else None
 
     def repeat(self, i: int) -> float | None:
-        """P(i|i), as it was counted: None while nothing has come after i."""
+        """P(i|i) by the counts, without smoothing; None if no label has come after i."""
         followed = self._followed.get(i)
         return self._pair(i, i) / followed if followed else None
 
     def conditional(self, i: int, previous: int) -> float | None:
         """P(i|previous), smoothed: (n(previous, i) + P(i))/(n(previous, ·) + 1).
 
-        One more successor of `previous` is made up, and is of each class to the extent of its prior: so
-        after a class that nothing has come after yet it is P(i), and over i it adds up to 1.
+        The smoothing adds one successor of `previous`, which is divided among the classes by their priors.
+        After a class without successors, the result is therefore P(i). The sum over all i is 1.
         """
         if not self.n:
             return None
@@ -114,11 +114,11 @@ class Transitions:
     def lift(self, i: int, previous: int) -> float:
         """P(i|previous)/P(i), the correction factor of eq. 3; above 1 the dependence is positive.
 
-        Smoothed: (n(previous, i) + 1)/(n(previous, ·)·P(i) + 1), one pair more than were seen and one
-        more than independent labels would have given. Where little was to be expected it stays near 1:
-        a rare class that hasn't come after `previous` yet isn't unlikely for that. (The quotient of
-        `conditional` and `prior` would have 1/(n(previous, ·) + 1) there, however rare the class is.)
-        It is 1 for a class without labels, and before the first label.
+        It is smoothed: (n(previous, i) + 1)/(n(previous, ·)·P(i) + 1). This adds one pair to the observed
+        number and one to the number that independent labels would give. If that number is small, the result
+        stays near 1: a rare class isn't unlikely only because it hasn't come after `previous` yet. The
+        quotient of `conditional` and `prior` would be 1/(n(previous, ·) + 1) there, however rare the class
+        is. The result is 1 for a class without labels, and before the first label.
         """
         if not self.n:
             return 1.0
@@ -133,7 +133,7 @@ class Transitions:
         return [list(self._latest), sorted(self._counts.items()), sorted(self._pairs.items())]
 
     def restore(self, state: Any) -> None:
-        """Become what a snapshot says, of one with the same `lag`."""
+        """Restore the counts from a snapshot of an object with the same `lag`."""
         latest, counts, pairs = state
         self._latest = deque(latest, maxlen=self.lag)
         self._counts, self._pairs = dict(counts), dict(pairs)
@@ -145,6 +145,6 @@ class Transitions:
 
 
 def _count(counts: dict[int, int], values: Ints) -> None:
-    """Add to `counts` how often each of `values` is there."""
+    """Add to `counts` the number of times that each of `values` occurs."""
     for value, count in zip(*(part.tolist() for part in np.unique(values, return_counts=True))):
         counts[value] = counts.get(value, 0) + count

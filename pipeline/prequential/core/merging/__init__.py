@@ -1,1 +1,1 @@
-"""Streams whose instances lie in all partitions: what each of these knows, added up."""
+"""Streams whose instances lie in all partitions: adds up the results of the partitions."""

@@ -1,8 +1,8 @@
-"""What is expected of periods of a stream in all partitions: sums of what each of them expects.
+"""Expected values for periods of a stream in all partitions: sums of the partitions' expectations.
 
-What a partition has learnt goes by the order of its own finals; what it expects of a period is a number of
-predictions by class and label, and these add up. Where a period is final in one of them, what it has there is
-what is known.
+Each partition learns from its own final periods, in their order. Its expectation for a period is a number of
+predictions by class and label, and these numbers add up. Where a period is final in a partition, the
+partition's known numbers are used.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from prequential.core.tables.scores import SIZE
 from prequential.settings.model import StreamConfig
 from prequential.topics.parts import Foreseen, Memory
 
-#: What goes by the order of a partition's own periods.
+#: Fields that depend on the order of a partition's own periods.
 _BY_PARTITION = ["record", "signals"]
 
-#: Why a sample has no expected value where it is final in a partition: what its labels stand for isn't kept.
+#: Why a sample has no expected value where a partition is final: the weights of its labels aren't kept.
 _SAMPLED = "by_partition"
 
 
 def foreseen(of: Whole, classes: Classes, places: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """`expected` of a period's message.
+    """The field `expected` of a period's message.
 
     Parameters
     ----------
     of
-        The period, of which a partition expects something.
+        The period, for which at least one partition has an expectation.
     classes
-        Of the stream.
+        The classes of the stream.
     places
-        By partition where its classes are among these.
+        By partition, the positions of its classes in `classes`.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def foreseen(of: Whole, classes: Classes, places: Sequence[Sequence[int]]) -> di
 def _values(
     of: Whole, classes: Classes, places: Sequence[Sequence[int]]
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """Expected measures, and why others have none."""
+    """Expected values of measures, and the reasons why others have none."""
     config = classes.stream.config
     numbers, right, losses = config.task == "regression", np.zeros(2), np.zeros(SIZE)
     told_apart, has_losses = True, False
@@ -98,7 +98,7 @@ def _values(
 
 
 def _right(cells: Sequence[tuple[int, int, float]]) -> tuple[float, float]:
-    """Of cells by class how many are wrong, and right."""
+    """The numbers of wrong and of right predictions in cells by class."""
     right = sum(n for y, h, n in cells if y == h)
     return sum(n for _, _, n in cells) - right, right
 
@@ -106,7 +106,10 @@ def _right(cells: Sequence[tuple[int, int, float]]) -> tuple[float, float]:
 def _with_interval(
     config: StreamConfig, name: str, value: float, of: Whole, known: Sequence[Foreseen]
 ) -> dict[str, Any]:
-    """A value; its interval is as wide as if each partition were off by its own half, all on one side."""
+    """A value with its interval, which assumes that all partitions err by their half width to the same side.
+
+    The half width is therefore the weighted mean of the partitions' half widths.
+    """
     found: dict[str, Any] = {"value": value, "record": None}
     if not all(name in one.halves for one in known):
         return found
@@ -122,7 +125,7 @@ def _with_interval(
 
 
 def _mean(some: Sequence[tuple[float, float]]) -> float:
-    """The mean of values, each behind its weight.
+    """The mean of values; each pair is a weight and a value.
 
     >>> _mean([(1.0, 0.5), (3.0, 0.1)])
     0.2

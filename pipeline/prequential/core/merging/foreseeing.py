@@ -1,4 +1,4 @@
-"""What a shard expects of periods that aren't final, as totals that add up with those of other partitions."""
+"""A shard's expectations for periods that aren't final, as totals that add up over partitions."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from prequential.core.state import State
 from prequential.core.tables.scores import SIZE, WIDTHS
 from prequential.topics.parts import Foreseen
 
-#: So many sums of scores, the first ones, are all that mean losses are made of.
+#: Number of sums of scores, from the first on, that mean losses need.
 MEANS = WIDTHS + 1
 
 
 def foreseen_of(
     state: State, stream: Stream, model: int, of: Sequence[PeriodState]
 ) -> dict[int, Foreseen]:
-    """By row of a model's periods what is expected of those that are provisional; it changes nothing."""
+    """The expectations for a model's provisional periods, by the period's row; the state stays unchanged."""
     tables, catalog = state.accounts.expected, state.catalog
     models, clock = tables.models, int(catalog.columns.streams.clock[stream.code])
     if model >= len(models.width) or not models.width[model]:
@@ -74,7 +74,7 @@ def foreseen_of(
 def _halves(
     state: State, model: int, maturity: int, about: npt.NDArray[np.float64], values: dict[str, float]
 ) -> dict[str, float]:
-    """Half of the widths of intervals, of measures that have enough finals at this maturity."""
+    """Half widths of intervals, for measures that have enough final periods at this maturity."""
     tables, halves = state.accounts.expected, {}
     unknown = 1.0 - float(about[LABELLED]) / float(about[EXPECTED])
     for name, value in values.items():

@@ -1,7 +1,7 @@
-"""When a stream in all partitions is at a moment: its parts wait until each partition has said how it was.
+"""Merges the parts of a stream in all partitions; parts wait until each partition has one for the moment.
 
 Moments are multiples of the stream's `emit.every` in record time. The order in which parts come doesn't
-matter: what is said of a moment depends on the parts that speak of it alone.
+matter: messages about a moment depend only on the parts for that moment.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from prequential.settings.model import Config
 from prequential.topics.outputs import Encoded
 from prequential.topics.parts import Part
 
-#: No moment: before all times.
+#: No moment so far: before all times.
 NEVER = -1
 
-#: Up to then (epoch ms) a partition stays as it is at the end of a replay.
+#: The end (epoch ms) of the parts that a partition makes at the end of a replay.
 LAST = 1 << 52
 
 
 class Said(NamedTuple):
-    """Of which moments (epoch ms) of a stream there are messages."""
+    """The latest moments (epoch ms) of a stream that have messages."""
 
-    metrics: int = NEVER  # the last one
-    comparisons: int = NEVER  # … about pairs, too
+    metrics: int = NEVER  # the latest moment with messages
+    comparisons: int = NEVER  # the latest moment that also has messages about pairs
 
 
 class _Waiting(NamedTuple):
@@ -36,10 +36,10 @@ class _Waiting(NamedTuple):
 
 
 class _Stream:
-    """The parts of one stream that aren't done with: of the last moment, and that of its pairs, and since."""
+    """The parts of one stream that are still needed: from the latest moments with messages on."""
 
     def __init__(self, said: Said, *, compares: bool) -> None:
-        """`compares`: whether there are messages about pairs at moments of their own."""
+        """`compares`: whether messages about pairs have their own moments."""
         self.said = said
         self._compares = compares
         self.parts: dict[int, deque[_Waiting]] = {}
@@ -51,7 +51,7 @@ class _Stream:
             self.parts.setdefault(part.partition, deque()).append(_Waiting(offset, part))
 
     def next(self) -> tuple[int, list[Part], list[bool]] | None:
-        """The next moment at which any partition has changed, once all say how they were then."""
+        """The next moment at which a partition has changed; None until all partitions have a part for it."""
         if len(self.parts) < self.partitions:
             return None
         begins = (
@@ -65,46 +65,47 @@ class _Stream:
         return None if parts is None else (moment, parts, [part.since == moment for part in parts])
 
     def at(self, moment: int) -> list[Part] | None:
-        """How all partitions were at a moment; None: not all have said it yet, or they are done with."""
+        """The parts of all partitions for a moment; None: some are missing, or were dropped already."""
         found = [self._at(number, moment) for number in range(self.partitions)]
         return None if None in found else [part for part in found if part is not None]
 
     def _at(self, number: int, moment: int) -> Part | None:
-        """How a partition was at a moment; None: it hasn't said so yet."""
+        """The part of a partition for a moment; None: it hasn't come yet."""
         waiting = self.parts.get(number, ())
         return next((one.part for one in waiting if one.part.until >= moment), None)
 
     @property
     def _oldest(self) -> int:
-        """The moment before which no part is of use."""
+        """The moment before which no part is needed."""
         return min(self.said.metrics, self.said.comparisons) if self._compares else self.said.metrics
 
     def done(self, said: Said) -> None:
-        """Nothing is said of what was before any more."""
+        """Note the latest moments with messages, and drop the parts before them."""
         self.said = said
         for waiting in self.parts.values():
             while waiting and waiting[0].part.until < self._oldest:
                 waiting.popleft()
 
     def needed(self) -> int | None:
-        """The least offset of a part that waits."""
+        """The smallest offset of a part that waits."""
         return min((one.offset for waiting in self.parts.values() for one in waiting), default=None)
 
 
 class Merger:
-    """Merges the parts of the streams of one partition of their topic, in the order of its offsets.
+    """Merges the parts of streams in one partition of their topic, in the order of offsets.
 
-    `said`: by stream the moments of which there are messages; `needed`: the offset from which
-    on parts are to be added again by who goes on from there; `end`: that of the first one that comes.
+    `said` has the latest moments with messages, by stream. `needed` is the offset from which a successor has
+    to add parts again. `end` is the offset of the next part.
     """
 
     def __init__(self, config: Config, said: Mapping[str, Said] | None = None, end: int = 0) -> None:
         self._config = config
         self._streams = {name: self._stream(name, moments) for name, moments in (said or {}).items()}
         self._end = end
-        #: Moments of which nothing was said, as partitions had other settings than each other, or than here.
+        #: Number of moments without messages, because settings differed between partitions or from the ones
+        #: here.
         self.passed_over = 0
-        #: By stream the names of its last moment.
+        #: By stream, the names at its latest moment.
         self.names: dict[str, Names] = {}
 
     def _stream(self, name: str, said: Said) -> _Stream:
@@ -112,17 +113,17 @@ class Merger:
 
     @property
     def said(self) -> dict[str, Said]:
-        """By stream the moments of which there are messages."""
+        """By stream, the latest moments that have messages."""
         return {name: one.said for name, one in self._streams.items()}
 
     @property
     def needed(self) -> int:
-        """The offset of the first part that isn't done with."""
+        """The offset of the first part that is still needed."""
         offsets = (one.needed() for one in self._streams.values())
         return min((offset for offset in offsets if offset is not None), default=self._end)
 
     def add(self, part: Part, offset: int) -> list[Encoded]:
-        """Take over a part; returns the messages that are complete with it."""
+        """Add a part; returns the messages that it completes."""
         self._end = offset + 1
         if part.stream not in self._streams:
             self._streams[part.stream] = self._stream(part.stream, Said())
@@ -147,16 +148,17 @@ class Merger:
         return messages
 
     def _before(self, stream: _Stream) -> list[Part] | None:
-        """How all partitions were at the moment before; None: nothing was said of that one."""
+        """The parts of all partitions at the previous moment; None: that moment had no messages."""
         if stream.said.metrics == NEVER:
             return []
         parts = stream.at(stream.said.metrics)
         return parts if parts and self._agree(stream.said.metrics, parts) else None
 
     def _is_time(self, said: Said, moment: int, stream: str, *, is_last: bool) -> bool:
-        """Whether a multiple of `emit.comparisons` has passed since there were messages about pairs.
+        """Whether messages about pairs are due.
 
-        Or whether nothing comes any more.
+        They are due if a multiple of `emit.comparisons` has passed since the latest ones, or at the end of a
+        replay.
         """
         every = self._config.stream(stream).emit_comparisons
         if every is None:
@@ -164,9 +166,9 @@ class Merger:
         return is_last or moment // every > said.comparisons // every
 
     def _agree(self, moment: int, parts: Sequence[Part]) -> bool:
-        """Whether the parts, and who merges them, have the same settings and number of partitions.
+        """Whether the parts and this merger have the same settings and number of partitions.
 
-        If a part begins after the moment, something of its partition is missing.
+        If a part begins after the moment, an earlier part of its partition is missing.
         """
         config = self._config.stream(parts[0].stream)
         kinds = {(part.config, part.every, part.partitions) for part in parts}

@@ -1,4 +1,4 @@
-"""Messages about a stream in all partitions, at one moment: what its parts say, added up."""
+"""Messages about a stream in all partitions, at one moment: the sums of its parts."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from prequential.topics.outputs import (
 from prequential.topics.parts import LOST, Compared, Evaluated, Part
 from prequential.topics.specs import COMPARISONS, METRICS
 
-#: Who is evaluated, in the order of messages: kind, model, segment, age.
+#: An evaluated entity, in the order of messages: kind, model, segment, age.
 _Who: TypeAlias = tuple[int, str, str | None, str | None]
 
 
 class Merged:
-    """A stream at one moment, of which there is a part for each partition, in their order."""
+    """A stream at one moment, with one part for each partition, in their order."""
 
     def __init__(self, config: Config, parts: Sequence[Part], changed: Sequence[bool]) -> None:
-        """`changed`: of which partitions something may have changed just now."""
+        """`changed`: which partitions may have changed at this moment."""
         self.names = Names(config, parts)
         self._parts = parts = self.names.parts()
         self._name = parts[0].stream
@@ -58,12 +58,12 @@ class Merged:
         self._places = self._classes.places(parts)
         self._of_stream = totals(part.counts for part in parts)
         self._lost = {name: self._of_stream[name] for name in LOST if name in self._of_stream}
-        #: What ids have behind all else, as those of one partition.
+        #: The last part of message ids, as in messages of a single partition.
         self._loss = (sum(self._lost.values()),) if self._lost else ()
         self._estimators = [
             name for name in self._config.estimators if parse_estimator(name).memory.adds_up
         ]
-        #: By whom: what each partition has of it.
+        #: By entity: the results of each partition.
         self._of: dict[_Who, list[tuple[int, Evaluated]]] = {}
         self._changed: set[_Who] = set()
         for number, (part, is_news) in enumerate(zip(parts, changed)):
@@ -76,7 +76,7 @@ class Merged:
     # ---- metrics
 
     def metrics(self) -> Iterator[Encoded]:
-        """About everybody of whom something has changed; of each model the first says what is covered."""
+        """Messages about all entities that have changed; a model's first message has its label coverage."""
         covered: set[str] = set()
         for who in sorted(self._changed, key=lambda one: (one[0], *(text or "" for text in one[1:]))):
             yield from self._metrics(who, covered)
@@ -112,7 +112,7 @@ class Merged:
                     yield Encoded(METRICS, self._name, encode(message))
 
     def _stages(self, age: str | None, single: bool) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Stages of messages, each with those that it is made of."""
+        """The stages of messages, each with the stages from which it is computed."""
         if age is not None:
             yield age, (age,)
             return
@@ -174,10 +174,10 @@ class Merged:
     # ---- periods
 
     def periods(self, before: Sequence[Part] | None) -> Iterator[Encoded]:
-        """About all periods of which there is something to say.
+        """Messages about all periods that have news.
 
-        `before` says how partitions were at the moment before, of which something was said as well, or that
-        none was ([]). None: it isn't known what was said of any.
+        `before` has the parts at the previous moment that had messages; it is empty if there was no such
+        moment. None: it is unknown which messages that moment had.
         """
         if self._config.period is None:
             return
@@ -212,14 +212,14 @@ class Merged:
     # ---- comparisons
 
     def comparisons(self, before: Sequence[Part]) -> Iterator[Encoded]:
-        """About all pairs of models that have more joint outcomes than the parts `before` say."""
+        """Messages about all pairs of models that have more joint outcomes than in the parts `before`."""
         former = {key: _outcomes(of) for key, of in self._pairs(before).items()}
         for key, of in self._pairs(self._parts).items():
             if _outcomes(of) != former.get(key):
                 yield from self._comparisons(key, of)
 
     def _pairs(self, some: Sequence[Part]) -> dict[tuple[Any, ...], list[Compared]]:
-        """What partitions know of pairs of models, by pair, segment, stage and loss."""
+        """The partitions' results for pairs of models, by pair, segment, stage and loss."""
         found: dict[tuple[Any, ...], list[Compared]] = {}
         for part in some:
             for one in part.compared:
@@ -282,7 +282,7 @@ class Merged:
 
 
 def _turned(values: Sequence[float], *, counted: bool) -> list[float]:
-    """The memory of a pair (`Compared.memories`) as that of the same pair with B in front of A.
+    """The memory of a pair (`Compared.memories`) as the memory of the same pair with B before A.
 
     >>> _turned([9.0, 1.0, 2.0, 3.0], counted=True), _turned([0.5, 0.75, 4.0], counted=False)
     ([9.0, 2.0, 1.0, 3.0], [0.75, 0.5, 4.0])

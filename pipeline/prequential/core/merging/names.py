@@ -1,8 +1,8 @@
 """Names of a stream in all partitions: which of them are evaluated, in the order in which they came.
 
-Partitions get to know models and segments in different orders, and each has its own limits. Together they
-are as in one partition: names are ordered by their first record in any partition, and a segment that one
-partition counts as `KEY=other` is part of it in all.
+Models and segments come to partitions in different orders, and each partition applies the limits separately.
+The merged names are as in a single partition. They are ordered by their first record in any partition. A
+segment that one partition counts as `KEY=other` belongs to `KEY=other` in all partitions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Names:
         self._champion = stream.champion if stream.compare == "champion" else None
         self._models = _ranks(part.models for part in parts)
         self._retired = {name for part in parts for name in part.retired}
-        #: Segments that are part of others: `KEY=other`.
+        #: Segments that belong to `KEY=other`.
         self._others: dict[str, str] = {}
         for key in stream.segments:
             other = f"{key}={OTHER}"
@@ -42,7 +42,7 @@ class Names:
         self._pairs = set([pair for pair in known if self._retired.isdisjoint(pair)][:limit])
 
     def parts(self) -> Sequence[Part]:
-        """The parts without versions that gave way to newer ones in any partition."""
+        """The parts without the versions that gave way to newer ones in some partition."""
         if not self._retired:
             return self._parts
         return [
@@ -51,28 +51,28 @@ class Names:
         ]
 
     def has(self, model: str, segment: str | None) -> bool:
-        """Whether there are messages about a model, or one of its segments."""
+        """Whether a model, or one of its segments, has messages."""
         name = model.removesuffix(RANDOM_SUFFIX)
         return name in self._models and name not in self._retired and segment not in self._others
 
     def segment(self, name: str | None) -> str | None:
-        """The segment that a partition's segment is part of."""
+        """The segment to which a partition's segment belongs."""
         return name if name is None else self._others.get(name, name)
 
     def pair(self, one: Compared) -> tuple[str, str] | None:
-        """A and B of a partition's pair; None: there are no messages about it."""
+        """Models A and B of a partition's pair; None: the pair has no messages."""
         if one.model == one.against:
             return None if one.model in self._retired else (one.model, one.against)
         pair = self._ordered(one.model, one.against)
         return pair if pair in self._pairs else None
 
     def _ordered(self, a: str, b: str) -> tuple[str, str]:
-        """A pair with the champion, or the model that came first, in front."""
+        """The pair in order: the champion first, or else the model that came first."""
         first, second = sorted((a, b), key=lambda name: (name != self._champion, self._models[name]))
         return first, second
 
     def without_model(self, model: str) -> list[int]:
-        """Partitions that have no room for a model, so that predictions of it may have been refused there."""
+        """Partitions without room for a model, which may therefore have refused predictions of it."""
         limit = self._limits.models_per_stream
         return [
             part.partition for part in self._parts
@@ -80,7 +80,7 @@ class Names:
         ]  # fmt: skip
 
     def without_pair(self, pair: tuple[str, str]) -> list[int]:
-        """Partitions that don't compare two models though they evaluate both, or may have refused one."""
+        """Partitions that evaluate two models without comparing them, or that may have refused one."""
         a, b = pair
         if a == b:
             return self.without_model(a)
@@ -93,7 +93,7 @@ class Names:
 
 
 def _ranks(of: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Names with their places, from 0, in the order of their first times; ties by partition and order there.
+    """Names with their ranks, from 0, by their first times; ties are broken by partition and order there.
 
     >>> _ranks([{"a": 20, "b": 30}, {"b": 10, "c": 20}])
     {'b': 0, 'a': 1, 'c': 2}

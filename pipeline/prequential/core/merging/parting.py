@@ -1,4 +1,4 @@
-"""What a shard knows of a stream that lies in all partitions, as far as it adds up: a part, by names."""
+"""Parts: a shard's results for a stream in all partitions, by names, as far as results can be added up."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from prequential.settings.stages import INITIAL
 from prequential.topics.errors import existing
 from prequential.topics.parts import LOST, Compared, Evaluated, Memory, Part
 
-#: What is evaluated that doesn't depend on the label before, which another partition may have.
+#: Kinds of entities that don't depend on the previous label, which may be in another partition.
 _KINDS = (MODEL, SEGMENT, AGE)
 
-#: Versions that gave way, the latest ones: so many that another partition may not have retired them yet.
+#: Number of the latest retired versions in a part: another partition may not have retired these yet.
 _RETIRED = 100
 
 
 def part_of(
     state: State, reporter: ComparisonReporter, name: str, since: int, until: int
 ) -> Part:
-    """What a shard knows of a stream from `since` to `until`, multiples of its `emit.every` (epoch ms)."""
+    """A shard's part of a stream from `since` to `until`, multiples of its `emit.every` (epoch ms)."""
     catalog, config = state.catalog, state.config.stream(name)
     partitions = existing(catalog.partitions, "the number of partitions")
     every = existing(config.emit_every, "emit.every")
@@ -77,7 +77,7 @@ def _counts(state: State, stream: Stream) -> dict[str, int]:
 def _evaluated(state: State, stream: Stream, about: Entity) -> Evaluated:
     catalog, row = state.catalog, about.row
     entities = catalog.columns.entities
-    model = 0 if about.kind == SEGMENT else int(entities.model[row])  # as messages count
+    model = 0 if about.kind == SEGMENT else int(entities.model[row])  # as in the counts of messages
     plan = catalog.plans[entities.plan[row]]
     counts = {
         name: int(getattr(entities, name)[model]) for name in ("late", "expired", "at_horizon", "duplicate")
@@ -138,7 +138,7 @@ def _memory(stage: str, estimator: Estimator, sequence: int) -> Memory:
 
 
 def _label_time(accumulator: Accumulator, sequence: int) -> int:
-    """As of which label time weights are; 0 where outcomes have none."""
+    """The label time to which weights refer; 0 where outcomes have no weights."""
     return 0 if accumulator.memory.whole else int(accumulator.table.latest[sequence])
 
 

@@ -1,4 +1,4 @@
-"""What a shard knows of periods of prediction time, as far as it adds up: part of its parts."""
+"""A shard's results for periods of prediction time in its parts, as far as results can be added up."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from prequential.core.tables.streams import MODEL
 from prequential.settings.stages import PERIOD
 from prequential.topics.parts import Memory, Part, Period
 
-#: What a period's outcomes are added up like: those of an estimator that forgets nothing.
+#: The estimator whose rules apply to a period's outcomes: the one that forgets nothing.
 ALL = "all"
 
 
 def add_periods(part: Part, state: State, spoken_of: Mapping[int, Sequence[int]]) -> None:
     """Add to a part the periods of its models.
 
-    Of each all that isn't forgotten: another partition may have something to say of it at any moment, and who
-    merges knows of this one what its last part says.
+    The part gets all periods that aren't forgotten. Another partition may have news of any of them at any
+    moment, and the merger has only the latest part of this partition.
 
     Parameters
     ----------
     part
-        Just made, of a stream of this shard.
+        A new part, of a stream of this shard.
     state
-        The shard's.
+        The state of the shard.
     spoken_of
-        By model (row) the periods (rows) of which something is said at this moment.
+        By model (row), the periods (rows) that have messages at this moment.
     """
     catalog = state.catalog
     if catalog.config.stream(part.stream).period is None or part.stream not in catalog.by_name:

@@ -1,8 +1,8 @@
-"""Periods of prediction time of a stream in all partitions: what they are together, and when that is said.
+"""Periods of prediction time of a stream in all partitions: their sums, and when messages report them.
 
-A function of how partitions are at a moment and were at the one before, of what they said themselves at this
-one, and of nothing else. The stream's clock is the largest of theirs: it forgets periods as that of a single
-partition does, also those of one whose own clock is behind.
+The result depends only on the parts at a moment and at the previous one, and on the periods that partitions
+reported themselves at this moment. The stream's clock is the largest clock of the partitions. By this clock
+periods are forgotten as in a single partition, also the periods of a partition whose own clock is behind.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from prequential.core.tables.streams import MODEL
 from prequential.settings.model import StreamConfig
 from prequential.topics.parts import Part, Period
 
-#: By model, then start, what each partition (number) knows of a period.
+#: By model, then start, then partition (number): the partition's results for a period.
 _Known: TypeAlias = dict[str, dict[int, dict[int, Period]]]
 
 
@@ -24,23 +24,23 @@ class Whole(NamedTuple):
     """A period in all partitions."""
 
     state: PeriodState
-    finals: int  # in how many of them it is final
-    maturity: int  # by the stream's clock: see `prequential.core.delay.records`
-    periods: list[tuple[int, Period]]  # of each partition (its number) that knows it
+    finals: int  # number of partitions in which the period is final
+    maturity: int  # by the stream's clock (see `prequential.core.delay.records`)
+    periods: list[tuple[int, Period]]  # the partitions (numbers) that have the period, with their results
 
     @property
     def is_final(self) -> bool:
-        """Whether its labels are enough."""
+        """Whether the period has enough labels to be final."""
         return self.state.is_final
 
     @property
     def is_expected(self) -> bool:
-        """Whether its final values are to be estimated, and are by a partition."""
+        """Whether the period isn't final and a partition expects values for it."""
         return not self.is_final and any(one.expected is not None for _, one in self.periods)
 
     @property
     def identity(self) -> tuple[int | str | None, ...]:
-        """What its message's id is made of, beside which period it is."""
+        """The values in the id of the period's message, except for those that identify the period."""
         one = self.state
         counts = one.predictions, one.labelled, one.revisions, one.corrections, one.status, self.finals
         return *counts, self.maturity if self.is_expected else None
@@ -49,28 +49,28 @@ class Whole(NamedTuple):
 def news(
     config: StreamConfig, parts: Sequence[Part], changed: Sequence[bool], before: Sequence[Part] | None
 ) -> dict[str, list[Whole]]:
-    """By model, in order of names, the periods of which there is something to say, in order of time.
+    """The periods that have messages: by model, in order of names, then in order of time.
 
-    These are those of which a partition says something by its own rule; those that have become final or, as
-    long as something is expected of them, have their first prediction or a new maturity; none that was
-    forgotten at the moment before.
+    A period has a message if a partition reports it by its own rule, or if it has become final. A period with
+    an expectation also has one after its first prediction or when its maturity has increased. Periods that
+    were forgotten at the previous moment have none.
 
     Parameters
     ----------
     config
-        Of the stream.
+        The settings of the stream.
     parts
-        How partitions (in order) are at a moment.
+        The partitions' parts at a moment, in order of partitions.
     changed
-        Which of these are so from this moment on.
+        Which of these parts begin at this moment.
     before
-        How they were at the moment before; [] if there is none. None: it isn't known, and there is
-        something to say of all.
+        The parts at the previous moment; [] if there is none. None: they are unknown, and all periods have
+        messages.
 
     Returns
     -------
     dict
-        By model that has any.
+        The periods of each model that has any.
     """
     known, former = _known(parts), _known(before or ())
     clocks, remembered = [part.clock for part in parts], 2 * config.label_horizon + config.settle
@@ -82,7 +82,7 @@ def news(
             if clock_before is not None and clock_before >= end + remembered:
                 continue
             then = former.get(model, {}).get(start, {})
-            # Who has forgotten it since then would have said of it whatever had changed.
+            # A partition that has forgotten the period since then reported all of its changes before that.
             gone = {number: one for number, one in then.items() if clocks[number] >= end + remembered}
             now = _whole(config, start, end, gone | here, clock)
             said = before is None or any(one.said and changed[number] for number, one in here.items())
@@ -95,7 +95,7 @@ def news(
 
 
 def _is_new(now: Whole, was: Whole) -> bool:
-    """Whether it is another sort of message than one of the moment before would have been."""
+    """Whether the period's message differs in kind from a message at the previous moment."""
     if now.is_final:
         return not was.is_final
     return not was.state.predictions or now.maturity > was.maturity
@@ -113,14 +113,14 @@ def _known(parts: Sequence[Part]) -> _Known:
 
 
 def _whole(config: StreamConfig, start: int, end: int, of: Mapping[int, Period], clock: int) -> Whole:
-    """What partitions (numbers) know of a period, added up in their order."""
+    """The results of partitions (numbers) for a period, added up in their order."""
     one_each = [of[number] for number in sorted(of)]
     predictions, labelled, revisions, corrections, at_horizon = (
         sum(getattr(one, name) for one in one_each)
         for name in ("predictions", "labelled", "revisions", "corrections", "at_horizon")
     )
     finals = sum(one.final for one in one_each if one.predictions)
-    # Who has no predictions of it doesn't hold it up, nor who is far behind.
+    # A partition without predictions in the period doesn't delay it, and neither does one that is far behind.
     all_final = 0 < finals == sum(one.predictions > 0 for one in one_each)
     is_final = all_final or clock > end + config.label_horizon + config.settle
     state = PeriodState(

@@ -1,7 +1,7 @@
-"""Memories of one sequence in several partitions, added up, and what is measured of the sum.
+"""Adds up the memories of one sequence in several partitions, and computes measures from the sum.
 
-What fades is brought to the latest label time of all of them first. Partitions are added in their order, so
-that sums of floats have one result.
+Weights that decay are first brought to the latest label time of all partitions. Partitions are added in their
+order, so that sums of floats are reproducible.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from prequential.core.tables.scores import NO_WEIGHT, SIZE
 from prequential.settings.model import Config
 from prequential.topics.parts import Memory, Part
 
-#: Measures that need the label before, which may be another partition's: by task, their columns.
+#: By task, the columns of measures that need the previous label, which may be in another partition.
 _OF_LABELS_BEFORE = {
     task: [INDEX[one.name] for one in MEASURES.values() if one.needs_label and one.task == task]
     for task in ("classification", "regression")
 }
 
 
-#: What is counted.
+#: The type of the names of counts.
 _Name = TypeVar("_Name")
 
 
 class Sum(NamedTuple):
-    """What an estimator has of a sequence in all partitions."""
+    """The memory of an estimator for a sequence in all partitions."""
 
     n: float
     whole: bool  # whether each outcome counts 1
@@ -51,7 +51,7 @@ class Sum(NamedTuple):
 
 
 class Classes:
-    """The classes of a stream at one moment, by name: their order is that of their names."""
+    """The classes of a stream at one moment, ordered by name."""
 
     def __init__(self, config: Config, name: str, names: Iterable[str]) -> None:
         self.catalog = Catalog(config)
@@ -61,17 +61,17 @@ class Classes:
 
     @property
     def capacity(self) -> int:
-        """Room for classes."""
+        """Capacity for classes: their number, at least 1."""
         return max(1, len(self.stream.class_names))
 
     def places(self, parts: Iterable[Part]) -> list[list[int]]:
-        """By part where its classes are among these; those that nobody called are anywhere."""
+        """By part, the positions of its classes in this order; unused ones have any position."""
         known = self.stream.classes
         return [[known.get(name, 0) for name in part.classes] for part in parts]
 
 
 def called(cells: Iterable[tuple[int, int, float]], part: Part) -> Iterator[str]:
-    """The classes of cells, by the names that their part has for them; of numbers there are none."""
+    """The names of the classes in cells, by the names of their part; for regression, there are none."""
     if part.classes:
         for y, h, _ in cells:
             yield part.classes[y]
@@ -79,7 +79,7 @@ def called(cells: Iterable[tuple[int, int, float]], part: Part) -> Iterator[str]
 
 
 def added(memories: Sequence[tuple[Memory, Sequence[int]]], estimator: str, capacity: int) -> Sum:
-    """The sum of memories of one estimator, each with where its classes are."""
+    """The sum of memories of one estimator; each memory has the positions of its classes."""
     memory, parameter = parse_estimator(estimator)
     newest = max((one.at for one, _ in memories), default=0)
     cells, paid, sums = np.zeros(4 * capacity * capacity), np.zeros(SUMS), np.zeros(SIZE)
@@ -114,7 +114,7 @@ def _spread(
 ) -> tuple[float, float, float, float]:  # fmt: skip
     """Weight, mean and Σw(y - ȳ)² of two sets of numbers together (Chan, Golub and LeVeque 1979).
 
-    Means are two floats, the second what the first has no digits for.
+    A mean is two floats; the second one has the digits beyond the precision of the first.
 
     >>> _spread(2.0, 1.0, 0.0, 2.0, 1.0, 4.0, 0.0, 0.0)
     (3.0, 2.0, 0.0, 8.0)
@@ -128,9 +128,9 @@ def _spread(
 
 
 def measured(of: Sum, classes: Classes, *, chance: bool) -> State:
-    """The measures of a sum; `chance`: of random predictions with the model's distribution.
+    """The measures of a sum; with `chance`, those of random predictions with the model's distribution.
 
-    Measures of what predicts the label before, which may be another partition's, have no value.
+    Measures that need the previous label have no value, because it may be in another partition.
     """
     config = classes.stream.config
     values: Floats = np.zeros(len(NAMES))
