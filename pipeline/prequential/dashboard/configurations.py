@@ -53,11 +53,11 @@ class Configurations:
         self._of_page = {one.digest: one for one in (config.defaults, *config.streams.values())}
         self._runs: dict[Place, Run] = {}
         self._settings: dict[str, Texts] = {}
-        #: Places whose newest messages have other settings than the page's own; places whose settings changed.
+        #: Places whose newest messages have other settings than the page, and places with changed settings.
         self._others = self._changed = 0
 
     def counts(self) -> dict[str, int]:
-        """Count all places, those with changed settings, and those with other settings than the page."""
+        """Count all places, those with changed settings, and those that differ from the page's own."""
         return {"streams": len(self._runs), "changed": self._changed, "others": self._others}
 
     def add(self, stream: str, partition: int, config: str, time: int) -> None:

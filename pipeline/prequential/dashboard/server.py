@@ -37,8 +37,8 @@ _KINDS = {
     "css": "text/css; charset=utf-8", "svg": "image/svg+xml", "LICENSE": "text/plain; charset=utf-8",
 }  # fmt: skip
 
-#: The least number of seconds between two events of a page. A pause is also at least `_PAUSE` times as long as
-#: the event took to make, so that open pages do not slow down the reading.
+#: The least number of seconds between two events of a page. A pause is also at least `_PAUSE` times as long
+#: as the event took to make, so that open pages do not slow down the reading.
 _EVENT_SECONDS = 1.0
 _PAUSE = 10
 
