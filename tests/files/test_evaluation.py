@@ -721,7 +721,10 @@ class TestWhatHasNoColumns:
                 pd.DataFrame({"a": [1]}), ConfigError,
                 "its columns: a; expected its path in columns['predictions']['y_pred']",
             ),
-            ({"a": [1]}, ConfigError, "fields of its first record: a; expected columns['predictions']"),
+            (
+                {"a": [1]}, ConfigError,
+                "fields of its first record: a; expected its path in columns['predictions']",
+            ),
             (
                 {"y_pred": ["a"], "ts": ["2024-01-01 00:00:00"]}, ConfigError,
                 "a time without a zone: expected {path: ts, timezone: UTC}",
