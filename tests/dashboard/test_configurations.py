@@ -110,7 +110,7 @@ class TestPage:
         said = msgspec.json.encode(Settings(PRESENT.digest, former))
         records = [made("a", 0, PRESENT, 1)._replace(settings=said), made("a", 0, FORMER, 2)]
         [change] = page_of(CONFIG, *records)["changes"]
-        assert change["keys"][-1] == {"key": "gone", "values": ["[a, b] -> (not said)"]}
+        assert change["keys"][-1] == {"key": "gone", "values": ["[a, b] -> (not set)"]}
 
     def test_the_numbers_above_every_page_are_those_of_the_page(self) -> None:
         """They are kept up, not counted."""

@@ -70,7 +70,7 @@ def test_an_error_of_ours_is_answered_and_logged(
     with served(a_drift()) as (address, board):
         monkeypatch.setattr(board, "answer", fails)
         answer, body = ask(address, "/api/overview")
-    assert (answer.status, json.loads(body)) == (500, {"error": "it can't be answered: the log says why"})
+    assert (answer.status, json.loads(body)) == (500, {"error": "the request failed: the log has the reason"})
     assert [one.getMessage() for one in caplog.records] == ["answering /api/overview"]
     assert "of no page" in caplog.text
 

@@ -45,15 +45,15 @@ class TestStory:
         )["story"]
         assert said == (
             "Accuracy is 0.800 in the latest 1,000 of 4,000 outcomes; an incident is open; "
-            "it misses its objective: accuracy 0.800, at least 0.85 is wanted; tree is better."
+            "it misses its objective: accuracy 0.800, at least 0.85 is expected; tree is better."
         )
 
     def test_it_says_that_nothing_is(self) -> None:
         said = told_of(metrics(400, measures={"mae": 0.5, "r2": 0.1}))["story"]
-        assert said == "Mae is 0.500 over all 400 outcomes; nothing stands out."
+        assert said == "Mae is 0.500 over all 400 outcomes; no problem was found."
 
     def test_without_metrics(self) -> None:
-        assert told_of(alarm())["story"] == "No metrics of it yet."
+        assert told_of(alarm())["story"] == "It has no metrics yet."
 
 
 class TestIncidents:

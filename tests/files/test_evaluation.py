@@ -249,7 +249,7 @@ class TestEvaluate:
         assert found.measures("accuracy") == {"model": 0.9} or found.measures("accuracy") == {"model": 1.0}
         said = (
             r"the labels in 'labels' have no ts, the predictions have: "
-            r"expected columns\.ts to say where it is"
+            r"expected its path in columns\.ts"
         )
         with pytest.raises(UsageError, match=said):
             evaluate(scores, churned, columns=columns, **horizon)
@@ -719,9 +719,12 @@ class TestWhatHasNoColumns:
             (pd.DataFrame([[1, 2]], columns=["y", "y"]), TypeError, "it has several columns 'y'"),
             (
                 pd.DataFrame({"a": [1]}), ConfigError,
-                "its columns: a; expected columns['predictions']['y_pred'] to say where it is",
+                "its columns: a; expected its path in columns['predictions']['y_pred']",
             ),
-            ({"a": [1]}, ConfigError, "fields of its first record: a; expected columns['predictions']"),
+            (
+                {"a": [1]}, ConfigError,
+                "fields of its first record: a; expected its path in columns['predictions']",
+            ),
             (
                 {"y_pred": ["a"], "ts": ["2024-01-01 00:00:00"]}, ConfigError,
                 "a time without a zone: expected {path: ts, timezone: UTC}",

@@ -74,7 +74,7 @@ def reason(section: dict[str, Any], kind: int, value: Any, **options: Any) -> st
         ),
         (
             {"as": "labels", "y_true": {"path": "value.y", "const": 1}}, ("y_true",),
-            "y_true: expected either const or path, and beside path threshold, above, below, map",
+            "y_true: expected either const or path, and next to path threshold, above, below, map",
         ),
         (
             {"as": "labels", "y_true": {"path": "value.y", "threshold": 0.5}}, ("y_true",),
@@ -381,8 +381,8 @@ def test_times_as_text_without_a_zone(unit: str, zone: str | None, text: Any, ms
 @pytest.mark.parametrize(
     ("form", "sentence"),
     [
-        ({"unit": "iso"}, "ts: unit 'iso' is of times without a zone: expected timezone beside it"),
-        ({"unit": "%H:%M"}, "ts: unit '%H:%M' is of times without a zone: expected timezone beside it"),
+        ({"unit": "iso"}, "ts: unit 'iso' is for times without a zone: expected timezone next to it"),
+        ({"unit": "%H:%M"}, "ts: unit '%H:%M' is for times without a zone: expected timezone next to it"),
         ({"unit": "%H%z", "timezone": "UTC"}, "ts: unit '%H%z' has an offset (%z): expected no timezone"),
         ({"unit": "s", "timezone": "UTC"}, "ts: unit s needs no timezone: expected one without a unit"),
         ({"unit": "iso", "timezone": "Mars"}, "ts.timezone: 'Mars': expected the name of a time zone"),

@@ -315,7 +315,7 @@ WRONG = [
      "files.predictions.ts: {p} has no column ta; its columns: customer, at, name, release, plan, score"),
     ("model: name\n", "\n", 3,
      "files.predictions: {p} has no column model; its columns: customer, at, name, release, plan, score; "
-     "expected files.predictions.model to say where it is, or {{const: …}} for a fixed one"),
+     "expected its path in files.predictions.model, or {{const: …}} for a fixed one"),
     ("y_true: churned", "y_true: churn", 15,
      "files.labels.y_true: {l} has no column churn; its columns: customer, known, churned"),
     ("unit: ms}}\n    seg", "unit: s}}\n    seg", 10,
@@ -380,8 +380,8 @@ def test_times_of_some_files_only_are_an_error(tmp_path: Path, run: Callable[...
     found = run("", "--predictions", p, "--labels", truth)
     assert found.status == 2
     assert found.said == (
-        f"prequential: the labels in '{truth}' have no ts, the predictions have: expected files.labels.ts to "
-        "say where it is, or no ts anywhere (then the order of rows is that of time)\n"
+        f"prequential: the labels in '{truth}' have no ts, the predictions have: expected its path in "
+        "files.labels.ts, or no ts anywhere (then the order of rows is that of time)\n"
     )
 
 
@@ -559,8 +559,8 @@ def test_times_that_python_cannot_have(tmp_path: Path, run: Callable[..., Replay
         ("p.arrow", b"ARROW1garbage", "", 1, "can't read"),
         ("p.csv", b"", "", 2, "is empty: expected a line with the names of its columns"),
         ("p.csv", b"a,b,a\n1,2,3\n", "", 2, "has the column 'a' twice: expected a name for each"),
-        ("p.csv", b"a,b\n1,2\n", "parquet", 2, "is csv: expected parquet, as the configuration says"),
-        ("p.csv", b"PAR1", "csv", 2, "is parquet: expected csv, as the configuration says"),
+        ("p.csv", b"a,b\n1,2\n", "parquet", 2, "is csv: expected parquet, as configured"),
+        ("p.csv", b"PAR1", "csv", 2, "is parquet: expected csv, as configured"),
         ("p.csv.gz", gzip.compress(b"stream,model\n", mtime=0)[:-4], "", 1, "can't read"),
         (
             "p.gz", gzip.compress(b"PAR1", mtime=0), "", 2,

@@ -210,7 +210,7 @@ def test_other_complaints_about_the_group_are_told_and_it_is_tried_again(
 ) -> None:
     gone = KafkaError(KafkaError.GROUP_SUBSCRIBED_TO_TOPIC, "JoinGroup failed")
     for fetcher in fetchers():
-        complain._said.clear()
+        complain._logged.clear()
         caplog.clear()
         fetcher._member = SimpleNamespace(poll=lambda _: Message(error=gone))
         assert fetcher.fetch(0.0) == []

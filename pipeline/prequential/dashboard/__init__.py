@@ -1,1 +1,1 @@
-"""A web page over the output topics, or over their messages in files: what is known, and how it is served."""
+"""Collect the messages of the output topics, or of files, and serve them as a web page."""

@@ -1,4 +1,4 @@
-"""What a condition says."""
+"""The answer of a condition."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 
 class Answer(NamedTuple):
-    """What a condition says of a model: `failed` if it holds, or if it can't be told."""
+    """The answer of a condition about a model: `failed` if it holds, or if the result is unknown."""
 
     failed: bool
     sentence: str
 
 
 def lately(better: str | None, since: int | None) -> str:
-    """Who is better now, by the verdict that forgets; None: nobody.
+    """Return a sentence about the better model by the recent verdict; None: undecided.
 
     >>> lately("tree", 1300), lately(None, None)
     ('tree is better since about outcome 1,300', 'recently undecided')

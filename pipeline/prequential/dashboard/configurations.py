@@ -1,4 +1,4 @@
-"""By which settings messages are made: which are at work now, since when and where, and what differs."""
+"""Track the settings with which messages are made: the current ones, their changes and their differences."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import msgspec
 from prequential.settings.listing import Settings, between, texts
 from prequential.settings.model import Config
 
-#: Names of streams, and partitions, that are written out of each settings.
+#: The largest numbers of stream names and of partitions that are listed for each settings.
 _NAMES, _PARTITIONS = 5, 20
 
-#: Digests whose settings are kept: more than there are sections in most files, and 1.4 KB each.
+#: The largest number of digests whose settings are kept. Most files have fewer sections; each needs 1.4 KB.
 _MOST_SETTINGS = 10_000
 
-#: Settings at work that are shown, those of most streams, and changes: the newest.
+#: The largest numbers of current settings (those of most streams) and of changes (the newest) that are shown.
 _MOST_AT_WORK, _MOST_CHANGES = 50, 20
 
-#: Stands for a key that one of two doesn't say.
-_NOT_SAID = "(not said)"
+#: Stands for a key that only one of two settings contains.
+_NOT_SET = "(not set)"
 
-#: Settings by key, as they are told (`listing.texts`).
+#: Settings by key, as workers publish them (`listing.texts`).
 Texts = Mapping[str, str | list[str]]
 
 
 class Run(msgspec.Struct, gc=False):
-    """Messages of a stream in a partition, one after the other by the same settings; Kafka's times, epoch ms.
+    """Consecutive messages of a place with the same settings; times are Kafka's, in epoch ms.
 
-    `former`: the settings of those before, None where there were none in what was read.
+    `former` is the digest of the previous settings; None if no earlier message was read.
     """
 
     config: str
@@ -39,31 +39,31 @@ class Run(msgspec.Struct, gc=False):
 
 
 class Place(NamedTuple):
-    """A stream, in one partition: one worker has it at a time."""
+    """A stream in one partition, which one worker evaluates at a time."""
 
     stream: str
     partition: int
 
 
 class Configurations:
-    """The newest run of each stream and partition; `config` is what the page itself is configured with."""
+    """The newest run of each stream and partition; `config` is the page's own configuration."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._of_page = {one.digest: one for one in (config.defaults, *config.streams.values())}
         self._runs: dict[Place, Run] = {}
-        self._told: dict[str, Texts] = {}
-        #: Places whose newest messages aren't made by the page's own settings; those that have changed.
+        self._settings: dict[str, Texts] = {}
+        #: Places whose newest messages have other settings than the page, and places with changed settings.
         self._others = self._changed = 0
 
     def counts(self) -> dict[str, int]:
-        """How many streams there are, in each partition, and of how many settings changed, or aren't ours."""
+        """Count all places, those with changed settings, and those that differ from the page's own."""
         return {"streams": len(self._runs), "changed": self._changed, "others": self._others}
 
     def add(self, stream: str, partition: int, config: str, time: int) -> None:
-        """Take in by which settings a message was made; messages of a place come in their order.
+        """Note the settings of a message; the messages of a place must arrive in their order.
 
-        `config` is empty in messages of versions that don't say it, and then nothing is known.
+        `config` is empty in messages of old versions, which are ignored.
         """
         if not config:
             return
@@ -83,16 +83,16 @@ class Configurations:
         self._changed += former is not None
 
     def tell(self, header: bytes) -> None:
-        """Take in what a digest stands for; what can't be read says nothing."""
+        """Note the settings of a digest from a message's header; an unreadable header is ignored."""
         try:
-            said = _decode(header)
+            published = _decode(header)
         except (msgspec.MsgspecError, ValueError):
             return
-        if len(self._told) < _MOST_SETTINGS or said.config in self._told:
-            self._told[said.config] = said.settings
+        if len(self._settings) < _MOST_SETTINGS or published.config in self._settings:
+            self._settings[published.config] = published.settings
 
     def page(self) -> dict[str, Any]:
-        """What is at work now, what has changed, and what differs, as it is sent in JSON."""
+        """Return the current settings, their changes and their differences as the page's JSON."""
         by_config: dict[str, list[Place]] = {}
         for place, run in self._runs.items():
             by_config.setdefault(run.config, []).append(place)
@@ -112,17 +112,17 @@ class Configurations:
             "config": config,
             **_where(places),
             "own": sum(self._own(place) == config for place in places),
-            # Since when: of those that had other settings before, as others may have had these for ever.
+            # Only places whose settings changed show since when: the others may always have had these.
             "since": min(changed, default=None),
             "until": max(changed, default=None),
             "first": min(run.first for run in runs),
             "newest": max(run.newest for run in runs),
             "messages": sum(run.messages for run in runs),
-            "told": config in self._told or config in self._of_page,
+            "told": config in self._settings or config in self._of_page,
         }
 
     def _changes(self, by_config: Mapping[str, list[Place]]) -> list[dict[str, Any]]:
-        """Whose newest messages follow others: by settings before and after, the newest change first."""
+        """Return places with changed settings, by the settings before and after, the newest change first."""
         changed: dict[tuple[str, str], list[Place]] = {}
         for place, run in self._runs.items():
             if run.former is not None:
@@ -130,7 +130,7 @@ class Configurations:
         found = []
         for (before, after), places in changed.items():
             firsts = [self._runs[place].first for place in places]
-            # Whoever has them by the page's own configuration needn't follow.
+            # A place whose own settings on the page are the previous ones need not change.
             still = [one for one in by_config.get(before, ()) if self._own(one) != before]
             newest = max((self._runs[one].newest for one in still), default=None)
             found.append({
@@ -142,7 +142,7 @@ class Configurations:
         return found[:_MOST_CHANGES]
 
     def _beside_own(self, by_config: Mapping[str, list[Place]]) -> list[dict[str, Any]]:
-        """What differs between the page's own configuration and what is at work, where that is another."""
+        """Return the differences between the page's own settings and the current ones."""
         pairs: dict[tuple[str, str], list[Place]] = {}
         for config, places in by_config.items():
             for place in places:
@@ -155,15 +155,15 @@ class Configurations:
         ]
 
     def _difference(self, before: str, after: str) -> dict[str, Any]:
-        """Key by key; `untold`: digests of which nobody has said what they stand for."""
-        told = [self._texts(config) for config in (before, after)]
-        untold = [config for config, one in zip((before, after), told) if one is None]
-        was, now = (one or {} for one in told)
+        """Return the differences by key; `untold` lists digests whose settings were in no message."""
+        both = [self._texts(config) for config in (before, after)]
+        untold = [config for config, one in zip((before, after), both) if one is None]
+        was, now = (one or {} for one in both)
         return {"untold": untold, "keys": [] if untold else list(_differing(was, now))}
 
     def _texts(self, config: str) -> Texts | None:
         of_page = self._of_page.get(config)
-        return self._told.get(config) if of_page is None else texts(of_page)
+        return self._settings.get(config) if of_page is None else texts(of_page)
 
     def _own(self, place: Place) -> str:
         return self._config.stream(place.stream).digest
@@ -171,13 +171,13 @@ class Configurations:
 
 def _differing(before: Texts, after: Texts) -> Iterable[dict[str, Any]]:
     for key in dict.fromkeys((*before, *after)):
-        was, now = before.get(key, _NOT_SAID), after.get(key, _NOT_SAID)
+        was, now = before.get(key, _NOT_SET), after.get(key, _NOT_SET)
         if was != now:
             yield {"key": key, "values": list(between(was, now))}
 
 
 def _where(places: list[Place]) -> dict[str, Any]:
-    """How many they are, some of their names, and their partitions."""
+    """Return the number of places, some of their streams' names, and their partitions."""
     partitions = sorted({place.partition for place in places})
     return {
         "streams": len(places),

@@ -1,4 +1,4 @@
-"""How numbers went, as what is sent to the page."""
+"""Return the courses of values over time as the page's JSON."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Any
 from prequential.dashboard.history import History
 from prequential.dashboard.series import Series
 
-#: The name of the course of what became of predictions: no stage has it.
+#: The name of the course of coverage, which no stage can have.
 COVERAGE = "@coverage"
 
-#: … and that of periods.
+#: The name of the course of periods.
 PERIODS = "@periods"
 
 
 class Absent(Exception):
-    """Nothing is known of what was asked for; its text is a sentence."""
+    """The requested object is unknown; the text is a sentence."""
 
 
 class Courses:
-    """Courses as they are sent: whoever asks again through the same object gets what is new."""
+    """Returns courses as JSON; a repeated call on the same object returns only the new points."""
 
     def __init__(self, history: History) -> None:
         self._history = history
-        #: By name: which series it was, how often points had gone from it, and how many were sent.
+        #: By name: the series, its generation, and the number of points sent.
         self._sent: dict[str, tuple[Series, int, int]] = {}
 
     def course(self, name: str, series: Series | None) -> dict[str, Any]:
-        """The points of a course, column by column, from number `from` on: those before it were sent.
+        """Return the points of a course by column, from number `from` on; the earlier ones were already sent.
 
-        `t` is epoch ms, `outcomes` the sequence's by then, `values` numbers by name.
+        `t` is in epoch ms, `outcomes` counts the sequence's outcomes so far, `values` are numbers by name.
         """
         if series is None:
             return {"from": 0, "t": [], "outcomes": [], "values": {}}

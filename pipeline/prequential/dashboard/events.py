@@ -1,4 +1,4 @@
-"""What happened to a model, on its courses' axes: incidents with their alarms, other alarms, versions."""
+"""Return the events of a model for its charts: incidents with their alarms, other alarms, versions."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from prequential.watching.state import ModelKey
 from prequential.wording.incidents import cause_name, span_of
 from prequential.wording.stages import stage_in_words
 
-#: Versions, alarms without an incident, and incidents of a model: the newest.
+#: The largest numbers of a model's versions, alarms without an incident, and incidents: the newest of each.
 _MOST = 100
 
 
 class Events(NamedTuple):
-    """What happened to a model, as what is sent to the page.
+    """The events of a model as the page's JSON.
 
     Attributes
     ----------
     bands
-        From where to where incidents lie, each with its number, from 1 in the order of time, and its name.
+        Incidents with their beginning and end, their number (from 1, in the order of time) and their name.
     marks
         Versions, and alarms that belong to no incident.
     incidents
-        Lines of incidents, open ones first, then the newest, each with its number and its `alarms`.
+        Incidents for the table, open ones first, then the newest, each with its number and its `alarms`.
     alarms
         Alarms that belong to no incident, the newest first.
     """
@@ -40,7 +40,7 @@ class Events(NamedTuple):
 
 
 def events_of(history: History, key: ModelKey) -> Events:
-    """What is known to have happened to a model."""
+    """Return the known events of a model."""
     past = history.past.get(key, Past())
     incidents = history.incidents.of_model(key.stream, key.model, key.partition)[:_MOST]
     alarms_of: dict[str, list[dict[str, Any]]] = {one.id: [] for one in incidents}
@@ -56,7 +56,7 @@ def events_of(history: History, key: ModelKey) -> Events:
     marks = [
         {"kind": "version", "t": one.ts, "outcome": one.since, "text": f"version {one.name}"}
         for one in list(past.versions)[-_MOST:]
-        if one.since > 1  # the first one was there from the start
+        if one.since > 1  # the first version is no change
     ]
     marks += map(_mark, alone)
     return Events(
@@ -72,10 +72,9 @@ def events_of(history: History, key: ModelKey) -> Events:
 
 
 def incident_of(alarm: Notice, incidents: Iterable[Incident]) -> Incident | None:
-    """The incident that an alarm belongs to.
+    """Return the incident to which an alarm belongs; None if there is none.
 
-    An incident names its first alarms; of one that has more, those are its own, too, that came while it was
-    going on.
+    An incident lists only its first alarms. If it has more, the alarms during the incident also belong to it.
     """
     for one in incidents:
         more = one.alarm_count > len(one.alarms)
@@ -86,7 +85,7 @@ def incident_of(alarm: Notice, incidents: Iterable[Incident]) -> Incident | None
 
 
 def band(one: Incident, number: int) -> dict[str, Any]:
-    """From where to where an incident lies, on both axes; one that is open has no end."""
+    """Return an incident's beginning and end on both axes; an open incident has no end."""
     name = cause_name(one.causes[0]) if one.causes else one.status
     return {
         "id": one.id,
@@ -101,7 +100,7 @@ def band(one: Incident, number: int) -> dict[str, Any]:
 
 
 def alarm_line(alarm: Notice) -> dict[str, Any]:
-    """An alarm as a row of a table; `ts` is None where there are no times."""
+    """Return an alarm as a row of a table; `ts` is None if the records have no times."""
     return {
         "id": alarm.id, "ts": None if alarm.untimed else alarm.ts,
         "stage": stage_in_words(alarm.stage, alarm.same),

@@ -1,4 +1,4 @@
-"""What is known of the output topics over time: messages in, courses out. No clock, no I/O."""
+"""Keep the history of the output topics: messages in, courses out. No clock, no I/O."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from prequential.watching.messages import (
 from prequential.watching.pace import Pace
 from prequential.watching.state import Model, ModelKey, Newest, Sequence, State
 
-#: Alarms of a model that are kept one by one, and versions: the newest.
+#: The largest numbers of a model's alarms and versions that are kept: the newest of each.
 _ALARMS, _VERSIONS = 500, 50
 
-#: What `coverage` says in numbers, and what is in its tables, as courses.
+#: The numbers of `coverage`, and its tables of quantiles, that become courses.
 _COVERAGE = ("waiting", "oldest_waiting_ms", "unpredicted_labels")
 _LATENCIES = ("label_latency_ms", "recent_label_latency_ms")
 
 
 class Version(NamedTuple):
-    """A version of a model, from this outcome on, which was noticed at this label time (epoch ms)."""
+    """A version of a model, with its first outcome and the label time of its first message (epoch ms)."""
 
     name: str
     since: int
@@ -42,7 +42,7 @@ class Version(NamedTuple):
 
 
 class PairKey(NamedTuple):
-    """What comparisons are about: two models of a stream in a partition, by a loss and an estimator."""
+    """The key of comparisons: two models of a stream in a partition, by a loss and an estimator."""
 
     stream: str
     partition: int
@@ -55,7 +55,7 @@ class PairKey(NamedTuple):
 
 
 class Past:
-    """How a model went, beside its newest messages."""
+    """The history of a model, in addition to its newest messages."""
 
     def __init__(self) -> None:
         self.series: dict[Sequence, Series] = {}
@@ -63,16 +63,16 @@ class Past:
         self.periods: PeriodSeries | None = None
         self.versions: deque[Version] = deque(maxlen=_VERSIONS)
         self.alarms: deque[Notice] = deque(maxlen=_ALARMS)
-        #: All that came, by detector, signal and stage, with those that were the same.
+        #: The counts of all alarms by detector, signal and stage, with equal stages in one key.
         self.alarm_counts: dict[tuple[str, str, tuple[str, ...]], int] = {}
         #: Label time of the first message (epoch ms).
         self.first = 0
 
 
 class History(State):
-    """Newest messages as in `watch`, and how they went: within a budget of memory, see `Capacity`.
+    """The newest messages, as in `watch`, and their courses, within a budget of memory (see `Capacity`).
 
-    `window` (ms) leaves out of each course what is so much older than its newest point; None keeps all.
+    Each course drops points that are more than `window` (ms) older than its newest point; None keeps all.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class History(State):
         self.incidents = IncidentLog()
         self.configurations = Configurations(self.config)
         self.pair_series: dict[PairKey, Series] = {}
-        #: By what comparisons are about: the newest verdict that forgets, and the stages that are the same.
+        #: By comparison: the newest recent verdict, and the stages with equal outcomes.
         self.recent: dict[PairKey, tuple[dict[str, Any], list[str]]] = {}
         self._pairs_of: dict[tuple[str, int], dict[PairKey, None]] = {}
         self._capacity = capacity if capacity is not None else Capacity()
@@ -93,17 +93,17 @@ class History(State):
         self.newest_ts = 0
         self.newest_time = 0
         self.pace = Pace()
-        #: Counts what came: whoever has seen this many has seen all.
+        #: The number of messages received; a reader with the same number has seen all of them.
         self.version = 0
-        #: By model: the same, when something of it came; and by stream and partition, of pairs.
+        #: The value of `version` at the newest message: by model, and by stream and partition for pairs.
         self.heard: dict[object, int] = {}
 
     def update(
         self, topic: str, value: bytes | None, time: int = 0, settings: bytes | None = None
     ) -> bool:
-        """Take in a message of a topic, as `State.update` does, which says what is returned.
+        """Add a message of a topic; the result is that of `State.update`.
 
-        `settings`: its header of that name, if it has one.
+        `settings` is the message's header of that name, if it has one.
         """
         self.version += 1
         if settings is not None:
@@ -113,15 +113,15 @@ class History(State):
         return super().update(topic, value, time)
 
     def points(self) -> int:
-        """How many points are kept, over the courses of all models and pairs."""
+        """Return the number of points in the courses of all models and pairs."""
         return sum(one.size for one in self._all_series())
 
     def comparisons(self, stream: str, partition: int) -> list[PairKey]:
-        """What is compared in a partition's stream, in the order in which it came."""
+        """Return the comparisons of a stream in a partition, in the order in which they arrived."""
         return list(self._pairs_of.get((stream, partition), ()))
 
     def within(self, series: Series) -> Series:
-        """A course without what is older than the window."""
+        """Drop the points of a course that are older than the window; returns the course."""
         if self.window is not None and series.size:
             series.drop_before(series.times(series.size - 1)[0] - self.window)
         return series
@@ -146,7 +146,7 @@ class History(State):
             series = past.series[sequence] = Series(self._capacity.points)
             self._grew(series, 0)
         if series.wants(heading.ts, heading.outcomes):
-            # Not kept decoded, as what is looked at is: these are all sequences.
+            # Decoded readings are kept only for shown sequences, and this is called for all of them.
             reading = decode_reading(newest.value or b"")
             self._add(series, heading.ts, heading.outcomes, _values(reading))
         if heading.coverage is not ABSENT:
@@ -158,21 +158,21 @@ class History(State):
             self._capacity.add(-past.series.pop(sequence).width)
 
     def _note_coverage(self, past: Past, heading: Heading) -> None:
-        """A course of what became of predictions: one point for all messages that say the same."""
+        """Add a point to the course of coverage; messages with the same number of outcomes share it."""
         if past.coverage is None:
             past.coverage = Series(self._capacity.points)
             self._grew(past.coverage, 0)
         if past.coverage.wants(heading.ts, heading.outcomes):
             try:
-                said = decode_coverage(heading.coverage)
+                coverage = decode_coverage(heading.coverage)
             except (msgspec.MsgspecError, ValueError):
                 return
-            known = (name for name in _COVERAGE if isinstance(said.get(name), int | float))
-            values = {name: float(said[name]) for name in known}
+            known = (name for name in _COVERAGE if isinstance(coverage.get(name), int | float))
+            values = {name: float(coverage[name]) for name in known}
             for name in _LATENCIES:
-                for quantile, ms in (said.get(name) or {}).items():
+                for quantile, ms in (coverage.get(name) or {}).items():
                     values[f"{name}.{quantile}"] = float(ms)
-            curve = said.get("labelled") or {}
+            curve = coverage.get("labelled") or {}
             if "horizon" in curve:
                 values["labelled.horizon"] = float(curve["horizon"])
             self._add(past.coverage, heading.ts, heading.outcomes, values)
@@ -243,7 +243,7 @@ class History(State):
 
 
 def _values(reading: Reading) -> dict[str, float]:
-    """A reading's measures, with the ends of their intervals."""
+    """Return a reading's measures, with the ends of their intervals."""
     values = dict(reading.measures)
     for name, (low, high) in reading.intervals.items():
         values[f"{name}.low"], values[f"{name}.high"] = low, high

@@ -1,4 +1,4 @@
-"""One incident, and the list of all, as what is sent to the page."""
+"""Return one incident, or the list of all, as the page's JSON."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from prequential.wording.incidents import cause_in_words
 from prequential.wording.measures import COMPARED
 from prequential.wording.neighbours import changed_with, unchanged
 
-#: Earlier incidents that are listed: the newest.
+#: The largest number of earlier incidents that are listed: the newest.
 _EARLIER = 100
 
 
 def incident_page(history: History, identifier: str, courses: Courses | None = None) -> dict[str, Any]:
-    """An incident, in the order in which somebody asks who was woken up. Raises Absent if not known."""
+    """Return an incident, in the order of an on-call engineer's questions. Raises Absent if it is unknown."""
     courses = courses or Courses(history)
     one = history.incidents.find(identifier)
     if one is None:
@@ -75,12 +75,12 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
 
 
 def incident_list(history: History) -> list[dict[str, Any]]:
-    """All incidents that are kept, the open ones first."""
+    """Return all incidents that are kept, the open ones first."""
     return [incident_line(one) for one in history.incidents.all()]
 
 
 def _noise(alarms: Iterable[Notice]) -> list[dict[str, Any]]:
-    """Alarms by detector, signal and stage, the most first."""
+    """Count alarms by detector, signal and stage, in descending order."""
     counts: dict[tuple[str, str, str], int] = {}
     for alarm in alarms:
         watch = alarm.detector, alarm.signal, alarm.stage

@@ -1,4 +1,4 @@
-"""All incidents that are known, whether they are over or not."""
+"""Keep all known incidents, open and ended ones."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from prequential.topics.outputs import Incident
 
-#: Incidents that are kept: the ended ones go first, the oldest of them before others.
+#: The largest number of incidents that are kept. The oldest ended incidents are dropped first.
 _KEPT = 2_000
 
 OPEN = "open"
 
 
 class IncidentLog:
-    """The newest revision of each incident, of so many."""
+    """The newest revision of each incident, up to a limit."""
 
     def __init__(self) -> None:
         self._incidents: dict[str, Incident] = {}
@@ -23,7 +23,7 @@ class IncidentLog:
         return len(self._incidents)
 
     def add(self, said: Incident) -> None:
-        """Take in a revision; one that isn't newer than what was known changes nothing."""
+        """Add a revision of an incident; ignored unless it is newer than the known one."""
         known = self._incidents.get(said.id)
         if known is not None and known.revision >= said.revision:
             return
@@ -33,21 +33,21 @@ class IncidentLog:
             self._forget(min(self._incidents.values(), key=lambda one: (one.status == OPEN, began(one))))
 
     def find(self, identifier: str) -> Incident | None:
-        """The incident of this id."""
+        """Return the incident with this id; None if it is unknown."""
         return self._incidents.get(identifier)
 
     def of_model(self, stream: str, model: str, partition: int) -> list[Incident]:
-        """A model's, the newest first."""
+        """Return the incidents of a model, the newest first."""
         ids = self._by_model.get((stream, model, partition), {})
         return _newest_first(self._incidents[one] for one in ids)
 
     def open_of(self, stream: str, model: str, partition: int) -> Incident | None:
-        """The most severe one of a model that is open."""
+        """Return the most severe open incident of a model; None if there is none."""
         open_ones = [one for one in self.of_model(stream, model, partition) if one.status == OPEN]
         return max(open_ones, key=lambda one: one.severity, default=None)
 
     def all(self) -> list[Incident]:
-        """All of them: open ones first, the most severe before others; then the newest first."""
+        """Return all incidents: open ones by descending severity, then the others, the newest first."""
         incidents = _newest_first(self._incidents.values())
         incidents.sort(key=lambda one: (one.status != OPEN, -one.severity if one.status == OPEN else 0.0))
         return incidents
@@ -61,7 +61,7 @@ class IncidentLog:
 
 
 def began(incident: Incident) -> int:
-    """Label time of the change point (epoch ms)."""
+    """Return the label time of the change point (epoch ms)."""
     return incident.change_point["ts"]
 
 

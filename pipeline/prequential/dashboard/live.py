@@ -1,4 +1,4 @@
-"""The page over a cluster's output topics, from some time in the past on."""
+"""Serve the page for a cluster's output topics, from some time in the past on."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from prequential.topics.specs import INCIDENTS
 from prequential.watching.state import TOPICS
 from prequential.watching.tail import Tail
 
-#: Records of each partition that are read of what is there, at most: some 10 s of reading.
+#: The largest number of existing records that are read from each partition: about 10 s of reading.
 MOST_RECORDS = 1_000_000
 
-#: Seconds in which the thread that reads notices that it is over: more than one look takes.
+#: Seconds within which the reading thread stops: longer than one call of `take`.
 _STOP_SECONDS = 5.0
 
 
 def board_of(config: Config, window: int) -> tuple[Board, Tail]:
-    """A board over the last `window` (ms) of the output topics, and where its messages come from.
+    """Return a board for the last `window` (ms) of the output topics, and the reader of its messages.
 
-    The topic of incidents, which clusters of earlier versions don't have, is read if it is there. Raises
+    The topic of incidents is read if it exists; clusters of earlier versions do not have it. Raises
     WorkError as `Tail`.
     """
     kafka = config.kafka
@@ -37,7 +37,7 @@ def board_of(config: Config, window: int) -> tuple[Board, Tail]:
 
 
 def take(tail: Tail, board: Board) -> None:
-    """Take in what came; waits a moment for it. Raises WorkError as `Tail.take`."""
+    """Add new messages to the board; waits a moment for them. Raises WorkError as `Tail.take`."""
     records = tail.take()
     board.trouble, board.since = tail.trouble, max(tail.since.values(), default=None)
     board.catching_up = tail.catching_up
@@ -46,10 +46,10 @@ def take(tail: Tail, board: Board) -> None:
 
 
 class Page:
-    """The page beside something else, as a context manager: it reads and serves in threads of its own.
+    """The page as a context manager, which reads and serves in separate threads.
 
-    At `port` if that is free, else at a free one; `address` says where. If reading ends by itself, the page
-    says so.
+    The server uses `port` if it is free, else any free port; `address` is the page's URL. If an error ends
+    the reading, the page shows the error.
     """
 
     def __init__(self, config: Config, window: int, host: str, port: int) -> None:
@@ -84,5 +84,5 @@ class Page:
 
 
 def now() -> int:
-    """Epoch ms."""
+    """Return the current time in epoch ms."""
     return int(time.time() * 1000)

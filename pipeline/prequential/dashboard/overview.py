@@ -1,4 +1,4 @@
-"""All models at a glance, the worst first: one page of them."""
+"""Return one page of the overview of all models, the worst first."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ from prequential.watching.ranking import (
 from prequential.watching.state import ModelKey
 from prequential.wording.incidents import cause_in_words
 
-#: Rows of a page, at most: more than anybody reads, and few enough to be sent every second.
+#: The largest number of rows on a page: more than a reader needs, and few enough to send every second.
 MOST_ROWS = 200
 
-#: Plots of a page, at most: as many as anybody scrolls through.
+#: The largest number of plots on a page: as many as a reader may scroll through.
 MOST_PLOTS = 24
 
-#: Measures that are columns, and lines of the lists above the table.
+#: The largest numbers of columns with measures, and of lines in the lists above the table.
 _MEASURES, _LISTED = 4, 8
 
 class Overview:
-    """Pages of models in the order of a choice; `live`: there is a now, by which models may be silent."""
+    """Pages of models in the order of a choice; with `live`, models may be silent by the current time."""
 
     def __init__(self, history: History, live: bool = False) -> None:
         self._history = history
         self._live = live
-        #: Epoch ms by which models are silent; None for files.
+        #: The current time (epoch ms) by which models are silent; None for files.
         self._now: int | None = None
         self._ranking = Ranking(history, self._urgency, live)
         self._verdicts = Verdicts(history)
         self._rows: list[Row] = []
-        #: What the rows were made of.
+        #: The choice and the stamp from which the rows were made.
         self._made: tuple[Any, ...] = ()
 
     def rows(self, choice: Choice, now: int, stamp: object = None) -> list[Row]:
-        """All models that the choice leaves, in order; the same `stamp` as before is the same order."""
+        """Return the chosen models in their order, which is reused if `stamp` is the same as before."""
         made = choice, stamp
         self._now = now if self._live else None
         if stamp is None or made != self._made:
@@ -61,21 +61,21 @@ class Overview:
         self, choice: Choice, now: int, page: int = 0, size: int = 50, stamp: object = None,
         as_table: bool = True,
     ) -> dict[str, Any]:  # fmt: skip
-        """One page of the models in the choice's order, as what is sent as JSON.
+        """Return one page of the models in the choice's order, as JSON.
 
         Parameters
         ----------
         choice
-            What to show, and in which order.
+            The models to show, and their order.
         now
             Epoch ms.
         page, size
-            Number of the page, from 0, and rows on it; beyond what there is, the nearest one.
+            The page's number, from 0, and its number of rows. Beyond the last page, it is the last one.
         stamp
-            The same as before: in the order of before; None: anew.
+            With the same stamp as before, the previous order is reused; with None, the order is made again.
         as_table
-            Whether there are `rows`, a model each; else there are `plots`, a stream each, in the order of
-            their first models.
+            Whether to return `rows`, one for each model. Otherwise the page contains `plots`, one for each
+            stream, in the order of their first models.
         """
         history = self._history
         rows = self.rows(choice, now, stamp)
@@ -115,11 +115,11 @@ class Overview:
         }  # fmt: skip
 
     def plots(self, streams: dict[Place, list[Row]], by: str | None, now: int) -> list[dict[str, Any]]:
-        """A plot of each of these streams, as it is sent in JSON; `now` in epoch ms."""
+        """Return a plot of each of these streams as JSON; `now` is in epoch ms."""
         return stream_plots(self._history, streams, by, lambda row, measures: self.row(row, measures, now))
 
     def row(self, row: Row, measures: list[str], now: int) -> dict[str, Any]:
-        """A model as a line of the overview, as it is sent in JSON; `now` in epoch ms."""
+        """Return a model as a line of the overview, as JSON; `now` is in epoch ms."""
         history, key, reading = self._history, row.model.key, row.reading
         values = {} if reading is None else reading.measures
         incident = history.incidents.open_of(*_place(key))
@@ -150,7 +150,7 @@ class Overview:
         }
 
     def _urgency(self, row: Row) -> tuple[Any, ...]:
-        """Open incidents first, the most severe above; missed objectives; silence; verdicts against it."""
+        """Return a sort key: open incidents by severity, missed objectives, silence, verdicts against it."""
         key = row.model.key
         incident = self._history.incidents.open_of(*_place(key))
         severity = 0.0 if incident is None else incident.severity
@@ -159,7 +159,7 @@ class Overview:
         return incident is None, -severity, *(not one for one in trouble)
 
     def _changes(self, now: int) -> list[dict[str, Any]]:
-        """The newest alarms, those of one change as one; without those of open incidents, which say more."""
+        """Return the newest alarms, grouped by change, except for models with an open incident."""
         changes = [
             (change, model.key)
             for model in self._history.models.values()
@@ -174,7 +174,7 @@ class Overview:
 
 
 def incident_line(one: Incident) -> dict[str, Any]:
-    """An incident in short."""
+    """Return an incident's summary."""
     return {
         "id": one.id,
         "stream": one.stream,
@@ -192,7 +192,7 @@ def incident_line(one: Incident) -> dict[str, Any]:
 
 
 def silent_line(silent: Silence) -> dict[str, Any]:
-    """Since when there are no new outcomes, and what that says."""
+    """Return since when a model has no new outcomes, and the reason."""
     return {"since": silent.since, "alone": silent.alone, "why": silent.why}
 
 

@@ -1,4 +1,4 @@
-"""One model: all that is known of it, as what is sent to the page."""
+"""Return the page of one model as JSON."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from prequential.wording.measures import beside
 from prequential.wording.references import referred
 from prequential.wording.stages import stage_in_words
 
-#: Stages whose courses are drawn into one another, and segments in a table: more can't be told apart.
+#: The largest numbers of stages in one chart, and of segments in a table: a reader cannot distinguish more.
 _STAGES, _SEGMENTS = 6, 200
 
-#: Intervals that hold for one look, with this probability (see `docs/reference/measures.md`).
+#: The level of intervals that are valid for one look (see `docs/reference/measures.md`).
 _LEVEL = 0.95
 
 
@@ -39,11 +39,10 @@ def model_page(
     courses: Courses | None = None,
     now: int | None = None,
 ) -> dict[str, Any]:
-    """A model: its courses in one estimator, by stages, and everything that is known of it now.
+    """Return a model's page: its courses by stage for one estimator, and its current state.
 
-    `estimator` None, or one that there isn't any more: the one that the overview shows. `now` is epoch ms,
-    None for files.
-    Raises Absent for a model that isn't known.
+    If `estimator` is None or no longer exists, the page shows the estimator of the overview. `now` is in
+    epoch ms, None for files. Raises Absent for an unknown model.
     """
     courses = courses or Courses(history)
     model = history.models.get(key)
@@ -77,7 +76,7 @@ def model_page(
         "version_since": reading.version_since if reading else None,
         "estimator": estimator,
         "segment": segment,
-        # What was asked for, and has no messages, or has ended.
+        # The requested estimator, if it has no messages or has ended.
         "absent_estimator": absent,
         "estimators": known_estimators,
         "segments": sorted({one.segment for one in model.sequences if one.segment is not None})[:_SEGMENTS],
@@ -96,7 +95,7 @@ def model_page(
             if readings[stage] is not None
         },
         "now": _now(history, model),
-        "reference_rows": _beside_reference(history, model),
+        "reference_rows": _reference_rows(history, model),
         "undefined": {stage: one.undefined for stage, one in readings.items() if one is not None},
         "counts": reading.counts if reading else {},
         "coverage": coverage_of(model),
@@ -116,12 +115,12 @@ def model_page(
 
 
 def _stages(names: Iterable[str]) -> list[str]:
-    """Stages as they are told apart: `final` first, then `initial`, then ages; bins where there is room."""
+    """Sort the stages: `final`, `initial`, then ages, then bins if there is room."""
     return sorted(set(names), key=shown_order)[:_STAGES]
 
 
 def _references(known: Set[str]) -> dict[str, dict[str, Any]]:
-    """By measure: the value that is no better than a reference, and words for it."""
+    """Return by measure the value that equals its reference, and a text for it."""
     return {
         one.name: {"y": 0, "text": f"0: no better than {one.reference.name}"}
         for one in MEASURES.values()
@@ -130,7 +129,7 @@ def _references(known: Set[str]) -> dict[str, dict[str, Any]]:
 
 
 def _beside(known: Set[str]) -> dict[str, list[dict[str, Any]]]:
-    """By measure that is the share of what is right, or 1 less it: baselines' accuracies, to draw beside."""
+    """Return by measure the baselines' accuracies to draw with it, if it is accuracy or 1 minus accuracy."""
     return {
         name: [
             {"measure": one.measure, "name": one.line.name, "short": one.line.short, "one_less": one.one_less}
@@ -143,7 +142,7 @@ def _beside(known: Set[str]) -> dict[str, list[dict[str, Any]]]:
 
 
 def _now(history: History, model: Model) -> list[dict[str, Any]]:
-    """The newest values of each stage and estimator of the stream as a whole."""
+    """Return the newest values of each stage and estimator, without segments."""
     rows = []
     for sequence, newest in sorted(model.sequences.items(), key=lambda one: one[0][1:]):
         reading = history.reading(newest)
@@ -160,8 +159,8 @@ def _now(history: History, model: Model) -> list[dict[str, Any]]:
     return rows
 
 
-def _beside_reference(history: History, model: Model) -> list[dict[str, Any]]:
-    """The newest values beside the reference, of the stream as a whole."""
+def _reference_rows(history: History, model: Model) -> list[dict[str, Any]]:
+    """Return the newest values compared with the reference, without segments."""
     rows = []
     for sequence, newest in sorted(model.sequences.items(), key=lambda one: one[0][1:]):
         reading = history.reading(newest)
@@ -195,7 +194,7 @@ def _in_order(measures: Mapping[str, float]) -> dict[str, float]:
 def _mistakes(
     history: History, model: Model, segment: str | None, stages: list[str]
 ) -> dict[str, dict[str, Any]]:
-    """By memory of the first stage that has one: the confusion matrix, or what is known by class."""
+    """Return the confusion matrix or the results by class, for each estimator of the first stage."""
     return {
         name: {"n": reading.n, "confusion": reading.confusion, "per_class": reading.per_class}
         for name, reading in _memories(history, model, segment, stages)
@@ -206,7 +205,7 @@ def _mistakes(
 def _probabilities(
     history: History, model: Model, segment: str | None, stages: list[str]
 ) -> dict[str, dict[str, Any]]:
-    """By memory of the first stage that has one: what its histogram of scores says, and measures of them."""
+    """Return curves of the histogram of scores, and measures, for each estimator of the first stage."""
     found, costs = {}, costs_of(history.config.stream(model.key.stream))
     for name, reading in _memories(history, model, segment, stages):
         one = histogram(reading.scores) if reading.scores else None
@@ -222,7 +221,7 @@ def _probabilities(
 def _residuals(
     history: History, model: Model, segment: str | None, stages: list[str]
 ) -> dict[str, list[list[float | None]]]:
-    """By memory of the first stage that has some: deciles of predicted numbers (`deciles.Decile`)."""
+    """Return deciles of predicted numbers (`deciles.Decile`), for each estimator of the first stage."""
     found = {}
     for name, reading in _memories(history, model, segment, stages):
         deciles = deciles_in(reading.residuals)
@@ -234,7 +233,7 @@ def _residuals(
 def _memories(
     history: History, model: Model, segment: str | None, stages: list[str]
 ) -> Iterator[tuple[str, Reading]]:
-    """Memories of the first stage, with what they say."""
+    """Yield the estimators of the first stage, with their readings."""
     for one, newest in model.sequences.items():
         if one.segment == segment and one.stage in stages[:1]:
             reading = history.reading(newest)

@@ -1,4 +1,4 @@
-"""Two models: how they compare, as what is sent to the page."""
+"""Return the comparison of two models as the page's JSON."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from prequential.watching.ranking import Ranking, is_baseline, measures_shown
 from prequential.watching.state import ModelKey, Sequence, coverage_of
 from prequential.wording.comparing import WHOLE, Pair, contradicted, leader_name, standing
 
-#: Measures that say whether probabilities are right.
+#: Measures of the calibration of probabilities.
 _CALIBRATION = ("log_loss", "brier", "ece")
 
-#: Other measures of both that are shown.
+#: The largest number of other measures that are shown.
 _MEASURES = 8
 
 
 def pair_page(
     history: History, about: PairKey, courses: Courses | None = None, now: int | None = None
 ) -> dict[str, Any]:
-    """Two models, as it is sent in JSON: the difference of their losses over time and the verdict; both.
+    """Return the page of two models as JSON: the difference of their losses over time, and the verdict.
 
-    With whether one may replace the other, the same by segment and loss, and what is known of each, and what
-    isn't yet. `now` is epoch ms, None for files. Of `about` the estimator doesn't matter. Raises Absent if
-    not known.
+    The page also shows whether one may replace the other, the verdicts by segment and loss, and each model's
+    measures, coverage and expected values. `now` is in epoch ms, None for files. The estimator of `about` is
+    ignored. Raises Absent for an unknown comparison.
     """
     courses = courses or Courses(history)
     pairs = [
@@ -82,7 +82,7 @@ def pair_page(
 
 
 def _promotions(history: History, about: PairKey) -> Iterator[dict[str, Any]]:
-    """Whether a model may replace the other, as `report --promote` says: of a champion's challenger alone."""
+    """Yield whether a model may replace the other, as in `report --promote`, but never for a champion."""
     champion = history.config.stream(about.stream).champion
     names = (about.model, about.against)
     if about.model == about.against or any(map(is_baseline, names)):
@@ -99,7 +99,7 @@ def _promotions(history: History, about: PairKey) -> Iterator[dict[str, Any]]:
 
 
 def _alike(history: History, about: PairKey, field: str) -> list[Pair]:
-    """Comparisons of the same two models in the same stage, and in the same `field`."""
+    """Return the comparisons of the same two models with the same stage and the same `field`."""
     return [
         one for one in history.pairs(about.stream, about.partition)
         if (one.model, one.against) == (about.model, about.against)
@@ -108,7 +108,7 @@ def _alike(history: History, about: PairKey, field: str) -> list[Pair]:
 
 
 def _standing(pair: Pair) -> dict[str, Any]:
-    """How they stand in a segment, or by another loss: who is better now and over the whole run."""
+    """Return a comparison by segment or loss, with the better model now and over the whole run."""
     return {
         **_pair_line(pair), "difference": pair.difference, "interval": pair.interval,
         "outcomes": pair.outcomes, "now": better_now(pair), "whole": leader_name(pair),
@@ -116,7 +116,7 @@ def _standing(pair: Pair) -> dict[str, Any]:
 
 
 def _side(history: History, about: PairKey, name: str, now: int | None) -> dict[str, Any]:
-    """What is known of one of the two: measures now and of the whole run, labels, and what is expected."""
+    """Return one model's measures, now and over the whole run, its coverage and its expected values."""
     key = ModelKey(about.stream, name, about.partition)
     model = history.models.get(key)
     if model is None:
@@ -129,7 +129,7 @@ def _side(history: History, about: PairKey, name: str, now: int | None) -> dict[
         sequence = Sequence(about.segment, about.stage, memory or "")
         reading = None if memory is None else history.reading(model.sequences.get(sequence))
         values = {} if reading is None else reading.measures
-        # `error` is 1 less accuracy, which stands there.
+        # `error` is 1 minus accuracy, which is already listed.
         names = frozenset(values) - ({"error"} if "accuracy" in values else set())
         known = measures_shown(names, None) if names else []
         shown = [*[one for one in known if one not in _CALIBRATION][:_MEASURES], *_CALIBRATION]
@@ -145,7 +145,7 @@ def _side(history: History, about: PairKey, name: str, now: int | None) -> dict[
 
 
 def _events(history: History, about: PairKey) -> dict[str, Any]:
-    """Incidents and versions of both, each with its model's name."""
+    """Return the incidents and versions of both models, each with its model's name."""
     names = dict.fromkeys((about.model, about.against))
     both = {name: events_of(history, ModelKey(about.stream, name, about.partition)) for name in names}
     return {
@@ -160,7 +160,7 @@ def _events(history: History, about: PairKey) -> dict[str, Any]:
 
 
 def pair_lines(history: History, stream: str, partition: int, *models: str) -> list[dict[str, Any]]:
-    """Pairs of a stream with one of these models."""
+    """Return the pairs of a stream that include one of these models."""
     return [
         _pair_line(pair) for pair in history.pairs(stream, partition)
         if not {pair.model, pair.against}.isdisjoint(models)

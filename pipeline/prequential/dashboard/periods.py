@@ -1,4 +1,4 @@
-"""How a model went by time of prediction: its newest periods, final, expected and labelled so far."""
+"""Keep a model's results by time of prediction: its newest periods, as final, expected and so-far values."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from prequential.dashboard.series import Series
 from prequential.watching.messages import PeriodReading
 from prequential.watching.ranking import measures_shown
 
-#: Measures of a model that are kept: those that are drawn unless others are chosen.
+#: The largest number of a model's measures that are kept: those that the page draws by default.
 _MEASURES = 4
 
-#: Measures that say how good a model is.
+#: Measures of a model's quality.
 _QUALITIES = frozenset(name for name, one in MEASURES.items() if one.quality)
 
-#: What is kept of a measure beside its final value, and again as it was when the period's time was over.
-_SAID = ("expected", "low", "high", "so_far")
+#: Values of a measure that are kept in addition to its final value, and the prefix of those at the period's
+#: end.
+_SO_FAR = ("expected", "low", "high", "so_far")
 _THEN = "then_"
 
 
 class PeriodSeries(Series):
-    """Points are periods, in order of time; when there are more than `capacity`, the oldest go.
+    """Points are periods, in order of time; beyond `capacity` periods, the oldest ones are dropped.
 
-    The values of a measure are NAME, which only final periods have, and NAME.expected, NAME.low, NAME.high
-    and NAME.so_far: of provisional ones as they were said last, of final ones as they were said first when
-    the period's time was over.
+    The values of a measure are NAME, NAME.expected, NAME.low, NAME.high and NAME.so_far. Only final periods
+    have NAME. The other values of a provisional period are from its newest message. Those of a final period
+    are from the first message after the period's end.
     """
 
     __slots__ = ("_measures",)
@@ -37,10 +38,10 @@ class PeriodSeries(Series):
     @property
     def names(self) -> list[str]:
         """Names of the values."""
-        return [one for name in self._measures for one in (name, *(f"{name}.{said}" for said in _SAID))]
+        return [one for name in self._measures for one in (name, *(f"{name}.{part}" for part in _SO_FAR))]
 
     def put(self, said: PeriodReading) -> None:
-        """Take what is said of a period, in place of what was said of it before."""
+        """Replace the values of a period with those of a newer message."""
         start = said.period.start
         place = int(np.searchsorted(self._axes[: self.size, 0], start))
         known = place < self.size and int(self._axes[place, 0]) == start
@@ -52,14 +53,14 @@ class PeriodSeries(Series):
                 place -= 1
             self._insert(place)
         before = dict(zip(self._columns, self._values[place].tolist())) if known else {}
-        self._put(place, start, said.period.labelled, before | self._said(said, before))
+        self._put(place, start, said.period.labelled, before | self._read(said, before))
         self.generation += 1
 
     def thin(self) -> None:
-        """Let the older half go."""
+        """Drop the older half of the periods."""
         self._keep(np.arange(self.size // 2, self.size))
 
-    def _said(self, said: PeriodReading, before: dict[str, float]) -> dict[str, float]:
+    def _read(self, said: PeriodReading, before: dict[str, float]) -> dict[str, float]:
         expected = {} if said.expected is None else said.expected.measures
         known = frozenset(expected or {name for name in said.measures if name in _QUALITIES})
         for name in measures_shown(known, None):
@@ -76,12 +77,12 @@ class PeriodSeries(Series):
                 low, high = one.get("interval") or (np.nan, np.nan)
                 values |= {f"{name}.expected": one["value"], f"{name}.low": low, f"{name}.high": high}
             if said.is_whole and np.isnan(before.get(f"{name}.{_THEN}expected", np.nan)):
-                now = {one: values.get(f"{name}.{one}", np.nan) for one in _SAID}
+                now = {one: values.get(f"{name}.{one}", np.nan) for one in _SO_FAR}
                 values |= {f"{name}.{_THEN}{one}": value for one, value in now.items()}
         return values
 
     def _insert(self, place: int) -> None:
-        """Make room for a point at a place."""
+        """Insert an empty point at a place."""
         if self.size == len(self._axes):
             self._widen(min(2 * self.size, self.capacity), len(self._columns))
         for rows in (self._axes, self._values):
@@ -90,9 +91,9 @@ class PeriodSeries(Series):
 
     def _column(self, name: str) -> npt.NDArray[np.float32] | None:
         values = super()._column(name)
-        measure, _, said = name.rpartition(".")
+        measure, _, part = name.rpartition(".")
         final, expected = super()._column(measure), super()._column(f"{measure}.{_THEN}expected")
-        then = super()._column(f"{measure}.{_THEN}{said}")
+        then = super()._column(f"{measure}.{_THEN}{part}")
         if values is None or final is None or expected is None or then is None:
             return values
         return np.where(np.isnan(final) | np.isnan(expected), values, then)

@@ -1,4 +1,4 @@
-"""Streams at a glance: of each one small plot with all of its models, as what is sent to the page."""
+"""Return one small plot of each stream, with all its models, as the page's JSON."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from prequential.watching.ranking import Row, is_baseline, measures_shown
 from prequential.wording.incidents import span_of
 from prequential.wording.measures import beside
 
-#: Models of a stream whose lines have names, the first of its order; the others are thin.
+#: The number of a stream's first models whose lines have names; the other lines are thin.
 NAMED = 6
 
-#: Points of a line with a name; of all thin lines of a page together, and of one of them at least.
+#: Points of a line with a name, of all thin lines of a page together, and the least of one thin line.
 _POINTS, _THIN_POINTS, _LEAST_POINTS = 40, 4_000, 6
 
-#: Bands of a plot: the newest incidents.
+#: The largest number of bands in a plot: the newest incidents.
 _BANDS = 12
 
-#: Digits of a point's place on the axis, which goes from 0 to 1, and of its value.
+#: Digits of a point's place on the axis from 0 to 1, and significant digits of its value.
 _PLACE_DIGITS, _DIGITS = 4, 5
 
 Place = tuple[str, int]
 
 
 def by_stream(rows: Sequence[Row]) -> dict[Place, list[Row]]:
-    """Rows by stream and partition: streams in the order of their first rows."""
+    """Group rows by stream and partition; streams are in the order of their first rows."""
     streams: dict[Place, list[Row]] = {}
     for row in rows:
         streams.setdefault((row.model.key.stream, row.model.key.partition), []).append(row)
@@ -40,18 +40,18 @@ def by_stream(rows: Sequence[Row]) -> dict[Place, list[Row]]:
 def stream_plots(
     history: History, streams: dict[Place, list[Row]], by: str | None, line: Callable[[Row, list[str]], Any]
 ) -> list[dict[str, Any]]:
-    """Plots of these streams, with what `line` says of each model that has a name in them.
+    """Return plots of these streams, with the result of `line` for each model with a name.
 
     Parameters
     ----------
     history
-        What is known.
+        The history of the output topics.
     streams
         Models by stream and partition, in their order.
     by
-        The measure that is sorted by, which is shown where models have it; None: the usual one.
+        The measure that sorts the models, which the plot shows if they have it; None: the usual measure.
     line
-        Gives a model's line of the overview, with the values of these measures.
+        Returns a model's line of the overview, with the values of these measures.
     """
     thin = sum(max(0, len(rows) - NAMED) for rows in streams.values())
     points = max(_LEAST_POINTS, min(_POINTS // 2, _THIN_POINTS // max(1, thin)))
@@ -62,7 +62,7 @@ def _plot(
     history: History, place: Place, rows: list[Row], by: str | None,
     line: Callable[[Row, list[str]], Any], thin_points: int,
 ) -> dict[str, Any]:  # fmt: skip
-    # Baselines are faint: the models' places with names are for others.
+    # Baselines are drawn thin, so that other models get the lines with names.
     rows = sorted(rows, key=lambda row: is_baseline(row.model.key.model))
     known = frozenset(name for row in rows if row.reading is not None for name in row.reading.measures)
     measure = measures_shown(known, by)[0]
@@ -113,7 +113,7 @@ def _plot(
 
 
 def _bounds(measure: str) -> tuple[float | None, float | None]:
-    """Below and above which the measure has no value, where there is such a bound."""
+    """Return the smallest and the largest possible value of the measure; None without a bound."""
     one = MEASURES.get(measure)
     ends = (None, None) if one is None else (one.low, one.high)
     low, high = (None if end is None or math.isinf(end) else float(end) for end in ends)
@@ -121,7 +121,7 @@ def _bounds(measure: str) -> tuple[float | None, float | None]:
 
 
 def _course(history: History, row: Row, measure: str) -> Series | None:
-    """How a measure of a model went, in the sequence that is shown of it."""
+    """Return the course of a model's measure in the shown sequence; None if there is none."""
     past = history.past.get(row.model.key)
     if past is None or row.sequence is None or row.reading is None or measure not in row.reading.measures:
         return None
@@ -140,7 +140,7 @@ def _places(series: Series, timed: bool) -> list[int]:
 def _points(
     series: Series | None, name: str, timed: bool, low: int, high: int, most: int, one_less: bool = False
 ) -> dict[str, Any]:
-    """At most so many points of a course: `x` from 0 to 1 on the plot's axis, `y` None where it has none."""
+    """Return at most `most` points of a course: `x` from 0 to 1 on the axis, `y` None without a value."""
     if series is None:
         return {"x": [], "y": []}
     xs, ys = _places(series, timed), series.values(name)
@@ -156,7 +156,7 @@ def _points(
 def _beside(
     rows: list[Row], courses: list[Series | None], measure: str, timed: bool, low: int, high: int
 ) -> list[dict[str, Any]]:
-    """Baselines as the first model's messages say them, unless they are evaluated as models themselves."""
+    """Return baselines from the first model's messages, unless they are also evaluated as models."""
     course = next((one for one in courses if one is not None), None)
     if course is None or any(is_baseline(row.model.key.model) for row in rows):
         return []
@@ -169,7 +169,7 @@ def _beside(
 
 
 def _expected(row: Row, measure: str) -> dict[str, Any] | None:
-    """What the newest whole period is expected to be, while that isn't final."""
+    """Return the expected value of the newest whole period; None if the period is final."""
     said = row.model.period
     if said is None or said.is_final or said.expected is None:
         return None
@@ -184,7 +184,7 @@ def _expected(row: Row, measure: str) -> dict[str, Any] | None:
 
 
 def _band(one: Incident, axis: str, low: int, high: int) -> dict[str, Any]:
-    """From where to where an incident lies, from 0 to 1 on the plot's axis."""
+    """Return an incident's beginning and end, from 0 to 1 on the plot's axis."""
     width = max(1, high - low)
     start, end = span_of(one, axis)
     end = high if end is None else max(start, end)

@@ -1,4 +1,4 @@
-"""Whether probabilities are right, and what other thresholds would do, as what is sent to the page."""
+"""Return the calibration of probabilities and the results of other thresholds as the page's JSON."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from prequential.core.details.curves import (
 )
 from prequential.settings.model import StreamConfig
 
-#: Digits of what is drawn.
+#: Significant digits of drawn values.
 _DIGITS = 5
 
-#: The threshold of a model of two classes that predicts the more probable one.
+#: The current threshold: a model for two classes predicts the more probable one.
 PRESENT = 0.5
 
 
 def histogram(message: Mapping[str, Any]) -> Histogram | None:
-    """The histogram that the field `scores` of a message has; None where it is none, of another version."""
+    """Return the histogram in a message's field `scores`; None if another version wrote another form."""
     try:
         return histogram_of(message)
     except (LookupError, TypeError, ValueError):
@@ -35,20 +35,21 @@ def histogram(message: Mapping[str, Any]) -> Histogram | None:
 
 
 def costs_of(settings: StreamConfig) -> Costs | None:
-    """What a stream's settings say that outcomes cost; None where a histogram of scores can't know."""
+    """Return a stream's configured costs; None if a histogram of scores does not determine them."""
     return None if settings.cost_per_value else configured_costs(settings.costs, settings.positive_class)
 
 
 def curves_of(one: Histogram, costs: Costs | None = None) -> dict[str, Any]:
-    """What a histogram says of probabilities: reliability, and by threshold recall, precision and more.
+    """Return the curves of a histogram: reliability, and by threshold recall, precision and more.
 
     Returns
     -------
     dict
-        `positives` and `negatives`: outcomes with a score. `reliability`: rows of mean score, share of
-        positives, outcomes. `thresholds`: from the highest to the lowest, with `recall`, `precision`,
-        `false_positive_rate` (None where there is none). `present`: number of the one in use among them.
-        `costs`, where these are given: the mean at each of the thresholds (`mean`), and `BestThreshold`.
+        `positives` and `negatives` are the numbers of outcomes with a score. `reliability` contains rows of
+        mean score, share of positives and outcomes. `thresholds` are in descending order, with `recall`,
+        `precision` and `false_positive_rate`, each None if it is undefined. `present` is the place of the
+        current threshold among them. `costs` contains the mean cost at each threshold (`mean`) and the fields
+        of `BestThreshold`; it is None without costs.
     """
     at = points(one)
     diagram = reliability(one)
@@ -70,14 +71,14 @@ def curves_of(one: Histogram, costs: Costs | None = None) -> dict[str, Any]:
 
 
 def _costs_at(thresholds: list[float], one: Histogram, costs: Costs) -> dict[str, Any]:
-    """What outcomes cost at these thresholds, and which one is best."""
+    """Return the mean cost at these thresholds, and the best threshold."""
     places, best = np.searchsorted(THRESHOLDS, thresholds), best_threshold(one, costs, PRESENT)
-    said = {
+    best_values = {
         name: [cut(end) for end in value] if isinstance(value, tuple) else cut(value)
         for name, value in best._asdict().items()
-        if name != "better_since"  # histograms of the past aren't kept here
+        if name != "better_since"  # the dashboard keeps no earlier histograms
     }
-    return {"mean": [cut(value) for value in mean_costs(one, costs)[places].tolist()], **said}
+    return {"mean": [cut(value) for value in mean_costs(one, costs)[places].tolist()], **best_values}
 
 
 def _total(one: Histogram, of: str) -> float:
@@ -85,5 +86,5 @@ def _total(one: Histogram, of: str) -> float:
 
 
 def cut(value: float | None) -> float | None:
-    """A number in as many digits as are drawn."""
+    """Round a number to the digits that are drawn."""
     return None if value is None else float(f"{value:.{_DIGITS}g}")

@@ -1,4 +1,4 @@
-"""Whether a challenger may replace a model, and why: what a deployment's gate asks."""
+"""Decide whether a challenger may replace a model, with the reasons, for a deployment's gate."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from prequential.wording.comparing import Pair
 class Promotion(NamedTuple):
     """The question whether `model` may replace `champion`.
 
-    It may, in a stream, if by the stream's first loss it is better now, as the verdict says that forgets what
-    was before the latest change (stage `final`, the stream as a whole), and if no verdict, over all history
-    or now, says that the champion is better by another loss or in a segment. The stream must compare the two.
-    It must be so in each stream that has the model.
+    The answer is yes if these conditions hold in each stream that has the model:
+
+    - The stream compares the two models.
+    - By the stream's first loss, in stage `final` and without segments, the recent verdict names the model.
+    - The champion is not better by another loss or in a segment, over all history or recently.
 
     Attributes
     ----------
     model
         The challenger.
     champion
-        The model that it would replace; None: the stream's `champion`, or each other model without one.
+        The model to replace; None: the stream's `champion`, or each other model if the stream has none.
     """
 
     model: str
     champion: str | None = None
 
     def check(self, history: History) -> list[Answer]:
-        """What speaks against it (these have failed), and what for it; one failure if nothing is compared."""
+        """Return the answers, of which those against the model have failed; at least one answer."""
         answers: list[Answer] = []
         for key in sorted(history.models):
             if key.model == self.model:
@@ -42,7 +43,7 @@ class Promotion(NamedTuple):
         return answers or [Answer(True, f"no message is about a model {self.model!r}")]
 
     def of_stream(self, history: History, key: ModelKey) -> Iterator[Answer]:
-        """The same of one stream, where `key` is the challenger."""
+        """Yield the answers for one stream, in which `key` is the challenger."""
         settings = history.config.stream(key.stream)
         champion = self.champion or settings.champion
         pairs = [
@@ -80,7 +81,7 @@ class Promotion(NamedTuple):
         return Answer(better != self.model, f"{where}: {lately(better, since)}{self._difference(pair)}")
 
     def _difference(self, pair: Pair) -> str:
-        """The challenger's mean loss less the champion's over all history, in brackets."""
+        """Return the challenger's mean loss minus the champion's over all history, in brackets."""
         sign = 1 if pair.model == self.model else -1
         if pair.difference is None:
             return f" ({pair.outcomes:,} joint outcomes)"
@@ -95,7 +96,7 @@ class Promotion(NamedTuple):
         return f"{pair.stream}{segment} / {self.model} against {other}, {pair.loss}"
 
     def _leaders(self, pair: Pair) -> list[str | None]:
-        """Who is better over all history, and now."""
+        """Return the better models over all history, and recently."""
         verdicts = [pair.verdict, *([] if pair.recent is None else [pair.recent.verdict])]
         return [self._leader(pair, verdict) for verdict in verdicts]
 
@@ -105,7 +106,7 @@ class Promotion(NamedTuple):
 
 
 def _known(history: History, key: ModelKey) -> Iterator[Answer]:
-    """What isn't known yet of a model, which decides nothing."""
+    """Yield an answer about a model's pending predictions, which does not affect the decision."""
     model = history.models.get(key)
     coverage = {} if model is None else coverage_of(model)
     waiting, labelled = coverage.get("waiting"), coverage.get("labelled")

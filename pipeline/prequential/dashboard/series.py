@@ -1,4 +1,4 @@
-"""How numbers went: the points of one sequence, of which only so many are kept."""
+"""Keep the course of a sequence's values: its points, up to a limit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: Points for which there is room at first: most sequences of a short run need no more.
+#: The initial room for points: most sequences of a short run need no more.
 _FIRST = 16
 
 #: The axes, as columns before those of the values.
@@ -16,15 +16,18 @@ AXES = 2
 
 
 class Series:
-    """Points of one sequence in the order in which they came: time, outcomes, and values by name.
+    """Points of one sequence in the order in which they arrived: time, outcomes, and values by name.
 
-    A point is what one message said; nothing is averaged. At most `capacity` are kept. When there are
-    more, each second one goes, and from then on a point is taken if it is far enough from the one before
-    it, in time or in outcomes: twice as far as `capacity` points would be from each other if they were spread
-    evenly over what is kept. So memory is bounded, what is kept reaches over everything, and a sequence that
-    becomes slow keeps its resolution in time. (The newest state is no point's matter: see `watching.state`.)
+    A point contains the values of one message; nothing is averaged. At most `capacity` points are kept. When
+    there are more, every second point is dropped. After that, a new point is added only if it is far enough
+    from the previous one, in time or in outcomes. The required distance is twice the distance of `capacity`
+    points that are spread evenly over the kept range.
 
-    Time is epoch ms and never goes back: labels may be processed in another order than they have.
+    So memory is bounded, the points cover the whole history, and a sequence that becomes slow keeps its
+    resolution in time. `watching.state` keeps the newest state separately.
+
+    Time is in epoch ms and never decreases, although labels may be processed in another order than that of
+    their times.
 
     >>> series = Series(4)
     >>> for n in range(1, 11):
@@ -40,8 +43,8 @@ class Series:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.size = 0
-        #: Counts how often points have gone, so whoever has some knows whether those after them are all that
-        #: is new.
+        #: Counts changes other than new points at the end. While it is the same, a reader needs only the
+        #: points after those that it has.
         self.generation = 0
         self._columns: dict[str, int] = {}
         first = min(_FIRST, capacity)
@@ -52,33 +55,33 @@ class Series:
 
     @property
     def names(self) -> list[str]:
-        """Names of the values that some point has, in the order in which they came."""
+        """Names of the values that any point has, in the order in which they first occurred."""
         return list(self._columns)
 
     @property
     def width(self) -> int:
-        """Numbers of 4 bytes that a point takes: its time, its outcomes and its values."""
+        """The size of a point in numbers of 4 bytes: its time, its outcomes and its values."""
         return 2 * AXES + len(self._columns)
 
     def wants(self, time: int, outcomes: int) -> bool:
-        """Whether a point there would be taken: nobody need decode a message that isn't."""
+        """Whether such a point would be added; if not, the caller need not decode its message."""
         if not self.size:
             return True
         last_time, last_outcomes = self._axes[self.size - 1].tolist()
         past = time - last_time, outcomes - last_outcomes
-        said_again = past[1] == 0
+        repeated = past[1] == 0
         far_in_time = past[0] > 0 and past[0] >= self._time_apart
-        return bool(said_again or far_in_time or (past[1] > 0 and past[1] >= self._outcomes_apart))
+        return bool(repeated or far_in_time or (past[1] > 0 and past[1] >= self._outcomes_apart))
 
     def add(self, time: int, outcomes: int, values: Mapping[str, float]) -> bool:
-        """Take a point; returns whether it was taken.
+        """Add a point if it is far enough from the last one; returns whether it was added.
 
-        One after as many outcomes as the last one takes that one's place.
+        A point with as many outcomes as the last one replaces it.
         """
         if self.size:
             last = self._axes[self.size - 1]
             time = max(time, int(last[0]))
-            if outcomes == last[1]:  # said once more, or corrected since
+            if outcomes == last[1]:  # the message is a repetition or a correction
                 self._put(self.size - 1, time, outcomes, values)
                 self.generation += 1
                 return True
@@ -93,7 +96,7 @@ class Series:
         return True
 
     def thin(self) -> None:
-        """Let each second point go."""
+        """Drop every second point."""
         kept = np.arange(0, self.size, 2)
         first, last = self._axes[0], self._axes[self.size - 1]
         self._keep(kept)
@@ -101,7 +104,7 @@ class Series:
         self._outcomes_apart = int(2 * (last[1] - first[1]) // self.capacity)
 
     def shrink(self, capacity: int) -> None:
-        """Have room for fewer points."""
+        """Reduce the capacity, and drop points beyond it."""
         self.capacity = capacity
         while self.size > capacity:
             self.thin()
@@ -110,37 +113,37 @@ class Series:
             self._values = self._values[:capacity].copy()
 
     def drop_before(self, time: int) -> None:
-        """Let points go that are older."""
+        """Drop the points that are older."""
         first = int(np.searchsorted(self._axes[: self.size, 0], time))
         if first:
             self._keep(np.arange(first, self.size))
 
     def times(self, start: int = 0) -> list[int]:
-        """Times, in epoch ms, of the points from number `start` (from 0) on."""
+        """Return the times, in epoch ms, of the points from number `start` (from 0) on."""
         times: list[int] = self._axes[start : self.size, 0].tolist()
         return times
 
     def outcomes(self, start: int = 0) -> list[int]:
-        """How many outcomes the sequence had had at the points from number `start` (from 0) on."""
+        """Return the sequence's numbers of outcomes at the points from number `start` (from 0) on."""
         outcomes: list[int] = self._axes[start : self.size, 1].tolist()
         return outcomes
 
     def values(self, name: str, start: int = 0) -> list[float | None]:
-        """Values at the points from number `start` (from 0) on, to six digits; None where there was none."""
+        """Return values at the points from number `start` (from 0) on, to six digits; None if missing."""
         column = self._column(name)
         if column is None:
             return [None] * (self.size - start)
         return [_shown(value) for value in column[start:].tolist()]
 
     def at_most(self, points: int) -> list[int]:
-        """Numbers, from 0, of at most `points` points, spread evenly, the first and the last among them."""
+        """Return numbers, from 0, of at most `points` evenly spread points, with the first and the last."""
         if self.size <= points:
             return list(range(self.size))
         numbers: list[int] = np.unique(np.linspace(0, self.size - 1, points).round().astype(int)).tolist()
         return numbers
 
     def _column(self, name: str) -> npt.NDArray[np.float32] | None:
-        """Values of a name at all points; NaN where there was none."""
+        """Return the values of a name at all points, NaN where one is missing; None for an unknown name."""
         column = self._columns.get(name)
         return None if column is None else self._values[: self.size, column]
 
@@ -151,7 +154,7 @@ class Series:
                 columns.setdefault(name, len(columns))
             self._widen(len(self._axes), len(columns))
         self._axes[place] = time, outcomes
-        with np.errstate(over="ignore"):  # beyond single precision there is nothing to draw
+        with np.errstate(over="ignore"):  # values beyond single precision are not drawn
             self._values[place] = [values.get(name, np.nan) for name in columns]
 
     def _widen(self, points: int, columns: int) -> None:
@@ -169,7 +172,7 @@ class Series:
 
 
 def _shown(value: float) -> float | None:
-    """What single precision is worth; None for what isn't there.
+    """Round a value to the digits of single precision; None for a missing value.
 
     >>> import numpy as np
     >>> _shown(float(np.float32(0.1))), _shown(float("nan"))
@@ -178,18 +181,18 @@ def _shown(value: float) -> float | None:
     return float(f"{value:.6g}") if value - value == 0 else None
 
 
-#: Numbers of 4 bytes that all series together may take: 256 MB.
+#: The largest size of all series together, in numbers of 4 bytes: 256 MB.
 BUDGET = 64 << 20
 
-#: Points of a series, at most and at least: as many as a chart has pixels for, and as few as make a course.
+#: The largest and the least capacity of a series: the points that a chart can show, and that a course needs.
 MOST, LEAST = 512, 16
 
 
 class Capacity:
-    """How many points each series may have, so that all together stay within the budget.
+    """The number of points that each series may have, so that all together stay within the budget.
 
-    A power of two, so few steps lead down; it never goes up again. 1,000 streams with 5 models, each with 2
-    stages, 3 estimators and 22 measures (26 numbers a point) have 64 points each:
+    The number is a power of two, so it decreases in few steps. It never increases again. 1,000 streams with 5
+    models, each with 2 stages, 3 estimators and 22 measures (26 numbers a point), have 64 points each:
 
     >>> capacity = Capacity()
     >>> capacity.add(30_000 * 26)
@@ -200,12 +203,12 @@ class Capacity:
 
     def __init__(self, budget: int = BUDGET) -> None:
         self._budget = budget
-        #: Numbers of 4 bytes that a point of each series takes.
+        #: The size of one point of every series, in numbers of 4 bytes.
         self.width = 0
         self.points = MOST
 
     def add(self, width: int) -> bool:
-        """Series are wider by so many numbers a point (one that goes: below 0); whether all must shrink."""
+        """Add to the width of all series (negative for a dropped one); returns whether all must shrink."""
         self.width += width
         before = self.points
         while self.points > LEAST and self.width * self.points > self._budget:
@@ -213,7 +216,7 @@ class Capacity:
         return self.points < before
 
     def shrink(self, series: Iterable[Series]) -> None:
-        """Let them have no more than they may."""
+        """Reduce series to the allowed number of points."""
         for one in series:
             if one.capacity > self.points:
                 one.shrink(self.points)

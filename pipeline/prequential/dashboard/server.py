@@ -1,4 +1,4 @@
-"""The page over HTTP: read-only, nothing from outside hosts, nothing inline."""
+"""Serve the page over HTTP: read-only, without resources from other hosts, and without inline code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from prequential.http.access import Access
 from prequential.http.server import HttpServer, address, in_thread, response
 from prequential.settings.model import HttpConfig
 
-#: What a page may load: what this server serves.
+#: The content security policy: a page may load resources only from this server.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -37,28 +37,29 @@ _KINDS = {
     "css": "text/css; charset=utf-8", "svg": "image/svg+xml", "LICENSE": "text/plain; charset=utf-8",
 }  # fmt: skip
 
-#: Seconds between two events of a page, at least; and a pause is so many times as long as making one took, so
-#: that lookers-on don't slow down reading.
+#: The least number of seconds between two events of a page. A pause is also at least `_PAUSE` times as long
+#: as the event took to make, so that open pages do not slow down the reading.
 _EVENT_SECONDS = 1.0
 _PAUSE = 10
 
-#: Seconds after which an empty event tells proxies, and us, that the page is still there.
+#: Seconds after which the server sends an empty event. Proxies then keep the connection open, and the server
+#: notices a closed page.
 _ALIVE_SECONDS = 15.0
 
-#: Pages that are sent events at the same time.
+#: The largest number of pages that receive events at the same time.
 _MOST_LISTENERS = 100
 
 
 def static_files() -> dict[str, bytes]:
-    """The page's own files (HTML, script, style), by name."""
+    """Return the page's own files (HTML, scripts, styles) by name."""
     folder = resources.files("prequential.dashboard") / "static"
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
 class Server(HttpServer):
-    """Serves a board to everybody, or to whom `access` lets in.
+    """Serves a board to all clients, or only to those that `access` allows.
 
-    Raises WorkError if the address can't be bound.
+    Raises WorkError if the address cannot be bound.
     """
 
     def __init__(self, board: Board, host: str, port: int, access: Access | None = None) -> None:
@@ -67,7 +68,7 @@ class Server(HttpServer):
         self._files = static_files()
         self._listeners = 0
         self._over = asyncio.Event()
-        #: Whether only this machine can connect: then a request may have no other names than its own.
+        #: Whether only this machine can connect. In that case a request may use no other host name.
         self._loopback = _is_loopback(host)
         app = web.Application(middlewares=[self._allowed])
         app.on_response_prepare.append(_protected)
@@ -79,20 +80,20 @@ class Server(HttpServer):
 
     @property
     def address(self) -> str:
-        """Where the page is; on this machine, if it is served at all of its addresses."""
+        """The URL of the page; a local one if the server listens at all addresses."""
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::", "") else self.host
         return f"{address(self._access.scheme, host, self.port)}/"
 
     def failed(self, request: web.Request) -> web.Response:
-        """A response with status 500 and no word of the error, which the log has."""
-        return _wrong(request, 500, "it can't be answered: the log says why")
+        """Return a response with status 500, without the error, which is in the log."""
+        return _wrong(request, 500, "the request failed: the log has the reason")
 
     @web.middleware
     async def _allowed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answers what everybody may ask, or who may; a sentence about what is wrong with a request."""
+        """Answer an allowed request; for other requests, respond with a sentence about the error."""
         if self._loopback and not _is_own_name(request.headers.get("Host", "")):
-            # A name that somebody else's server hands out for 127.0.0.1 (DNS rebinding) would let their page
-            # read this one.
+            # Another server's host name may resolve to 127.0.0.1 (DNS rebinding). Pages of that server could
+            # then read this one.
             return _wrong(request, 421, "expected this machine's address, or localhost, as the host")
         if not self._access.allows(request.headers.get("Authorization")):
             asked = {"WWW-Authenticate": 'Basic realm="prequential", charset="UTF-8"'}
@@ -117,10 +118,10 @@ class Server(HttpServer):
         return await in_thread(lambda: _json(request, 200, self.board.answer(view, dict(request.query))))
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        """What the open page shows, again whenever it has changed; of courses what is new."""
+        """Send the content of the open page whenever it has changed; of courses only the new points."""
         params = dict(request.query)
         view = params.pop("view", "")
-        await in_thread(lambda: self.board.answer(view, params))  # complains before the first event
+        await in_thread(lambda: self.board.answer(view, params))  # raises errors before the first event
         if self._listeners == _MOST_LISTENERS:
             return _wrong(request, 503, f"{_MOST_LISTENERS} pages are open already")
         events = web.StreamResponse(headers={
@@ -130,34 +131,34 @@ class Server(HttpServer):
         try:
             await events.prepare(request)
             if request.method != "HEAD":
-                await self._tell(events, view, params)
+                await self._send(events, view, params)
         finally:
             self._listeners -= 1
         return events
 
-    async def _tell(self, events: web.StreamResponse, view: str, params: dict[str, str]) -> None:
+    async def _send(self, events: web.StreamResponse, view: str, params: dict[str, str]) -> None:
         """Send events until the client goes away, or the server stops."""
         courses = self.board.courses()
-        told, status, spoken = -1, "", time.monotonic()
+        sent, status, sent_at = -1, "", time.monotonic()
         while not self._over.is_set():
             began = time.monotonic()
             heard = self.board.heard(view, params)
             now_status = f"{self.board.trouble}{self.board.catching_up}"
-            due = began - spoken > _ALIVE_SECONDS
-            # Ages grow while nothing comes, and the page must see that somebody still looks.
-            if heard != told or now_status != status or (due and self.board.live):
-                told, status, spoken = heard, now_status, began
+            due = began - sent_at > _ALIVE_SECONDS
+            # Without new messages, ages still grow, and the page must see that the server still reads.
+            if heard != sent or now_status != status or (due and self.board.live):
+                sent, status, sent_at = heard, now_status, began
                 body = await in_thread(lambda: msgspec.json.encode(self.board.answer(view, params, courses)))
                 await events.write(b"data: " + body + b"\n\n")
             elif due:
-                spoken = began
+                sent_at = began
                 await events.write(b":\n\n")
             pause = max(_EVENT_SECONDS, _PAUSE * (time.monotonic() - began))
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._over.wait(), pause)
 
     async def _end_events(self, _: web.Application) -> None:
-        self._over.set()  # a stream that is cut off would be an error of the page's
+        self._over.set()  # the page would report a stream that is cut off as an error
 
 
 async def _protected(_: web.Request, answer: web.StreamResponse) -> None:
@@ -176,7 +177,7 @@ def _wrong(
 
 
 def _is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address.
+    """Whether an address is reachable only from this machine.
 
     >>> _is_loopback("127.0.0.1"), _is_loopback("localhost"), _is_loopback("0.0.0.0"), _is_loopback("box")
     (True, True, False, False)

@@ -1,4 +1,4 @@
-"""Where messages come from: lines of files."""
+"""Read messages from the lines of files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prequential.watching.tail import Record
 
 
 class Kind(msgspec.Struct, gc=False):
-    """What tells a message's topic, and its time (epoch ms)."""
+    """The fields that identify a message's topic, and its time (epoch ms)."""
 
     ts: int = 0
     detector: str | None = None
@@ -25,7 +25,7 @@ _decode = msgspec.json.Decoder(Kind).decode
 
 
 def record_of(value: bytes) -> Record:
-    """A message, of whichever topic, as if it came from there; raises msgspec's errors if it isn't one.
+    """Return a message as a record of its topic; raises msgspec's errors if it is no message.
 
     >>> record_of(b'{"ts": 7, "detector": "adwin"}').topic, record_of(b'{"ts": 7, "measures": {}}').topic
     ('drift-alarms', 'metrics')
@@ -45,9 +45,9 @@ def record_of(value: bytes) -> Record:
 
 
 def records_of(path: str, lines: Iterable[bytes]) -> Iterator[Record]:
-    """The messages of a file, which may be of several topics; blank lines are none.
+    """Yield the messages of a file, which may belong to several topics; blank lines are skipped.
 
-    Raises WorkError with the line of what is no message.
+    Raises WorkError, which names the line, if a line is no message.
     """
     for number, line in enumerate(lines, 1):
         if line.strip():

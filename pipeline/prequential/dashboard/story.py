@@ -1,4 +1,4 @@
-"""How a model is now, in a sentence, and what is wrong with it."""
+"""Describe the current state of a model in a sentence, with its problems."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prequential.watching.messages import Reading
 from prequential.watching.ranking import Row, is_baseline
 from prequential.wording.measures import COMPARED
 
-#: Measures against a baseline: below 0 the baseline is better.
+#: Measures relative to a baseline, which is better if the value is below 0.
 _AGAINST = {
     one.name: one.reference.name
     for one in MEASURES.values()
@@ -22,7 +22,7 @@ _AGAINST = {
 
 
 class Missed(NamedTuple):
-    """A bound of the objective that a model doesn't keep."""
+    """A bound of the objective that a model misses."""
 
     measure: str
     value: float
@@ -31,7 +31,7 @@ class Missed(NamedTuple):
 
 
 def missed(history: History, row: Row) -> list[Missed]:
-    """Bounds of the configured objective that what is shown of a model doesn't keep."""
+    """Return the bounds of the configured objective that a model's shown values miss."""
     objective = history.config.stream(row.model.key.stream).objective
     if objective is None or row.reading is None or is_baseline(row.model.key.model):
         return []
@@ -44,7 +44,7 @@ def missed(history: History, row: Row) -> list[Missed]:
 
 
 def worse_than(row: Row) -> list[str]:
-    """Baselines that are ahead of what is shown of a model, in words."""
+    """Return the names of the baselines that are better than a model's shown values."""
     if row.reading is None or is_baseline(row.model.key.model):
         return []
     values = row.reading.measures
@@ -52,11 +52,11 @@ def worse_than(row: Row) -> list[str]:
 
 
 def story(history: History, row: Row) -> str:
-    """How a model is now: its value, then what is wrong, the worst first, or that nothing is."""
+    """Return a model's current value and its problems, the worst first, in a sentence."""
     if row.reading is None or row.sequence is None:
-        return "No metrics of it yet."
+        return "It has no metrics yet."
     wrong = list(_wrong(history, row))
-    return f"{_state(row.reading, row.sequence.estimator)}; {'; '.join(wrong) or 'nothing stands out'}."
+    return f"{_state(row.reading, row.sequence.estimator)}; {'; '.join(wrong) or 'no problem was found'}."
 
 
 def _state(reading: Reading, estimator: str) -> str:
@@ -68,7 +68,7 @@ def _state(reading: Reading, estimator: str) -> str:
 
 
 def _where(estimator: str, n: float, outcomes: int) -> str:
-    """Over which outcomes an estimator's values are.
+    """Return a text that names the outcomes behind an estimator's values.
 
     >>> _where("window:1000", 1000, 4000), _where("all", 4000, 4000), _where("window:1000", 20, 20)
     ('in the latest 1,000 of 4,000 outcomes', 'over all 4,000 outcomes', 'over all 20 outcomes')
@@ -90,7 +90,7 @@ def _wrong(history: History, row: Row) -> Iterator[str]:
         yield f"{number} incidents are open" if number > 1 else "an incident is open"
     for one in missed(history, row):
         bound = f"at {'most' if one.less_is_better else 'least'} {one.bound}"
-        yield f"it misses its objective: {one.measure} {_number(one.value)}, {bound} is wanted"
+        yield f"it misses its objective: {one.measure} {_number(one.value)}, {bound} is expected"
     for other in Verdicts(history).better_than(key):
         yield f"{other['name']} is better"
     for words in worse_than(row):

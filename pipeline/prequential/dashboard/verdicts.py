@@ -1,4 +1,4 @@
-"""Which models have a verdict against them: somebody else is better now."""
+"""Find the models with a verdict against them: another model is better now."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from prequential.watching.ranking import is_baseline
 from prequential.watching.state import ModelKey
 from prequential.wording.comparing import A_LEADS, B_LEADS, Pair, contradicted
 
-#: Those that are better than a model are named, so many of them.
+#: The largest number of better models that are named.
 _NAMED = 3
 
 
 def better_now(pair: Pair) -> str | None:
-    """The better one of a pair: by the verdict that forgets, else by that about the whole run if it holds.
+    """Return the better model of a pair by the recent verdict, or by the verdict over the whole run.
 
-    A verdict about the whole run that the latest outcomes contradict names nobody.
+    Returns None if neither is better, or if the latest outcomes contradict the verdict over the whole run.
     """
     verdict = pair.recent.verdict if pair.recent is not None else pair.verdict
     if pair.recent is None and contradicted(pair):
@@ -26,23 +26,23 @@ def better_now(pair: Pair) -> str | None:
 
 
 class Verdicts:
-    """Verdicts against models, by the stream's first loss, stage `final`, the stream as a whole.
+    """Verdicts against models, by the stream's first loss, in stage `final`, without segments.
 
-    Baselines that are better are another matter: measures against them say so.
+    Verdicts of baselines are not included, because measures relative to baselines show them.
     """
 
     def __init__(self, history: History) -> None:
         self._history = history
-        #: By stream and partition: what there was to know, and by model the pairs that speak against it.
+        #: By stream and partition: the version of the history, and by model the pairs with a better one.
         self._known: dict[tuple[str, int], tuple[int, dict[str, list[Pair]]]] = {}
 
     def against(self, key: ModelKey) -> bool:
-        """Whether one is trouble: where the stream has a champion only those against this one are."""
+        """Whether a model has a verdict against it; in a stream with a champion, only for the champion."""
         champion = self._history.config.stream(key.stream).champion
         return champion in (None, key.model) and bool(self._of(key))
 
     def better_than(self, key: ModelKey) -> list[dict[str, Any]]:
-        """Models that are better than this one now, as what is sent to the page."""
+        """Return the models that are better than this one now, as the page's JSON."""
         return [
             {"name": pair.against if pair.model == key.model else pair.model, "model": pair.model,
              "against": pair.against, "stage": pair.stage, "loss": pair.loss}

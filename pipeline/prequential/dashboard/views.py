@@ -1,4 +1,4 @@
-"""What a page asks for, by name and parameters, and the answer to it."""
+"""Answer the requests of a page, by view and parameters."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ from prequential.watching.ranking import Choice
 from prequential.watching.state import ModelKey
 from prequential.watching.tail import Record
 
-#: Parameters of a request, as they stand in its address.
+#: The parameters in the address of a request.
 Params = Mapping[str, str]
 
-#: Milliseconds for which an order of all models stands: making it costs some 10 µs a model.
+#: Milliseconds for which an order of all models is reused: making it costs about 10 µs a model.
 _ORDER_MS = 1_000
 
 
-#: Ms for which what is shown counts as live while it isn't known how often messages come.
+#: Milliseconds for which the page counts as live while the usual interval of messages is unknown.
 _PATIENCE_MS = 60_000
 
 
 class BadRequest(Exception):
-    """A parameter is missing or isn't what it must be; its text is a sentence."""
+    """A parameter is missing or invalid; the text is a sentence."""
 
 
 class Board:
-    """The history, as threads share it: one takes messages in, others look at it.
+    """The history, shared by threads: one thread adds messages, and others read it.
 
-    `clock` gives epoch ms; where there is none, as for files, the newest message's time is now.
+    `clock` returns epoch ms. Without a clock, as for files, the newest message's time counts as now.
     """
 
     def __init__(self, history: History, title: str, clock: Callable[[], int] | None = None) -> None:
         self.history = history
         self.title = title
-        #: What stands in the way of reading on, and whether what was there in the beginning is still read.
+        #: The error that prevents reading, and whether the initial messages are still being read.
         self.trouble: str | None = None
         self.catching_up = False
         self.since: int | None = None
-        #: Of what was there in the beginning, records read and to be read.
+        #: The number of records read, and the number of initial records to read.
         self.read, self.to_read = 0, 0
         self._clock = clock
         self._overview = Overview(history, clock is not None)
         self._lock = threading.Lock()
 
     def take(self, records: Iterable[Record]) -> None:
-        """Take messages of output topics in, in the order in which they came."""
+        """Add messages of output topics, in the order in which they arrived."""
         with self._lock:
             for record in records:
                 self.history.update(*record)
@@ -60,15 +60,15 @@ class Board:
 
     @property
     def live(self) -> bool:
-        """Whether it is over topics, to which more may come at any time."""
+        """Whether the board reads topics, which may receive messages at any time."""
         return self._clock is not None
 
     def now(self) -> int:
-        """The time in epoch ms: the clock's, of files that of the newest message."""
+        """Return the time in epoch ms: the clock's, or for files the newest message's."""
         return self._clock() if self._clock is not None else self.history.newest_ts
 
     def heard(self, view: str, params: Params) -> int:
-        """What a view is made of, as far as it has changed: the same number is the same answer."""
+        """Return the version of a view's content; for the same version the answer is the same."""
         history = self.history
         if view == "model":
             return history.heard.get(_model(params, history), 0)
@@ -78,13 +78,13 @@ class Board:
         return history.version
 
     def answer(self, view: str, params: Params, courses: Courses | None = None) -> dict[str, Any]:
-        """The answer; raises BadRequest, or Absent for what isn't known."""
+        """Return the answer; raises BadRequest, or Absent for an unknown object."""
         with self._lock:
             content = self._answer(view, params, courses)
         return {**content, "board": self._status()}
 
     def courses(self) -> Courses:
-        """New courses for somebody who stays, who is sent what is new each time."""
+        """Return new courses for an open page, which receives only the new points each time."""
         return Courses(self.history)
 
     def _status(self) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _choice(params: Params) -> Choice:
 
 
 def _model(params: Params, history: History) -> ModelKey:
-    """The model that is asked for; without a partition the first in which it is."""
+    """Return the requested model; without a partition, in the first partition that has it."""
     stream, model = _text(params, "stream"), _text(params, "model")
     if "partition" in params:
         return ModelKey(stream, model, _whole(params, "partition"))
@@ -153,7 +153,7 @@ def _model(params: Params, history: History) -> ModelKey:
 
 
 def _pair(params: Params, history: History) -> PairKey:
-    """The pair that is asked for, in the same way."""
+    """Return the requested pair; without a partition, in the first partition that has its model."""
     key = _model(params, history)
     return PairKey(
         key.stream, key.partition, key.model, _text(params, "against"), params.get("segment"),

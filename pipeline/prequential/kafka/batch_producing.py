@@ -1,6 +1,6 @@
-"""Many messages handed over to librdkafka in one call, without the interpreter's lock.
+"""Pass many messages to librdkafka in one call, without the interpreter's lock.
 
-Message by message it costs some 3 µs with the lock, and the lock once more for each one's delivery report.
+One call for each message costs about 3 µs with the lock, and its delivery report takes the lock once more.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from prequential.core.compiled.kernel import Words
 from prequential.kafka.librdkafka import ERROR, HALF, KEY, LENGTH, PAYLOAD, WORDS, declared, handle_of
 
-#: `RD_KAFKA_MSG_F_COPY`: librdkafka copies what it is given.
+#: `RD_KAFKA_MSG_F_COPY`: librdkafka copies the messages that it receives.
 _COPY = 2
 
 
 class _Functions(NamedTuple):
-    """librdkafka's."""
+    """librdkafka's functions that this module calls."""
 
     topic: Any
     forget_topic: Any
@@ -30,7 +30,7 @@ class _Functions(NamedTuple):
 
 @cache
 def _functions() -> _Functions | None:
-    """None where librdkafka's can't be found."""
+    """Return librdkafka's functions, or None if one of them is missing."""
     pointer, text = ctypes.c_void_p, ctypes.c_char_p
     try:
         return _Functions(
@@ -47,25 +47,25 @@ def _functions() -> _Functions | None:
 def produce_batch(
     producer: Producer, topic: str, partition: int, keys: Sequence[bytes], values: Sequence[bytes]
 ) -> int:
-    """Hand messages over for one partition of a topic, in their order; nobody is told of their delivery.
+    """Send messages to one partition of a topic, in their order; there are no delivery reports.
 
     Parameters
     ----------
     producer, topic, partition
-        Of a partition that is named: not for the partitioner.
+        The client, and the target. The partitioner cannot choose the partition.
     keys, values
-        Of the messages, (n,) each.
+        The messages' keys and values, (n,) each.
 
     Returns
     -------
     int
-        How many were taken: the first ones. Behind them the producer's queue is full. 0 also where
-        librdkafka's functions, or the producer's handle, can't be found.
+        How many messages librdkafka took: the first ones, until the producer's queue was full. Also 0 if
+        librdkafka's functions, or the producer's handle, are missing.
 
     Raises
     ------
     KafkaException
-        What `Producer.produce` raises, for the first message that can't be sent; others are taken.
+        As from `Producer.produce`, for the first message that cannot be sent; librdkafka takes the others.
     """
     functions, handle = _functions(), handle_of(producer)
     if functions is None or handle is None:
@@ -90,7 +90,7 @@ def produce_batch(
 
 
 def _place(messages: Words, word: int, text: bytes, parts: Sequence[bytes]) -> None:
-    """Let the messages have these parts of a text, one behind the other."""
+    """Set the messages' keys or values to consecutive parts of a text."""
     lengths = np.fromiter(map(len, parts), dtype=np.uint64, count=len(parts))
     begin = ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value or 0
     messages[:, word + LENGTH] = lengths

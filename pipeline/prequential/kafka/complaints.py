@@ -1,7 +1,7 @@
-"""What Kafka's clients complain of, for the log: the same once in a while, however often it happens.
+"""Log the errors of Kafka clients, and repeat the same error at most every 10 seconds.
 
-While no broker can be reached, librdkafka tries again up to twenty times a second and client, and reports
-each failure, to its own log on standard error as well.
+While no broker is reachable, each client of librdkafka tries again up to twenty times a second. librdkafka
+reports each failure, and also writes it to its own log on standard error.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from confluent_kafka import KafkaError
 
 log = logging.getLogger(__name__)
 
-#: Seconds until the same is said again.
+#: Seconds until the same error is logged again.
 _AGAIN_SECONDS = 10.0
 
 
 class Complaints:
-    """The `error_cb` of several clients.
+    """The common `error_cb` of several clients.
 
     >>> complaints = Complaints()
     >>> complaints.news("b:9092/1: Connection refused (after 3ms in state CONNECT)", now=100.0)
@@ -29,24 +29,24 @@ class Complaints:
     """
 
     def __init__(self) -> None:
-        self._said: dict[str, float] = {}  # when each was said last
+        self._logged: dict[str, float] = {}  # when each error was last logged
 
     def __call__(self, error: KafkaError) -> None:
-        """Say it, unless it was said a moment ago."""
+        """Log an error, unless it was logged a moment ago."""
         if (text := self.news(error.str(), monotonic())) is not None:
             log.warning("Kafka: %s", text)
 
     def news(self, text: str, now: float) -> str | None:
-        """A complaint without what differs each time; None if it was news a moment ago."""
+        """Return an error's text without its variable part; None if it was logged a moment ago."""
         text = text.partition(" (after ")[0]
-        if now - self._said.get(text, float("-inf")) < _AGAIN_SECONDS:
+        if now - self._logged.get(text, float("-inf")) < _AGAIN_SECONDS:
             return None
-        self._said[text] = now
+        self._logged[text] = now
         return text
 
 
-#: Of all clients of a process: what befalls one befalls all.
+#: The callback of all clients of a process, because most errors concern all of them.
 complain = Complaints()
 
-#: Settings of a client whose errors are logged by `complain`, and not by librdkafka as well.
+#: Settings of a client with which `complain` logs its errors, and librdkafka does not.
 COMPLAINING = {"error_cb": complain, "log_level": 2}

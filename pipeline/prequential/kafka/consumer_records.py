@@ -1,4 +1,4 @@
-"""Records of one partition as they were fetched: columns, and no object for each."""
+"""Fetched records of one partition as columns, without an object for each record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prequential.core.compiled.kernel import Ints
 
 
 class Original(NamedTuple):
-    """A record as it came."""
+    """A record as it was fetched."""
 
     key: bytes | None
     value: bytes | None
@@ -29,16 +29,16 @@ class ConsumerRecords:
         keys: Sequence[bytes | None], *, by_producer: bool,
     ) -> None:  # fmt: skip
         self.offsets = offsets
-        #: Kafka's timestamps, (n,) int64: epoch ms, or whatever a producer has said.
+        #: Kafka's timestamps, (n,) int64: epoch ms, or any number that a producer has set.
         self.times = times
         self.values = values
         self.keys = keys
-        #: Whether the first one carries its producer's time.
+        #: Whether the first record's timestamp is from its producer.
         self.by_producer = by_producer
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> ConsumerRecords:
-        """Of messages without an error, of which there are any."""
+        """Make records of messages without errors; there must be at least one message."""
         offsets = np.fromiter(map(Message.offset, messages), np.int64, len(messages))
         times = np.fromiter(map(itemgetter(1), map(Message.timestamp, messages)), np.int64, len(messages))
         values, keys = list(map(Message.value, messages)), list(map(Message.key, messages))

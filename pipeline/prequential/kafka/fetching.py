@@ -1,11 +1,12 @@
-"""Fetching: records in batches from the partitions that this worker holds, by librdkafka.
+"""Fetch records in batches from the partitions that this worker holds, with librdkafka.
 
-The *member* is a client that joins the group and says which partitions are ours; it fetches nothing.
-The *readers*, one for each input topic, belong to no group: each partition is assigned with the very
-offset that the shard wants, when the shard wants it, so a rebalance disturbs no shard that stays. A
-topic is read while shards have use for it, so one that is ahead of the others waits in librdkafka's
-bounded queue and not as objects. librdkafka fetches, decompresses and keeps the group alive in threads
-of its own, so no call here waits for the broker, but for `stop`.
+The *member* is a client that joins the group and receives the assigned partitions. It fetches nothing.
+The *readers*, one for each input topic, belong to no group. A shard assigns its partitions to the readers
+itself, at the offsets and at the time that it chooses. So a rebalance does not disturb shards that stay.
+
+The fetcher reads a topic only while shards need its records. Records of a topic that is ahead of the others
+stay in librdkafka's bounded queue and do not become objects. librdkafka fetches, decompresses and sends
+heartbeats in its own threads. So no call of this module waits for the broker, except `stop`.
 """
 
 from __future__ import annotations
@@ -31,41 +32,41 @@ from prequential.topics.specs import INPUTS
 
 log = logging.getLogger(__name__)
 
-#: Settings that make librdkafka keep up with a fast reader (the defaults starve it: it waits 1 s
-#: before it fetches more once its queue is full).
+#: Settings with which librdkafka keeps up with a fast reader. With the defaults the reader runs out of
+#: records, because librdkafka fetches nothing for 1 s after its queue was full.
 FETCH_SETTINGS: Mapping[str, object] = {
     "fetch.queue.backoff.ms": 5,
     "queued.min.messages": 20_000,
     "fetch.message.max.bytes": 262_144,
     "queued.max.messages.kbytes": 131_072,
-    # At a quiet pace a fetch waits so long for so much: one for each new record would cost more than
-    # all that is done with it.
+    # While few records arrive, the broker waits this long for this many bytes before it answers a fetch.
+    # One fetch for each new record would cost more than the evaluation of the record.
     "fetch.wait.max.ms": 50,
     "fetch.min.bytes": 65_536,
 }
 
-#: Milliseconds between heartbeats (librdkafka's default), and how many there are at least in a session.
+#: Milliseconds between heartbeats (librdkafka's default), and the least number of heartbeats in a session.
 _HEARTBEAT_MS, _HEARTBEATS = 3_000, 4
 
 #: Milliseconds between two polls after which a member has left its group (librdkafka's default).
 _POLL_MS = 300_000
 
-#: Most records of a topic taken from librdkafka at once: some ms of work, and the cost of a call
-#: vanishes.
+#: Most records of a topic that one call takes from librdkafka. They are a few ms of work, so the cost of the
+#: call is negligible.
 _MOST = 16_000
 
-#: Seconds between looks at the ends of the partitions (they come with fetches: no request).
+#: Seconds between checks of the partitions' end offsets. Fetches deliver them, so a check sends no request.
 _LAG_SECONDS = 1.0
 
-#: Seconds without getting on after which a shard is stuck: such as one whose outputs nobody takes.
+#: Seconds without progress after which a shard counts as stuck, for example because it cannot publish.
 _STUCK_SECONDS = 5.0
 
 
 def session_settings(timeout: int) -> dict[str, object]:
-    """Settings of a member of a group that is thrown out after `timeout` ms without a heartbeat.
+    """Settings of a group member that the group removes after `timeout` ms without a heartbeat.
 
-    librdkafka's heartbeats are 3 s apart however short the session is: shorter ones would end between two.
-    And it refuses sessions that are longer than the time between two polls.
+    librdkafka's heartbeats are 3 s apart by default, so a shorter session would end between two heartbeats.
+    librdkafka also refuses a session that is longer than the maximum time between two polls.
 
     >>> session_settings(2_000)
     {'session.timeout.ms': 2000, 'heartbeat.interval.ms': 500, 'max.poll.interval.ms': 300000}
@@ -78,39 +79,39 @@ def session_settings(timeout: int) -> dict[str, object]:
 
 
 class Fetched(NamedTuple):
-    """A batch of one partition of one input topic, as it was fetched."""
+    """A fetched batch of one partition of one input topic."""
 
     kind: int
     partition: int
-    #: None: nothing but where the partition ends.
+    #: None: the batch reports only the end of the partition.
     records: ConsumerRecords | None
-    #: Where the partition ended when it was read to its end; None: there may be more at once.
+    #: The partition's end offset when the reader reached it; None: more records may be available at once.
     end: int | None
-    #: When it was looked for (monotonic seconds), and whether nothing of its topic was left behind it.
+    #: When the fetch began (monotonic seconds), and whether it left none of the topic's available records.
     at: float = 0.0
     whole: bool = False
 
     @property
     def size(self) -> int:
-        """How many records it has: none where it only says where the partition ends."""
+        """Number of records: 0 for a batch that reports only the end of the partition."""
         return 0 if self.records is None else len(self.records)
 
 
 class Demand(NamedTuple):
-    """What a shard has use for, by topic."""
+    """The topics whose records a shard needs, or has enough of, by topic."""
 
     plenty: Sequence[bool]
-    #: Whether it can't go on without more.
+    #: Whether the shard cannot go on without more records.
     blocked: Sequence[bool]
-    #: Next offsets that it takes, and since when it stands there (monotonic seconds).
+    #: The next offsets that the shard processes, and since when they are the same (monotonic seconds).
     vector: Sequence[int]
     since: float
 
 
 class Fetcher:
-    """Reads the input topics of the shards that are asked for.
+    """Reads the input topics of the shards that are open.
 
-    `on_partitions` is called with the partitions that the group gives this member.
+    The fetcher calls `on_partitions` with the partitions that the group assigns to this member.
     """
 
     def __init__(
@@ -119,7 +120,11 @@ class Fetcher:
         on_partitions: Callable[[frozenset[int] | None], None],
         on_gone: Callable[[int, str], None] | None = None,
     ) -> None:
-        """`on_gone`: told of a shard whose next record isn't there any more, and why; else WorkError."""
+        """Make the clients.
+
+        If a shard's next record no longer exists, the fetcher calls `on_gone` with the shard and the reason.
+        Without `on_gone`, it raises WorkError.
+        """
         self._config = config
         self._on_gone = on_gone
         self._on_partitions = on_partitions
@@ -130,7 +135,7 @@ class Fetcher:
         self._connect()
 
     def _connect(self) -> None:
-        """New clients, out of the group, and no shard open."""
+        """Make new clients, which have not joined the group; no shard is open."""
         config, kafka = self._config, self._config.kafka
         static = {} if self._name is None else {"group.instance.id": self._name}
         self._member = Consumer(
@@ -138,7 +143,7 @@ class Fetcher:
                 **{
                     "group.id": config.group,
                     "enable.auto.commit": False,
-                    # The same sorted members get the same partition numbers of every topic.
+                    # This strategy assigns each member the same partition numbers of every topic.
                     "partition.assignment.strategy": "range",
                     "on_commit": lambda error, _: None if error is None else _uncommitted(error),
                     **session_settings(config.worker.session_timeout),
@@ -153,12 +158,12 @@ class Fetcher:
                     kafka.client(
                         **{
                             **FETCH_SETTINGS,
-                            # Needed by the client, never joined.
+                            # The client requires a group; the reader never joins it.
                             "group.id": f"{config.group}-fetch",
                             "enable.auto.commit": False,
                             "enable.auto.offset.store": False,
                             "enable.partition.eof": True,
-                            # An offset that is gone must be noticed, not skipped.
+                            # A missing offset must cause an error: the reader must not skip it.
                             "auto.offset.reset": "error",
                             **COMPLAINING,
                         }
@@ -168,16 +173,16 @@ class Fetcher:
             )
             for topic in self._topics
         ]
-        self._open: set[int] = set()  # shards that are read
-        #: Partitions, by kind and number, that shards hold, and those that are held for stuck ones.
+        self._open: set[int] = set()  # shards whose partitions are being read
+        #: Partitions, by kind and number, that shards have paused, and those paused because a shard is stuck.
         self._held: set[tuple[int, int]] = set()
         self._held_back: set[tuple[int, int]] = set()
-        #: From when on looks at a topic say something of a partition that was paused (inf: it is).
+        #: When a partition that was paused counts as readable again (inf: the partition is still paused).
         self._readable_at: dict[tuple[int, int], float] = {}
         self._demands: dict[int, Demand] = {}
-        #: When each topic was last looked at and nothing was left that shards haven't got by now.
+        #: When the latest fetch of each topic began that left no records and whose records shards have.
         self._read_at = [-inf for _ in INPUTS]
-        self._on_their_way = [0 for _ in INPUTS]  # looks whose batches shards haven't got yet
+        self._on_their_way = [0 for _ in INPUTS]  # fetches whose batches the shards do not have yet
         #: High watermarks by (kind, partition), for the lag.
         self.ends: dict[tuple[int, int], int] = {}
         self._ends_at = 0.0
@@ -191,10 +196,10 @@ class Fetcher:
             reader.open(partition, offset)
 
     def close(self, partition: int) -> None:
-        """Stop reading a shard, if it is read."""
+        """Stop reading a shard's partitions, if the shard is open."""
         self._demands.pop(partition, None)
         if partition not in self._open:
-            return  # closed before it was opened
+            return  # the shard was closed before it was opened
         self._open.discard(partition)
         for kind, reader in enumerate(self._readers):
             self._held.discard((kind, partition))
@@ -203,26 +208,26 @@ class Fetcher:
             reader.close(partition)
 
     def hold(self, kind: int, partition: int, on: bool) -> None:
-        """Back-pressure: hold a partition while its shard has enough of it."""
+        """Pause a partition while its shard has enough of its records (back-pressure), or resume it."""
         if partition in self._open:
             self._pause(self._held, kind, partition, on)
 
     def _pause(self, why: set[tuple[int, int]], kind: int, partition: int, on: bool) -> None:
-        """Pause a partition for one of two reasons, or no longer: it is paused while there is any."""
+        """Add or remove one of two reasons to pause a partition, which is paused while either applies."""
         place = kind, partition
         before = place in self._held or place in self._held_back
         (why.add if on else why.discard)(place)
         after = place in self._held or place in self._held_back
         if after != before:
             self._readers[kind].pause(partition, after)
-            # librdkafka fetches it anew: that takes a moment.
+            # After a pause librdkafka has to fetch the records again, which takes a moment.
             self._readable_at[place] = inf if after else monotonic() + self._config.worker.grace / 1000
 
     def read_at(self, kind: int, partition: int) -> float:
-        """When all that a partition had was last read, and had come to its shard (monotonic seconds).
+        """Return the latest time up to which a partition's shard has all records that the partition had.
 
-        It isn't while another shard has plenty of the topic, so that nobody looks at it; -inf while the
-        partition itself is paused, and shortly after.
+        The time is in monotonic seconds. It does not advance while the fetcher leaves the topic unread
+        because another shard has plenty of it. It is -inf while the partition is paused, and shortly after.
         """
         at = self._read_at[kind]
         return at if at >= self._readable_at.get((kind, partition), -inf) else -inf
@@ -230,25 +235,26 @@ class Fetcher:
     def demand(
         self, partition: int, plenty: Sequence[bool], blocked: Sequence[bool], vector: Sequence[int]
     ) -> None:
-        """Of which topics a shard has plenty, without more of which it can't go on, and where it stands.
+        """Note of which topics a shard has plenty, which topics block it, and its next offsets.
 
-        A topic is left alone while a shard has plenty of it, unless another can't go on without it, or the
-        one with plenty doesn't get on. What a shard says that isn't read any more counts for nothing.
+        The fetcher does not read a topic while a shard has plenty of it. There are two exceptions: another
+        shard cannot go on without the topic, or the shard with plenty is stuck. The demand of a closed shard
+        is ignored.
         """
         if partition not in self._open:
             return
-        former = self._demands.get(partition)
-        stays = former is not None and former.vector == vector
-        since = former.since if former is not None and stays else monotonic()
+        previous = self._demands.get(partition)
+        stays = previous is not None and previous.vector == vector
+        since = previous.since if previous is not None and stays else monotonic()
         self._demands[partition] = Demand(plenty, blocked, vector, since)
         for kind, _ in [place for place in self._held_back if place[1] == partition]:
             if not stays or blocked[kind]:
                 self._pause(self._held_back, kind, partition, False)
 
     def commit(self, partition: int, offsets: Iterable[int]) -> None:
-        """Commit input offsets, for lag monitors alone, so a failure is logged.
+        """Commit input offsets. Only lag monitors use them, so a failure is logged and nothing else.
 
-        The shard's own truth is its snapshot.
+        A shard restores its offsets from its snapshot.
         """
         parts = [
             TopicPartition(topic, partition, offset)
@@ -262,7 +268,7 @@ class Fetcher:
     # ---- the group and its records
 
     def subscribe(self) -> None:
-        """Join the group; which shards it gives is told to `on_partitions`."""
+        """Join the group, whose assignments the fetcher passes to `on_partitions`."""
         self._member.subscribe(
             list(self._topics),
             on_assign=self._on_assign,
@@ -271,19 +277,19 @@ class Fetcher:
         )
 
     def fetch(self, now: float) -> list[list[Fetched]]:
-        """What has come: for each topic that had something the batches of its partitions.
+        """Return the fetched batches: for each topic with records, those of its partitions.
 
         `now` is monotonic (seconds). Raises WorkError if the group has thrown this member out.
         """
         return self._sorted(self._look(self._wanted(now)), now)
 
     async def fetch_beside(self, now: float) -> list[list[Fetched]]:
-        """As `fetch`, but records are copied in a thread, while the loop processes what came before."""
+        """As `fetch`, but a thread copies the records while the loop processes the previous ones."""
         looking = asyncio.get_running_loop().run_in_executor(self._beside, self._look, self._wanted(now))
         return self._sorted(await looking, now)
 
     def _wanted(self, now: float) -> list[int]:
-        """The topics to look at now, after the group was listened to."""
+        """Handle the group's events, then return the topics to read now."""
         message = self._member.poll(0)  # serves rebalances
         if message is not None and (error := message.error()) is not None:
             if error.code() == KafkaError._FATAL:
@@ -292,21 +298,21 @@ class Fetcher:
                     f"this worker.instance_id, {self._name!r}? Each needs one of its own"
                 )
             needed = to_join(self._config.group, self._topics, message.topic())
-            if said := refusal(self._config.kafka, error, *needed):
-                raise WorkError(said)
-            complain(error)  # it is tried again
+            if refused := refusal(self._config.kafka, error, *needed):
+                raise WorkError(refused)
+            complain(error)  # librdkafka tries again
         if now - self._ends_at > _LAG_SECONDS:
             self._ends_at = now
             self._look_at_ends()
         return self._wanted_kinds(now)
 
     def _look(self, kinds: list[int]) -> list[tuple[int, Look]]:
-        """What has come of these topics; in any thread."""
-        readers = self._readers  # others as soon as clients are renewed
+        """Return the records of these topics that have arrived; can be called in any thread."""
+        readers = self._readers  # `renew` replaces them
         return [(kind, readers[kind].look(_MOST)) for kind in kinds]
 
     def _sorted(self, looks: list[tuple[int, Look]], now: float) -> list[list[Fetched]]:
-        """Batches of what looks that began at `now` have brought."""
+        """Return the batches of reads that began at `now`, by topic."""
         fetched = []
         for kind, look in looks:
             for failure in look.failures:
@@ -319,14 +325,14 @@ class Fetcher:
         return fetched
 
     def fed(self, batches: list[Fetched]) -> None:
-        """The shards have got these batches, all that a look has brought of a topic."""
+        """Note that the shards have received these batches: all those of one fetch of a topic."""
         last = batches[-1]
-        self._on_their_way[last.kind] = max(0, self._on_their_way[last.kind] - 1)  # or of a former client
+        self._on_their_way[last.kind] = max(0, self._on_their_way[last.kind] - 1)  # or of an old client
         if last.whole:
             self._read_at[last.kind] = last.at
 
     def _wanted_kinds(self, now: float) -> list[int]:
-        """The topics to read now: first those that a shard can't go on without."""
+        """Return the topics to read now; topics that block a shard come first."""
         kinds = range(len(INPUTS))
         missing, plenty = set[int](), set[int]()
         for partition, demand in self._demands.items():
@@ -341,28 +347,29 @@ class Fetcher:
         return sorted(missing) + [kind for kind in kinds if kind not in missing and kind not in plenty]
 
     def stranded(self) -> bool:
-        """Whether a client has lost its brokers for good; blocks, see `is_stranded`."""
+        """Whether a client has permanently lost its brokers; blocks, see `is_stranded`."""
         return any(is_stranded(client, self._topics[0]) for client in self._clients())
 
     def _clients(self) -> list[Consumer]:
         return [self._member, *(reader.consumer for reader in self._readers)]
 
     def renew(self) -> None:
-        """Begin anew with new clients: join the group again, with no shard open.
+        """Replace the clients with new ones, and join the group again, with no shard open.
 
-        The group misses the former member after its session timeout.
+        The group removes the old member after its session timeout.
         """
-        former = self._clients()
+        old = self._clients()
         for reader in self._readers:
             reader.release()
         self._connect()
-        let_go(former)
+        let_go(old)
         self.subscribe()
 
     def stop(self) -> None:
         """Leave the group at once, so that others take over without waiting.
 
-        A static member stays: whoever comes with its name takes its shards, others after the session timeout.
+        A static member stays in the group. A worker with the same name takes its shards at once, another one
+        only after the session timeout.
         """
         self._member.close()
         for reader in self._readers:
@@ -374,7 +381,7 @@ class Fetcher:
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
             why = (
                 f"{self._topics[kind]}/{partition}: offset {offset} isn't there (any more): retention has "
-                "removed it, or the topic was made anew"
+                "removed it, or the topic was deleted and created again"
             )
             if self._on_gone is None:
                 raise WorkError(why)
@@ -403,13 +410,13 @@ class Fetcher:
             raise WorkError(
                 "the group gave this worker different partitions of "
                 + ", ".join(f"{topic} {sorted(got)}" for topic, got in by_topic.items())
-                + ": expected the same of all three (`prequential topics check` says why)"
+                + ": expected the same of all three (`prequential topics check` shows the reason)"
             )
         self._on_partitions(numbers.pop())
 
     def _on_revoke(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
-        # A shard that goes elsewhere is fenced by whoever takes it, and one that comes back goes on
-        # as if nothing had been. What is ours is said by the next assignment.
+        # The next worker of a shard fences this one. A shard that returns to this worker goes on as if it
+        # had stayed. The next assignment lists the shards of this worker.
         consumer.unassign()
         self._on_partitions(None)
 

@@ -1,13 +1,13 @@
-"""What was made of records, and the offsets behind them, in a transaction that a group's membership guards.
+"""Write output messages and the next input offsets in one transaction, guarded by group membership.
 
-One transactional producer a process, under a name that no other ever has. What keeps a former owner of a
-partition from writing is the group: a transaction carries the membership by which its records were read, and
-the group's coordinator refuses the offsets, and so the transaction, of one that it has replaced since
-(KIP-447). Whoever reads a partition next asks for its committed offsets, which the broker doesn't tell while
-a transaction that changes them is open.
+Each process has one transactional producer with a unique id. The group keeps the previous owner of a
+partition from writing. A transaction carries the membership with which its records were read. The group's
+coordinator refuses the offsets of a member that it has replaced, and with them the transaction (KIP-447).
+The next reader of a partition asks for its committed offsets. The broker does not return them while a
+transaction that changes them is open.
 
-The alternative, a producer for each partition whose id fences as a shard's does, would need as many
-connections, threads and transactions as there are partitions.
+The alternative would be a producer for each partition, whose id fences as a shard's id does. It would need as
+many connections, threads and transactions as there are partitions.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from prequential.topics.permissions import Permission
 #: A partition of a topic.
 Place = tuple[str, int]
 
-#: A transaction whose process is gone is aborted by the broker after this many ms; until then it holds up
-#: those who read the inputs, and whoever reads its partitions next. Many times what one takes, as it would be
-#: tried again and again else; the group takes as long, by default, to miss the process.
+#: Milliseconds after which the broker aborts a transaction whose process has ended. Until then it blocks
+#: the readers of the topics that it wrote to, and the next reader of its input partitions. The limit is many
+#: times the usual duration: a transaction that exceeds it would be tried again and again. By default the
+#: group needs as long to notice that the process has ended.
 _TRANSACTION_TIMEOUT_MS = 10_000
 
-#: Seconds that one attempt to send the offsets may take.
+#: Maximum seconds of one attempt to send the offsets.
 _OFFSETS_SECONDS = 10.0
 
 
 class GroupTransactions(Transactions):
     """The transactional producer of one member of a group.
 
-    `who` says in the log whose it is, `topic` is one that is sure to exist. Raises Expelled for what its
-    membership doesn't cover.
+    `who` names the producer's owner in the log, and `topic` is a topic that certainly exists. `write` raises
+    Expelled for offsets that the membership does not cover.
     """
 
     def __init__(self, kafka: KafkaConfig, group: str, *, who: str, topic: str) -> None:
@@ -48,7 +49,7 @@ class GroupTransactions(Transactions):
             who=who,
             topic=topic,
             timeout_ms=_TRANSACTION_TIMEOUT_MS,
-            # Nobody asks where a message has come to lie.
+            # No caller needs the offsets of messages.
             **{"delivery.report.only.error": True},
         )
         self._group = group
@@ -59,9 +60,9 @@ class GroupTransactions(Transactions):
         self, messages: Sequence[Outgoing], offsets: Mapping[Place, int], membership: object,
         notes: Mapping[Place, str] | None = None,
     ) -> None:  # fmt: skip
-        """Write messages and the next offsets of what they were made of, all or nothing.
+        """Write messages and the next offsets of their input partitions, all or nothing.
 
-        `membership` is the consumer's; `notes` go with the offsets of their partitions.
+        `membership` is the consumer's. `notes` are committed with the offsets of their partitions.
         """
         notes = notes or {}
         self._offsets = [
@@ -83,9 +84,9 @@ class GroupTransactions(Transactions):
         return super()._lacked(error)
 
     def _committed(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
-        """The offsets are the transaction's: whoever has committed them has written what is below.
+        """Compare the committed offsets with the transaction's own, which it commits with its messages.
 
-        Where there are notes with them the same offset may have been committed before, with another one.
+        With notes, an earlier transaction may have committed the same offset with another note.
         """
         wanted = {(part.topic, part.partition): part for part in self._offsets}
         with closing(Consumer(self._kafka.client(**{"group.id": self._group, **COMPLAINING}))) as consumer:

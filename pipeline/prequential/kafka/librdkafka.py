@@ -52,7 +52,8 @@ def declared(name: str, result: Any, *arguments: Any) -> Any:
 def handle_of(client: Consumer | Producer) -> int | None:
     """The address of a client's `rd_kafka_t`; None if it isn't found where it is expected.
 
-    For the first client of a class, librdkafka says whether it is: by the name that it gives each client.
+    For the first client of each class, this function verifies the address: librdkafka must return the
+    client's name for it.
     """
     address = ctypes.c_void_p.from_address(id(client) + object.__basicsize__).value
     if address is None:  # a client that is closed has none

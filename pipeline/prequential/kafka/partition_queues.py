@@ -1,7 +1,8 @@
-"""Records copied from librdkafka's queues by a compiled loop: no object is made of a record.
+"""Copy records from librdkafka's queues with a compiled loop, without an object for each record.
 
-A partition's queue is taken out of the client's own with `rd_kafka_queue_forward(queue, NULL)`: records are
-never where callbacks are, which the client's `poll` serves with the interpreter's lock as they expect.
+`rd_kafka_queue_forward(queue, NULL)` separates a partition's queue from the client's own queue. So records
+and callbacks are in different queues. The client's `poll` calls the callbacks with the interpreter's lock, as
+they expect.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from prequential.kafka.librdkafka import (
 from prequential.kafka.readers import Failure, Look, ObjectReader, Reader, Run, failure_of
 from prequential.topics.errors import existing
 
-#: Records of a partition taken at once at least, however many partitions there are: a call costs 1 µs.
+#: The least number of records that one call requests from a partition, because a call costs 1 µs.
 _LEAST = 500
 
 _HALF = np.uint64(HALF)
@@ -42,7 +43,7 @@ _SEPARATOR = SEPARATOR[0]
 
 
 class _Functions:
-    """librdkafka's functions that are called from Python, and addresses of those that a loop calls."""
+    """librdkafka's functions that Python calls, and the addresses of those that a compiled loop calls."""
 
     def __init__(self) -> None:
         pointer, text = ctypes.c_void_p, ctypes.c_char_p
@@ -62,7 +63,7 @@ class _Functions:
 
 @cache
 def _functions() -> _Functions | None:
-    """None where librdkafka's can't be found."""
+    """Return librdkafka's functions, or None if one of them is missing."""
     try:
         return _Functions()
     except AttributeError:
@@ -70,7 +71,7 @@ def _functions() -> _Functions | None:
 
 
 def reader_of(consumer: Consumer, topic: str) -> Reader:
-    """A reader of one topic's partitions by this client: the fastest that can be had."""
+    """Return the fastest available reader of one topic's partitions that uses this client."""
     if config.DISABLE_JIT or not _can_be_read(consumer):  # type: ignore[attr-defined]
         return ObjectReader(consumer, topic)
     return QueueReader(consumer, topic)
@@ -82,17 +83,17 @@ def _can_be_read(consumer: Consumer) -> bool:
 
 
 class QueueReader(Reader):
-    """By the partitions' queues."""
+    """Reads records from the partitions' queues."""
 
     def __init__(self, consumer: Consumer, topic: str) -> None:
         super().__init__(consumer, topic)
         self._functions = existing(_functions(), "librdkafka's functions")
-        warm_up()  # not in the middle of a stream
+        warm_up()  # so that no stream waits for the compiler
         self._handle = existing(handle_of(consumer), "the client's handle")
-        #: By partition. A look in another thread needs those that it has begun with to its end.
+        #: Queues by partition. A read in another thread needs its queues until it ends.
         self._queues: dict[int, int] = {}
         self._looking = Lock()
-        self._had_more: set[int] = set()  # partitions of which the last look may have left something
+        self._had_more: set[int] = set()  # partitions of which the last read may have left records
         self._messages = np.zeros(0, dtype=np.uint64)
 
     def open(self, partition: int, offset: int) -> None:
@@ -113,7 +114,7 @@ class QueueReader(Reader):
             self._functions.destroy_queue(self._queues.pop(partition))
 
     def look(self, most: int) -> Look:
-        """See `Reader`: callbacks are served, too."""
+        """See `Reader`; the call also serves callbacks."""
         with self._looking:
             return self._look(most)
 
@@ -123,11 +124,12 @@ class QueueReader(Reader):
         if message is not None:
             error = message.error()
             if error is None:
-                raise RuntimeError(f"{self.topic}/{message.partition()}: a record came beside its queue")
+                raise RuntimeError(f"{self.topic}/{message.partition()}: a record arrived outside its queue")
             look.failures.append(failure_of(message, error))
         if not self._queues:
             return look
-        # What partitions with little to read leave of their shares others have, if these come last.
+        # Partitions with few records do not use their whole shares. Partitions that had more records come
+        # last, and get the rest.
         left, partitions = most, sorted(self._queues, key=self._had_more.__contains__)
         for place, partition in enumerate(partitions):
             each = max(_LEAST, left // (len(partitions) - place))
@@ -148,7 +150,7 @@ class QueueReader(Reader):
                 self._functions.destroy_queue(self._queues.popitem()[1])
 
     def _run(self, partition: int, count: int, failures: list[Failure]) -> Run:
-        """The messages that were consumed last, of which none is left."""
+        """Return the records of the messages that were consumed last, and destroy the messages."""
         messages, end = self._messages, None
         sizes = np.zeros(_SIZES, dtype=np.int64)
         measure(messages, count, sizes)
@@ -173,7 +175,7 @@ class QueueReader(Reader):
         return Run(partition, ConsumerRecords(*taken, values, keys, by_producer=by_producer), end)
 
     def _event(self, partition: int, place: int, failures: list[Failure]) -> int | None:
-        """Where the partition ends, if a message says so; one that is a record is left alone."""
+        """Return the partition's end if a message reports it; a message that is a record is not changed."""
         message, end = int(self._messages[place]), None
         words = (ctypes.c_int64 * WORDS).from_address(message)
         code = ctypes.c_int32(words[ERROR]).value
@@ -192,16 +194,16 @@ class QueueReader(Reader):
 # ---- the loops
 
 def _in_code(function: Any) -> Any:
-    """What numba compiles to code that the function makes; without types, which count its context in."""
+    """Let numba compile the code that a function generates; untyped because numba adds a context argument."""
     return intrinsic(function)
 
-#: What `measure` finds: records among messages, bytes of their values, and of their keys.
+#: The results of `measure`: the number of records among messages, and the bytes of their values and keys.
 _RECORDS, _TEXT, _KEY_TEXT, _SIZES = range(4)
 
 
 @_in_code
 def _word(typing: Any, address: Any) -> Any:
-    """The 8 bytes at an address."""
+    """Return the 8 bytes at an address."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()))
@@ -224,7 +226,7 @@ def _copy(typing: Any, target: Any, source: Any, size: Any) -> Any:
 
 @_in_code
 def _timestamp(typing: Any, function: Any, message: Any, kind: Any) -> Any:
-    """Call `rd_kafka_message_timestamp` by its address; `kind`: where the timestamp's type is written."""
+    """Call `rd_kafka_message_timestamp` by its address; `kind` is the address for the timestamp's type."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         word = ir.IntType(64)
@@ -266,7 +268,7 @@ def measure(messages: Words, count: int, sizes: Ints) -> None:
 
 @inner
 def _copied(message: int, place: int, target: int, absent: Bytes, record: int) -> Any:
-    """Copy what a message has, or note that it has none; how long it is stands behind where it is."""
+    """Copy a message's key or value, or note its absence; the length follows the address in the message."""
     source, size = _field(message, place), np.int64(0)
     if source:
         size = np.int64(_field(message, place + LENGTH))
@@ -281,7 +283,7 @@ def take(
     messages: Words, count: int, timestamp: int, destroy: int, time_type: int,
     text: Bytes, text_at: int, key_text: Bytes, key_at: int, columns: Ints, absent: Bytes,
 ) -> None:  # fmt: skip
-    """Copy the records among messages, and destroy them; the others must have been.
+    """Copy the records among messages, and destroy them; the other messages must be destroyed already.
 
     `columns`, (4, records + 1): offsets, times, and where values and keys begin.
     """
@@ -292,7 +294,7 @@ def take(
         if not message:
             continue
         columns[0, record] = np.int64(_field(message, OFFSET))
-        # The first one's type of time is left where it is written; the others' nobody asks for.
+        # Only the type of the first record's time is written; the types of the others are not needed.
         columns[1, record] = _timestamp(
             np.uint64(timestamp), np.uint64(message), np.uint64(time_type if record == 0 else 0)
         )

@@ -1,4 +1,4 @@
-"""A process around a Faust app whose events are batches: how it is made, told to stop, and ends."""
+"""Start, stop and end a process around a Faust app whose events are batches."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Seconds between looks whether the Faust app still runs.
+#: Seconds between checks whether the Faust app still runs.
 _LOOK_SECONDS = 0.2
 
-#: Seconds within which the loop must answer for the process to be alive and its metrics readable.
+#: Seconds within which the loop must answer. Otherwise the process counts as not alive, without metrics.
 _ANSWER_SECONDS = 5.0
 
 NO_ANSWER: Answer = (503, TEXT, b"the worker doesn't answer\n")
 
 
 class Late(Exception):
-    """The process's loop hasn't answered in time."""
+    """The process's loop has not answered in time."""
 
 
 class Served:
-    """What threads that serve HTTP ask of a process's loop, which `run` sets."""
+    """Answers questions of HTTP threads on the process's loop, which `run` sets."""
 
     _loop: asyncio.AbstractEventLoop
 
     def ask(self, question: Coroutine[Any, Any, Any]) -> Any:
-        """What a coroutine returns that is run on the loop, asked from another thread.
+        """Run a coroutine on the loop from another thread; returns its result.
 
         Raises Late when the loop doesn't answer in time.
         """
@@ -60,7 +60,7 @@ class Served:
 
 
 class BatchSchema(faust.Schema[Any, Any]):
-    """Events carry fetched batches as they are: nothing is to be decoded by Faust."""
+    """Events carry the fetched batches as they are, so Faust decodes nothing."""
 
     def loads_key(self, app: Any, message: Any, **kwargs: Any) -> None:
         """None: batches have no key."""
@@ -71,9 +71,9 @@ class BatchSchema(faust.Schema[Any, Any]):
 
 
 def batch_app(name: str, kafka: KafkaConfig) -> Any:
-    """A Faust app on our transport (`prequential.kafka.transport`), without anything that isn't needed.
+    """Return a Faust app on our transport (`prequential.kafka.transport`), without unneeded features.
 
-    Its `fetcher`, `input_topics` and `shard_count` are yet to be set.
+    The caller must set its `fetcher`, `input_topics` and `shard_count`.
     """
     return faust.App(
         name,
@@ -84,12 +84,12 @@ def batch_app(name: str, kafka: KafkaConfig) -> Any:
         topic_allow_declare=False,
         stream_wait_empty=False,
         autodiscover=False,
-        datadir=tempfile.gettempdir(),  # nothing is kept there
+        datadir=tempfile.gettempdir(),  # the app stores nothing there
     )
 
 
 def stop_on_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
-    """An event that SIGTERM or SIGINT sets; a second signal ends the process at once."""
+    """Return an event that SIGTERM or SIGINT sets; a second signal ends the process at once."""
     stop = asyncio.Event()
 
     def on_signal() -> None:
@@ -104,11 +104,11 @@ def stop_on_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
 
 
 async def unless_stopped(stop: asyncio.Event, work: Callable[..., T], *args: Any) -> T:
-    """What `work` returns, done in a thread; the process ends (0) if it is told to stop before that."""
+    """Return the result of `work`, run in a thread; the process ends (status 0) if `stop` is set before."""
     stopping = asyncio.ensure_future(stop.wait())
     working = asyncio.ensure_future(asyncio.to_thread(work, *args))
     await asyncio.wait({stopping, working}, return_when=asyncio.FIRST_COMPLETED)
-    if not working.done():  # a broker that doesn't answer is waited for, but not once told to stop
+    if not working.done():  # `work` may wait for a broker; the process does not, once it stops
         leave(0)
     stopping.cancel()
     return await working
@@ -121,12 +121,12 @@ async def has_crashed(app: Any) -> None:
 
 
 def die(where: str, error: BaseException | None = None) -> None:
-    """End the process at once (status 1) for an unexpected error: crash-only, nothing of it is committed.
+    """End the process at once with status 1 after an unexpected error; unfinished work is not committed.
 
-    `where` stands before the error in the log; without `error` it is the one that is being handled.
+    The log line begins with `where`. Without `error`, it names the exception that is being handled.
     """
     error = error or sys.exc_info()[1]
-    if isinstance(error, (WorkError, UsageError)):  # the second: a secret's file may be gone meanwhile
+    if isinstance(error, (WorkError, UsageError)):  # UsageError: a secret's file may be missing by now
         complain(error)
     else:
         log.critical("%s: %r: ending the process", where, error, exc_info=error)
@@ -136,7 +136,7 @@ def die(where: str, error: BaseException | None = None) -> None:
 def leave(status: int) -> int:
     """End the process now with this status, without waiting for threads.
 
-    They may be waiting for a broker, and what must be written has been.
+    The threads may be waiting for a broker, and all required output has already been written.
     """
     logging.shutdown()
     flush()

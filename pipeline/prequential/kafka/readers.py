@@ -1,7 +1,8 @@
-"""What has come of the partitions of one topic that a client reads, partition by partition.
+"""Return the fetched records of one topic, partition by partition.
 
-librdkafka keeps fetched records in a queue for each partition. From there they are copied by a compiled loop
-(`partition_queues`), at a tenth of what it costs to have an object of each; where that can't be, as objects.
+librdkafka keeps fetched records in a queue for each partition. A compiled loop copies them from there
+(`partition_queues`), at a tenth of the cost of an object for each record. Where the loop is not available,
+`ObjectReader` reads the records as objects.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from prequential.kafka.consumer_records import ConsumerRecords
 
 
 class Failure(NamedTuple):
-    """That a partition (-1: the client) can't be read on, from this offset."""
+    """An error that prevents reading a partition (-1: the client) from this offset on."""
 
     partition: int
     offset: int
@@ -23,26 +24,26 @@ class Failure(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What a look has brought of a partition."""
+    """The result of one read for one partition."""
 
     partition: int
-    #: None if it has brought nothing but where the partition ends.
+    #: None if the read found only the end of the partition.
     records: ConsumerRecords | None
-    #: Where the partition ended when it was read to its end; None: there may be more at once.
+    #: The partition's end offset if the read reached it; None: more records may be available at once.
     end: int | None
 
 
 class Look(NamedTuple):
-    """What a look at a topic has brought."""
+    """The result of one read of a topic."""
 
     runs: list[Run]
     failures: list[Failure]
-    #: Whether nothing was left.
+    #: Whether the read left no available records.
     whole: bool
 
 
 class Reader(ABC):
-    """A client that reads partitions of one topic from offsets that it is told."""
+    """A client that reads partitions of one topic from given offsets."""
 
     def __init__(self, consumer: Consumer, topic: str) -> None:
         self.consumer = consumer
@@ -53,20 +54,20 @@ class Reader(ABC):
         self.consumer.incremental_assign([TopicPartition(self.topic, partition, offset)])
 
     def close(self, partition: int) -> None:
-        """Read a partition no more."""
+        """Stop reading a partition."""
         self.consumer.incremental_unassign([TopicPartition(self.topic, partition)])
 
     def pause(self, partition: int, on: bool) -> None:
-        """Stop fetching a partition for a while, or go on."""
+        """Pause the fetching of a partition, or resume it."""
         (self.consumer.pause if on else self.consumer.resume)([TopicPartition(self.topic, partition)])
 
     @abstractmethod
     def look(self, most: int) -> Look:
-        """What has come, at most about so many records; waits for nothing. In any thread."""
+        """Return about `most` available records at most, without waiting; can be called in any thread."""
 
     @abstractmethod
     def release(self) -> None:
-        """Hold nothing of the client any more, which is about to go."""
+        """Free all resources of the client, before the client is closed."""
 
     def stop(self) -> None:
         """Close the client."""
@@ -75,20 +76,20 @@ class Reader(ABC):
 
 
 class ObjectReader(Reader):
-    """By the client's own messages."""
+    """Reads records as the client's own message objects."""
 
     def look(self, most: int) -> Look:
         """See `Reader`."""
         return sorted_out(self.consumer.consume(most, 0), most)
 
     def release(self) -> None:
-        """There is nothing."""
+        """Do nothing: this reader has no resources of its own."""
 
 
 def sorted_out(messages: list[Message], most: int) -> Look:
-    """Messages of one topic, those of each partition together, as they came.
+    """Return the messages of one topic, grouped by partition in their order.
 
-    At a quiet pace each of a partition's few records is followed by the news that this was the last one.
+    While few records arrive, a message that reports the partition's end follows each record.
     """
     by_partition: dict[int, list[Message]] = {}
     for partition, run in groupby(messages, Message.partition):
@@ -110,6 +111,6 @@ def sorted_out(messages: list[Message], most: int) -> Look:
 
 
 def failure_of(message: Message, error: KafkaError) -> Failure:
-    """What a message says that is none."""
+    """Return the failure that an error message reports."""
     partition = -1 if message.topic() is None else message.partition()
     return Failure(partition, message.offset(), error)

@@ -1,4 +1,4 @@
-"""Records that can't be used, for the log: a line now and then, however many there are."""
+"""Log invalid records: at most one line a minute, however many records there are."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from prequential.topics.reasons import kind_of, printable
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two lines: often enough for whoever has just changed a producer.
+#: Seconds between two lines: often enough for an operator who has just changed a producer.
 _EVERY_SECONDS = 60.0
 
-#: Seconds between two looks whether a line is due; the first of many records waits so long for company.
+#: Seconds between two checks whether a line is due. So the first line counts up to 5 s of records together.
 _LOOK_SECONDS = 5.0
 
-#: Kinds of reasons that are told apart, the most frequent of which a line names.
+#: The number of kinds of reasons that are counted separately, and how many of them a line names.
 _MOST_KINDS, _NAMED_KINDS = 1_000, 10
 
 
 class _Kind:
-    """How many there were of a topic and kind, and where the first one stands."""
+    """The number of records of one topic and kind of reason, and the place of the first one."""
 
     def __init__(self, first: str) -> None:
         self.first = first
@@ -29,7 +29,7 @@ class _Kind:
 
 
 class Rejected:
-    """Counts of dead letters by reason since they were told last.
+    """Counts of dead letters by reason since the last log line.
 
     >>> rejected = Rejected()
     >>> rejected.note("labels", 3, 17, "class 'a' is one too many: limits.classes_per_stream is 2")
@@ -48,10 +48,10 @@ labels/3 offset 17); 1 of labels: the record has no value (labels/0 offset 5)
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, str], _Kind] = {}
         self._total = 0
-        self._told_at = float("-inf")
+        self._logged_at = float("-inf")
 
     def note(self, topic: str, partition: int, offset: int, reason: str) -> None:
-        """A dead letter: where the original stands, and why it can't be used."""
+        """Count a dead letter, with the place of the original and the reason why it is invalid."""
         self._total += 1
         about = (topic, kind_of(reason))
         kind = self._kinds.get(about)
@@ -62,14 +62,14 @@ labels/3 offset 17); 1 of labels: the record has no value (labels/0 offset 5)
         kind.count += 1
 
     def due(self, now: float) -> str | None:
-        """The line, if there is something to tell and the last one is long enough ago."""
-        if not self._total or now - self._told_at < _EVERY_SECONDS:
+        """Return the next line if there are new dead letters and the last line is old enough."""
+        if not self._total or now - self._logged_at < _EVERY_SECONDS:
             return None
-        self._told_at = now
+        self._logged_at = now
         return self._take()
 
     def remaining(self) -> str | None:
-        """The line about what is left, at the end."""
+        """Return the line about the dead letters that no line has counted yet, for the end of the process."""
         return self._take() if self._total else None
 
     def _take(self) -> str:
@@ -78,27 +78,27 @@ labels/3 offset 17); 1 of labels: the record has no value (labels/0 offset 5)
         if total == 1:
             [((topic, reason), kind)] = kinds
             return printable(f"1 record can't be used: {topic}: {reason} ({kind.first})")
-        told = [
+        parts = [
             f"{kind.count} of {topic}: {reason} ({'first: ' if kind.count > 1 else ''}{kind.first})"
             for (topic, reason), kind in kinds[:_NAMED_KINDS]
         ]
         if others := total - sum(kind.count for _, kind in kinds[:_NAMED_KINDS]):
-            told.append(f"{others} for other reasons")
-        return printable(f"{total} records can't be used: {'; '.join(told)}")
+            parts.append(f"{others} for other reasons")
+        return printable(f"{total} records can't be used: {'; '.join(parts)}")
 
 
-#: Of all shards of a process.
+#: The counts of all shards of a process.
 rejected = Rejected()
 
 
 async def tell() -> None:
-    """Write lines about rejected records to the log when they are due, for ever."""
+    """Log lines about rejected records when they are due; never returns."""
     while True:
         await asyncio.sleep(_LOOK_SECONDS)
         say(rejected.due(monotonic()))
 
 
 def say(line: str | None) -> None:
-    """Write a line to the log, if there is one."""
+    """Log a line, if there is one."""
     if line is not None:
         log.warning("%s; `prequential dead-letters` shows them", line)

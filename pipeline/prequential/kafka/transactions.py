@@ -1,13 +1,14 @@
-"""A transactional producer whose calls are tried until they have worked, or can't any more.
+"""A transactional producer that retries its calls until they work, or until they cannot work any more.
 
-What a shard publishes (`prequential.worker.publisher`) and what `ingest` writes
-(`prequential.kafka.group_transactions`) goes out so. All methods block and belong in a thread of their own.
+Shards publish with it (`prequential.worker.publisher`), and `ingest` writes with it
+(`prequential.kafka.group_transactions`). All methods block, so call them in a separate thread.
 
-A request to commit may lie in the network while its client has long sent another one. When it arrives after
-all, the broker takes it for the commit of whatever transaction that producer has open then, and makes half of
-it visible (KIP-890; librdkafka hasn't the defence: https://github.com/confluentinc/librdkafka/issues/5423).
-So a producer that may have left such a request behind is given up: the next one has another epoch, and what
-the former one has sent is refused. Whether the transaction in question was committed is looked up.
+The network may delay a commit request while its client has already sent another one. When the delayed request
+arrives, the broker commits the transaction that the producer has open at that time, and half of it becomes
+visible. KIP-890 describes this, and librdkafka does not have its defence
+(https://github.com/confluentinc/librdkafka/issues/5423). So this module replaces a producer that may have
+left such a request behind. The new producer has another epoch, and the broker refuses all requests of the
+old one. The new producer then looks up whether the transaction in question was committed.
 """
 
 from __future__ import annotations
@@ -29,46 +30,46 @@ from prequential.topics.permissions import Permission, lacking, missing
 
 log = logging.getLogger(__name__)
 
-#: Seconds that a commit may take before it counts as one whose outcome isn't known.
+#: Seconds after which a commit without an answer has an unknown result.
 ATTEMPT_SECONDS = 10.0
 
 #: Seconds of one attempt to take an id over.
 _TAKE_OVER_SECONDS = 30.0
 
-#: Syslog's level at which librdkafka logs what it does about transactions.
+#: The syslog level at which librdkafka logs its steps with transactions.
 _LOG_DEBUG = 7
 
-#: Seconds between attempts: first, and at most.
+#: Seconds between attempts: the first pause, and the longest.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
-#: A dead letter repeats a record that came compressed and may be far larger than it was in transit.
+#: A dead letter contains a record that arrived compressed. So it may be far larger than it was in transit.
 _LARGEST_MESSAGE = 100_000_000
 
-#: Messages from which on it is worth handing them over at once.
+#: The least number of messages that are passed to librdkafka in one call.
 _MANY = 16
 
-#: librdkafka's way to say that the key decides, here by `murmur2_random`.
+#: librdkafka's constant for a partition chosen by the key, here with `murmur2_random`.
 BY_KEY = -1
 
-#: The answers to whoever was fenced. (`_FATAL` is how `produce` says that one of the others came.)
+#: The broker's answers to a fenced producer. (`produce` raises `_FATAL` after one of the others.)
 _REFUSED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._FATAL)
 
-#: The group's answers to offsets of a member that isn't one any more.
+#: The group's answers to offsets from a client that is no longer a member.
 _EXPELLED = (
     KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID,
 )  # fmt: skip
 
 
 class Fenced(Exception):
-    """Another producer holds the transactional id now: whatever this one would publish is refused."""
+    """Another producer has the transactional id now, so the broker refuses this one's messages."""
 
 
 class Expelled(Exception):
-    """The group has decided anew since the offsets were read: nothing of the transaction was written."""
+    """The group was rebalanced after the offsets were read: nothing of the transaction was written."""
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
-    """One message to be published; without a partition to the producer's own."""
+    """One message to publish; without a partition, it goes to the producer's default partition."""
 
     topic: str
     key: bytes | None
@@ -80,8 +81,9 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
 class Transactions:
     """The producer of one transactional id.
 
-    `who` says in the log whose it is, `topic` is one that is sure to exist, `partition` where messages go
-    that name none. Raises `fenced` as soon as the broker says that another producer has taken the id over.
+    `who` names the producer's owner in the log, and `topic` is a topic that certainly exists. `partition` is
+    the partition of messages that name none. The methods raise `fenced` as soon as the broker reports that
+    another producer has taken the id over.
     """
 
     fenced: type[Fenced] = Fenced
@@ -94,20 +96,20 @@ class Transactions:
         self._kafka = kafka
         self._settings = {"transaction.timeout.ms": timeout_ms, **settings}
         self.stopping = False
-        self._messages: Sequence[Outgoing] = ()  # of the transaction that was begun last
-        self._lost: str | None = None  # why nothing can be published any more
-        self._doubtful = False  # something that the producer has sent may still be on its way
+        self._messages: Sequence[Outgoing] = ()  # of the latest transaction
+        self._lost: str | None = None  # why this producer cannot publish any more
+        self._doubtful = False  # a request of the producer may still be in the network
         self._producer = self._connected()
 
     def _connected(self) -> Producer:
-        # A producer holds what it calls: if that held the producer, nothing would ever end its threads.
+        # The producer references its callbacks. If they referenced the producer, its threads would never end.
         this, mine = ref(self), object()
         self._current = mine
 
         def note(error: KafkaError) -> None:
             owner = this()
             if owner is None or owner._current is not mine:
-                return  # one that was given up is fenced, of course
+                return  # a replaced producer is always fenced
             if error.fatal():
                 owner._lost = error.str()
             else:
@@ -140,28 +142,28 @@ class Transactions:
         let_go([vars(self).pop("_producer", None)])
 
     def stranded(self) -> bool:
-        """Whether the client has lost its brokers for good; blocks, see `is_stranded`."""
+        """Whether the client has permanently lost its brokers; blocks, see `is_stranded`."""
         return is_stranded(self._producer, self._topic)
 
     def take_over(self) -> None:
-        """Fence whoever had the id before, and abort what that had open, as soon as the broker answers.
+        """Fence the previous producer of the id, and abort its open transaction; wait for the broker.
 
-        Raises `fenced` if the broker refuses this producer, or it is told to stop meanwhile.
+        Raises `fenced` if the broker refuses this producer, or if the process stops meanwhile.
         """
         self._retried("take over", lambda: self._producer.init_transactions(_TAKE_OVER_SECONDS))
-        self._producer.poll(0)  # what was logged up to here: at first its connections are down
+        self._producer.poll(0)  # handle the logs so far: at first the connections are down
         self._doubtful = False
 
     def publish(self, messages: Iterable[Outgoing]) -> dict[str, int]:
         """Publish messages in one transaction; returns the offset of the last one, by its topic, if known.
 
-        1. Where the producer may have left something behind in the network, go on with a new one.
-        2. Begin.
-        3. Send; a full queue is waited for.
-        4. Send the offsets of what the messages were made of, if there are any.
-        5. Commit. If it isn't known whether that has happened, or if the broker has aborted: a new producer,
-           which ends the transaction one way or the other. If it wasn't committed, begin again from 2 with
-           the same messages.
+        1. If the producer may have left a request behind in the network, replace it with a new one.
+        2. Begin the transaction.
+        3. Send the messages. If the queue is full, wait.
+        4. Send the offsets of the input records, if there are any.
+        5. Commit. If the result is unknown, or if the broker has aborted the transaction, replace the
+           producer, which ends the transaction either way. If the transaction was not committed, begin again
+           from step 2 with the same messages.
         """
         messages = list(messages)
         pause = _FIRST_PAUSE
@@ -178,21 +180,21 @@ class Transactions:
                 self._sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             except Expelled:
-                self._renew()  # which aborts
+                self._renew()  # this aborts the transaction
                 raise
 
     def _renewed(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
-        """Go on with a new producer; the messages' offsets, if they are committed."""
-        # Whoever has taken over meanwhile isn't to be fenced: look before and after.
+        """Replace the producer; returns the messages' offsets, if they are committed."""
+        # This producer must not fence one that has taken over meanwhile: look before and after.
         self._looked_up(messages)
         self._renew()
         return self._looked_up(messages)
 
     def _renew(self) -> None:
-        former = [self._producer]
+        old = [self._producer]
         self._producer = self._connected()
-        former[0].purge()
-        let_go(former)
+        old[0].purge()
+        let_go(old)
         self.take_over()
 
     def _looked_up(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
@@ -201,16 +203,16 @@ class Transactions:
         return committed[0]
 
     def _committed(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
-        """Offsets, as far as they are known, if the messages' transaction is committed; None if it isn't.
+        """Return the known offsets if the messages' transaction is committed, None if it isn't.
 
-        Nothing of the id's is open. Raises Unknown if it can't be found out at the moment.
+        The id has no open transaction when this is called. Raises Unknown if the answer is not available now.
         """
         raise NotImplementedError
 
     def _attempt(self, messages: Sequence[Outgoing], *, reports: bool) -> dict[str, int]:
-        """One attempt; with `reports` what became of each message is looked at.
+        """Attempt once to publish; with `reports`, read the delivery report of each message.
 
-        As long as all goes well only the last one's offset is of interest, and reports are objects, too.
+        Without errors only the last message's offset is needed, and each report costs an object.
         """
         offsets: dict[str, int] = {}
         refused: list[str] = []
@@ -230,16 +232,16 @@ class Transactions:
             self._send_offsets()  # step 4
             self._checked(lambda: self._producer.commit_transaction(ATTEMPT_SECONDS))  # step 5
         except Unknown:
-            if refused:  # trying again would fail again
+            if refused:  # another attempt would fail again
                 raise WorkError(refused[0]) from None
             raise
-        self._producer.poll(0)  # what has happened to connections meanwhile
+        self._producer.poll(0)  # handle the connections' events so far
         return offsets
 
     def _send(self, alike: Sequence[Outgoing], delivered: Callable[..., None] | None) -> None:
-        """Hand messages over that go to one place, all with headers or none.
+        """Send messages that go to one partition, all of them with headers or none.
 
-        `delivered` is told what became of each.
+        librdkafka calls `delivered` with the delivery report of each message.
         """
         done = 0
         while done < len(alike):
@@ -259,12 +261,12 @@ class Transactions:
                 if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
                     raise WorkError(f"{alike[0].topic}: a message is too large: {error}") from error
                 if error.args[0].code() == KafkaError._STATE and self._lost is None:
-                    # The broker has aborted it while messages were still being handed over.
+                    # The broker aborted the transaction while messages were still being sent.
                     raise Unknown(error.args[0].str()) from error
                 self._checked(_raiser(error))
 
     def _taken(self, alike: Sequence[Outgoing]) -> int:
-        """Hand over as many of these messages at once as go; returns how many."""
+        """Pass as many of these messages to librdkafka in one call as it takes; returns their number."""
         partition = self._place(alike[0])
         keys = [one.key for one in alike if one.key is not None]
         values = [one.value for one in alike if one.value is not None]
@@ -276,10 +278,10 @@ class Transactions:
         return self._partition if message.partition is None else message.partition
 
     def _send_offsets(self) -> None:
-        """Add the offsets of what was read to the transaction: a shard's are in its snapshots."""
+        """Add the offsets of the input records to the transaction. A shard has them in its snapshots."""
 
     def _retried(self, what: str, call: Callable[[], None]) -> None:
-        """Call until it has worked; waits with back-off while the broker can't be reached."""
+        """Repeat a call until it works; waits with back-off while the broker is unreachable."""
         pause = _FIRST_PAUSE
         while True:
             try:
@@ -296,7 +298,7 @@ class Transactions:
         time.sleep(seconds)
 
     def _checked(self, call: Callable[[], None]) -> None:
-        """Call once; turns librdkafka's errors into what is to be done about them."""
+        """Call once; turns librdkafka's errors into exceptions that name the reaction."""
         if self._lost is not None:
             raise self.fenced(self._lost)
         try:
@@ -315,10 +317,10 @@ class Transactions:
             raise WorkError(f"{self._id}: {error.str()}") from exception
 
     def _lacked(self, error: KafkaError) -> list[Permission]:
-        """What the principal may not do, if an error says that it is that."""
+        """Return the permissions that the principal lacks, if the error reports a lack of permission."""
         if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             return [Permission("Write", "transactional id", self._id)]
-        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:  # of which topic, isn't said
+        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:  # the error does not name the topic
             try:
                 return missing(self._kafka, {message.topic: ("Write",) for message in self._messages})
             except WorkError as why:
@@ -331,18 +333,18 @@ class Unknown(Exception):
 
 
 class _Log:
-    """What librdkafka logs of a producer: only of interest is that the connection to its coordinator ended.
+    """Receives librdkafka's log of a producer to notice when the connection to its coordinator ends.
 
-    It sends again then what had no answer, without a word to the program; what it sent before may
-    arrive, too. Not always is such an end logged as an error: if the coordinator's broker was found
-    to be gone by another connection, this one is closed as no longer needed.
+    librdkafka then sends the unanswered requests again and does not notify the program. The requests that it
+    sent before may also arrive. librdkafka does not always log the end of the connection as an error. If
+    another connection finds the coordinator's broker gone, librdkafka closes this one as no longer needed.
     """
 
     def __init__(self, broken: Callable[[], None]) -> None:
         self._broken = broken
 
     def log(self, level: int, form: str, *args: str) -> None:
-        """As a `logging.Logger` is called."""
+        """Receive one line, with the arguments of `logging.Logger.log`."""
         line = form % args
         if "Transaction coordinator is now down" in line:
             self._broken()

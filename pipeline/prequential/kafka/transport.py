@@ -1,11 +1,13 @@
 """A Faust transport whose events are batches.
 
-Faust's cost is per event: four asyncio tasks, acknowledgements, sensors. It vanishes when an event is
-what a look brought of one topic, in batches by partition, and that is what this transport delivers (shown
-as partition 0's); agents stay plain Faust agents. Faust is shown one assignment for good, all partitions
-of the inputs: its own rebalance protocol empties the agents' queues and stops every stream, and nothing of
-that is needed, since the group's decisions open and close shards (see `prequential.kafka.fetching`).
-Offsets that Faust sees are numbers of deliveries, and it commits nothing.
+Each Faust event costs four asyncio tasks, acknowledgements and sensors. The cost is negligible when one event
+carries all records that one fetch returned for a topic, in batches by partition. So this transport delivers
+such events, as messages of partition 0. Agents stay plain Faust agents.
+
+Faust gets a fixed assignment of all input partitions. Its own rebalance protocol would empty the agents'
+queues and stop every stream. Faust does not need it, because the group's assignments open and close shards
+(see `prequential.kafka.fetching`). The offsets that Faust sees are numbers of deliveries, and it commits
+nothing.
 """
 
 from __future__ import annotations
@@ -23,19 +25,19 @@ from prequential.kafka.fetching import Fetcher
 from prequential.kafka.process import die
 from prequential.topics.errors import WorkError
 
-#: Seconds until the next look when nothing had come: a call costs some µs.
+#: Seconds until the next fetch after one that returned nothing: a call costs a few µs.
 _PAUSE_SECONDS = 0.005
 
-#: A look costs Faust and us some 0.5 ms, however little it brings. So after fewer records than this, of all
-#: topics together, the next one waits for more of them to come.
+#: A fetch costs about 0.5 ms in Faust and this program, however few records it returns. So after fewer
+#: records than `_MANY` in all topics together, the next fetch waits for more records.
 _MANY, _GATHERING_SECONDS = 2_000, 0.1
 
 
 class BatchConsumer(Consumer):
-    """Delivers fetched batches to Faust's conductor, one message each.
+    """Delivers fetched batches to Faust's conductor, one message for each topic.
 
-    librdkafka has the records ready. Many are copied in a thread beside the loop; a few in the loop's own, as
-    that takes less than handing them over.
+    librdkafka has the records ready. A separate thread copies many records. The loop's own thread copies a
+    few, because that costs less than passing them between threads.
     """
 
     app: Any
@@ -45,23 +47,23 @@ class BatchConsumer(Consumer):
         super().__init__(*args, **kwargs)
         self.fetcher = self.app.fetcher  # set by `prequential.worker.app`
         self._deliveries = count(1)
-        self._had_many = True  # at the last look that brought any; there may be a backlog
-        self._beside = False  # whether the next look is one in a thread
+        self._had_many = True  # in the last fetch that returned records; there may be a backlog
+        self._beside = False  # whether the next fetch runs in a thread
 
     async def subscribe(self, topics: Iterable[str]) -> None:
-        """Join the group, and show Faust its one assignment."""
+        """Join the group, and pass Faust its fixed assignment."""
         self.fetcher.subscribe()
         everything = {TP(topic, number) for topic in topics for number in range(self.app.shard_count)}
         self._assigning = asyncio.ensure_future(self.on_partitions_assigned(everything))
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, ConsumerMessage]]:
-        """Batches as messages, a topic's in one; none is ever dropped on the way."""
+        """Yield the batches of each topic as one message; no batch is dropped."""
         if not self.flow_active:
             await self.can_resume_flow.wait()
         now = monotonic()
         try:
             fetched = await self.fetcher.fetch_beside(now) if self._beside else self.fetcher.fetch(now)
-        except WorkError as error:  # Faust would end, too, after two tracebacks about one sentence
+        except WorkError as error:  # Faust would also end, but print two tracebacks
             die("fetching", error)
             raise
         if not fetched:
@@ -73,7 +75,7 @@ class BatchConsumer(Consumer):
             tp = TP(self.app.input_topics[batches[0].kind], 0)
             yield tp, self._to_message(tp, batches)
         few = sum(batch.size for batches in fetched for batch in batches) < _MANY
-        if few:  # a backlog's end is fetched at once
+        if few:  # after a backlog the wait is short
             await asyncio.sleep(_PAUSE_SECONDS if self._had_many else _GATHERING_SECONDS)
         self._had_many = self._beside = not few
 
@@ -81,15 +83,15 @@ class BatchConsumer(Consumer):
         number = next(self._deliveries)
         return ConsumerMessage(
             tp.topic, tp.partition, number, 0.0, 0, [], None, record, None, 0, 0, tp,
-            generation_id=self.app.consumer_generation_id,  # another one's messages are passed over
+            generation_id=self.app.consumer_generation_id,  # Faust skips messages of other generations
         )  # fmt: skip
 
     async def on_stop(self) -> None:
-        """Leave the group, beside the loop: the broker may take its time."""
+        """Leave the group in a separate thread, because the broker may be slow."""
         await asyncio.to_thread(self.fetcher.stop)
         await super().on_stop()
 
-    # What follows Faust asks for, and has no use here: offsets are the shards' own.
+    # Faust requires the methods below. They have no use here, because the shards keep their own offsets.
 
     def _new_topicpartition(self, topic: str, partition: int) -> TP:
         return TP(topic, partition)
@@ -98,7 +100,7 @@ class BatchConsumer(Consumer):
         raise NotImplementedError("getmany() asks the fetcher")
 
     async def create_topic(self, *args: Any, **kwargs: Any) -> None:
-        pass  # `prequential topics create` does
+        pass  # `prequential topics create` does this
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
         return {}
@@ -135,7 +137,7 @@ class BatchConsumer(Consumer):
 
 
 class NoProducer(base.Producer):
-    """Nothing is sent through Faust: outputs go out in the shards' transactions."""
+    """A producer that sends nothing: the shards publish outputs in their own transactions."""
 
     async def send(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
         raise NotImplementedError("outputs are published by prequential.worker.publisher")

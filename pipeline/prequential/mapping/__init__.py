@@ -1,1 +1,1 @@
-"""Where in anybody's records our fields are, and records made of them."""
+"""Map the records of any source to input records."""

@@ -1,4 +1,4 @@
-"""What the times of a source say of their zone: counts, with an example of each."""
+"""Count the times of a source by their kind of zone, with an example of each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass
 class Clocks:
-    """Times by what they say of their zone; numbers since 1970 aren't among them.
+    """Counts of times by their kind of zone, without times that are numbers since 1970.
 
     >>> from zoneinfo import ZoneInfo
     >>> clocks = Clocks()
@@ -18,20 +18,20 @@ class Clocks:
     ({'named': 1, 'twice': 1}, '2026-10-25 02:30:00')
     """
 
-    #: How many times are `naive` (no zone, read as UTC), `aware` (they have an offset), `named` (no zone,
-    #: read as those of `zone`), and of these such that occur `twice` in the zone, or `never`.
+    #: The number of times by kind: `naive` (no zone, read as UTC), `aware` (with an offset), and `named` (no
+    #: zone, read in `zone`). `twice` and `never` count the named times that the zone repeats or skips.
     counts: dict[str, int] = field(default_factory=dict)
     examples: dict[str, str] = field(default_factory=dict)
     zone: str = ""
 
     def note(self, kind: str, example: Any, count: int = 1) -> None:
-        """Count times of a kind; the first example is kept."""
+        """Count times of one kind, and keep the first example."""
         if count:
             self.counts[kind] = self.counts.get(kind, 0) + count
             self.examples.setdefault(kind, str(example))
 
     def note_local(self, moment: date, zone: Any = None) -> None:
-        """Count a time without a zone of its own, which is read as that of `zone`, or as UTC."""
+        """Count a time without an offset, which is read in `zone`, or in UTC without one."""
         if zone is None:
             self.note("naive", moment)
             return

@@ -1,6 +1,6 @@
-"""Whole columns in the form that a field has, if all values are of one plain type: `conversion`, but faster.
+"""Convert whole columns whose values all have one plain type, faster than `conversion` does.
 
-A column that has anything else in it is left to the functions there, value by value.
+For a column with any other value, use the functions of `conversion`, value by value.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from prequential.topics.zones import utc_of
 
 _NUMBERS = {int, float}
 
-#: Text of numbers as programs write most of them.
+#: The usual form of numbers that programs write as text.
 _DIGITS = re.compile(r"[0-9.]*")
 
-#: Digits of a time in the smallest unit, and some more.
+#: More digits than any valid time in the smallest unit has.
 _MOST_DIGITS = 32
 
 Column = list[Any]
 
 
 def whole_column(convert: Callable[..., Any], column: Column) -> Column | None:
-    """All values as `convert` makes them one by one; None if that isn't known of these.
+    """Return all values as `convert` returns them one by one; None if this shortcut does not apply.
 
     >>> whole_column(conversion.remainder, [0.25, 1]), whole_column(conversion.remainder, [0.25, "1"])
     ([0.75, 0.0], None)
@@ -57,7 +57,7 @@ def _ids(column: Column, types: set[type]) -> Column | None:
 
 
 def _instances(column: Column, types: set[type]) -> Column | None:
-    """As `_ids`; text that a spreadsheet may have rounded is left to be looked at one by one."""
+    """As `_ids`, but None if a spreadsheet may have rounded a value, so that each value is checked."""
     ids = _ids(column, types)
     return None if ids is None or "E+" in "".join(ids) else ids
 
@@ -71,7 +71,7 @@ def _targets(column: Column, types: set[type]) -> Column | None:
 
 
 def _numbers(column: Column, types: set[type]) -> Column | None:
-    """Floats of numbers, and of text that is one without any doubt."""
+    """Return floats for a column that contains numbers, or text with plain numbers."""
     try:
         if (types == {str} and _DIGITS.fullmatch("".join(column))) or (types and types <= _NUMBERS):
             numbers = list(map(float, column))
@@ -102,7 +102,7 @@ def _times(
     if unit not in (None, *UNITS):
         return None
     if types == {str} and _DIGITS.fullmatch(text := "".join(column)) and "." not in text and all(column):
-        if max(map(len, column)) > _MOST_DIGITS:  # Python reads some thousands of digits
+        if max(map(len, column)) > _MOST_DIGITS:  # Python would read thousands of digits
             return None
         column, types = list(map(int, column)), {int}
     if types != {int}:
@@ -114,7 +114,7 @@ def _times(
 
 
 def _of_zone(column: Column, zone: str, clocks: Clocks | None) -> Column | None:
-    """UTC of what a zone's clock shows, ms."""
+    """Return UTC in ms for local times of a zone in ms."""
     if max(column) > values.MAX_TS or min(column) < -values.MAX_TS:
         return None
     local = np.array(column, dtype=np.int64)
@@ -139,7 +139,7 @@ _WAYS: dict[Any, Callable[[Column, set[type]], Column | None]] = {
     conversion.share: _shares, conversion.remainder: _remainders, conversion.time: _times,
 }  # fmt: skip
 
-#: … of those that a field's settings are bound to.
+#: Converters of whole columns for functions to which a field's settings are bound.
 _OF_FIELDS: dict[Any, Callable[..., Column | None]] = {
     conversion.time: _times, conversion.above_or_below: _vector,
 }  # fmt: skip

@@ -1,7 +1,7 @@
-"""One value of a source in the form that a field of ours has.
+"""Convert one value of a source into the form of an input field.
 
-All take the value's path first, and raise ValueError in one sentence that begins with it, quotes the value
-and says what was expected. Nothing is None or NaN here: that is no value at all.
+Each function takes the value's path first. It raises ValueError with one sentence: the path, the quoted
+value, and the expected form. The values are never None or NaN, because these stand for an absent value.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ from prequential.topics.errors import Fault, existing
 from prequential.topics.messages import MAX_NAME_BYTES, check_probabilities, clipped
 from prequential.topics.times import milliseconds
 
-#: Strings of up to so many characters have at most `MAX_NAME_BYTES` bytes, if they are ASCII.
+#: An ASCII string of at most this many characters has at most `MAX_NAME_BYTES` bytes.
 _SHORT = MAX_NAME_BYTES
 
-#: Floats below it are whole numbers exactly if they have no fraction.
+#: Floats below this limit represent every whole number exactly.
 _EXACT = 1 << 53
 
-#: Integers below it have surely no more digits than a name may have bytes.
+#: Integers below this limit never have more digits than a name may have bytes.
 FEW_DIGITS = 10 ** (MAX_NAME_BYTES - 2)
 
 _NANOSECONDS_OF_MS = 1_000_000
 
-#: To what times that are floats are rounded, in ns: seconds since 1970 have no digits below it.
+#: The step in ns to which float times are rounded. Float seconds since 1970 have no finer digits.
 _MICROSECOND = 1_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
 
-#: Digits of seconds beyond those that Python's own times have, and an offset without a colon.
+#: Digits of seconds beyond the microseconds of Python's own times.
 _BEYOND = re.compile(r"(\.\d{6})\d+")
 
 #: Text that is a number as JSON, CSV and SQL write it.
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
-#: A long number as spreadsheets show it, with either decimal mark.
+#: A long number as a spreadsheet displays it, with a decimal point or comma.
 _ROUNDED = re.compile(r"\d[.,]\d+E\+\d\d+")
 
 
 def name(path: str, value: Any) -> str:
-    """A name: a string, or a whole number or a boolean as one.
+    """Return a name: a string, or a whole number or a boolean as a string.
 
     >>> name("value.country", b"DE"), name("value.version", 3.0), name("value.new", True)
     ('DE', '3', 'true')
@@ -64,7 +64,7 @@ def name(path: str, value: Any) -> str:
 
 
 def identifier(path: str, value: Any) -> str:
-    """An id: a string, or a whole number as one."""
+    """Return an id: a string, or a whole number as a string."""
     if type(value) is str and len(value) <= _SHORT and value.isascii():
         return value
     if type(value) is int and -FEW_DIGITS < value < FEW_DIGITS:
@@ -76,7 +76,7 @@ def identifier(path: str, value: Any) -> str:
 
 
 def instance(path: str, value: Any) -> str:
-    """An instance's id, in full: a spreadsheet shows a long one as a rounded number.
+    """Return an instance's id; rejects a long id that a spreadsheet has rounded.
 
     >>> instance("id", "1,23E+17")
     Traceback (most recent call last):
@@ -91,7 +91,7 @@ def instance(path: str, value: Any) -> str:
 
 
 def together(path: str, parts: tuple[str, ...]) -> str:
-    r"""One id of several; different parts give different ids.
+    r"""Combine several values into one id; different values give different ids.
 
     >>> together("customer, day", ("7", "2024-05-01")), together("a, b", ("x|y", "z"))
     ('7|2024-05-01', 'x\\|y|z')
@@ -100,7 +100,7 @@ def together(path: str, parts: tuple[str, ...]) -> str:
 
 
 def target(path: str, value: Any) -> values.Class:
-    """A class or a number; numbers without a fraction are whole ones.
+    """Return a class or a number; a float without a fraction becomes an integer.
 
     >>> target("value.label", 1.0), target("value.label", 0.5)
     (1, 0.5)
@@ -114,7 +114,7 @@ def target(path: str, value: Any) -> values.Class:
 
 
 def number(path: str, value: Any) -> float:
-    """A finite number; text of one is one."""
+    """Return a finite number, also from text."""
     given = values.plain(value)
     is_number = isinstance(given, (int, float, Decimal)) and not isinstance(given, bool)
     result = math.nan
@@ -128,14 +128,14 @@ def number(path: str, value: Any) -> float:
 
 
 def integer(path: str, value: Any) -> int:
-    """An integer of 64 bits; text of one is one."""
+    """Return an integer of 64 bits, also from text."""
     if isinstance(value, str) and re.fullmatch(r"[+-]?\d{1,20}", value.strip()):
         value = int(value)
     return values.integer(path, _plain(path, value))
 
 
 def share(path: str, value: Any) -> float:
-    """A probability; what rounding brings out of 0 … 1 is clipped."""
+    """Return a probability; a value that rounding moved outside 0 … 1 is clipped."""
     result = clipped(number(path, value))
     if not 0 <= result <= 1:
         raise ValueError(f"{path} is {values.quoted(value)}: expected a probability from 0 to 1")
@@ -143,17 +143,17 @@ def share(path: str, value: Any) -> float:
 
 
 def remainder(path: str, value: Any) -> float:
-    """What a probability leaves of 1."""
+    """Return 1 minus a probability."""
     return 1 - share(path, value)
 
 
 def propensity(path: str, value: Any) -> float | None:
-    """The probability of a label."""
+    """Return the probability of a label."""
     return values.propensity(number(path, value))
 
 
 def amount(path: str, value: Any) -> Any:
-    """What is at stake, or a bound: a number where it is one; else as it is, as streams may ignore it."""
+    """Return an outcome's value or a bound as a number if possible, else unchanged: streams may ignore it."""
     if value != value:
         return None
     with suppress(ValueError):
@@ -162,7 +162,7 @@ def amount(path: str, value: Any) -> Any:
 
 
 def probabilities(path: str, value: Any) -> dict[str, float]:
-    """Probabilities by class, from an object of them: of each class that is named, or of none.
+    """Return probabilities by class from an object, in which each class or none must have one.
 
     >>> probabilities("value.p", {1.0: 0.75, 0.0: 0.25})
     {'1': 0.75, '0': 0.25}
@@ -185,7 +185,7 @@ def probabilities(path: str, value: Any) -> dict[str, float]:
 
 
 def missing_probability(path: str, other: str) -> str:
-    """What is wrong with a record in which one class has a probability and another one hasn't.
+    """Return the error for a record in which one class has a probability and another one has none.
 
     >>> missing_probability("y_proba.a", "y_proba.b")
     'y_proba.a is missing, while y_proba.b is given: expected a probability for each class, or for none'
@@ -194,7 +194,7 @@ def missing_probability(path: str, other: str) -> str:
 
 
 def segments(path: str, value: Any) -> dict[str, str]:
-    """Segments by key, from an object of them."""
+    """Return segments by key from an object."""
     items = _items(path, value)
     if any(is_absent(key) for key, _ in items):
         raise ValueError(f"{path} has a key without a value: expected names")
@@ -204,28 +204,29 @@ def segments(path: str, value: Any) -> dict[str, str]:
 def time(
     path: str, value: Any, unit: str | None = None, timezone: str | None = None, clocks: Clocks | None = None
 ) -> int:
-    """Epoch milliseconds; digits below the millisecond are cut off.
+    """Return a time in epoch milliseconds; digits below the millisecond are cut off.
 
-    A time without an offset is read as one of `timezone`, or as UTC where that isn't given.
+    A time without an offset is read in `timezone`, or in UTC without one.
 
     Parameters
     ----------
     path
-        Where the value is, for errors.
+        The place of the value, for errors.
     value
         A number, a text, a date or a datetime.
     unit
-        What numbers count (`s`, `ms`, `us`, `ns`), or how text is written: `rfc3339`, `iso`, or a pattern of
-        `strptime`. None: numbers are ms; beside a `timezone` text is `iso`, and numbers are refused.
+        The unit of numbers (`s`, `ms`, `us`, `ns`), or the form of text: `rfc3339`, `iso`, or a pattern of
+        `strptime`. None: numbers are ms. With a `timezone`, None means text in the form `iso`, and numbers
+        are refused.
     timezone
-        Of text and dates without an offset; with the unit `ms` of numbers that count from local 1970.
+        The zone of text and dates without an offset. With the unit `ms`, numbers count from local 1970.
     clocks
-        Counts what times say of their zone.
+        Counts the times by their kind of zone.
 
     Raises
     ------
     ValueError
-        For what is no such time, or beyond 100 million days of 1970.
+        For a value that is no such time, or is more than 100 million days from 1970.
 
     Examples
     --------
@@ -261,15 +262,15 @@ def _expected_time(value: Any, unit: str | None) -> str:
         return "an ISO 8601 time, such as 2024-05-01 12:00:00"
     if unit is not None and unit not in UNITS and unit != RFC3339:
         return f"a time as {values.quoted(unit)} has it"
-    said = {
+    expected = {
         None: "epoch milliseconds or an RFC 3339 time with offset",
         RFC3339: "an RFC 3339 time with offset, such as 2024-05-01T12:00:00Z",
     }.get(unit, f"a time since 1970 in {unit}")
-    return f"{said}, or timezone beside path" if lacks_offset(value) else said
+    return f"{expected}, or timezone next to path" if lacks_offset(value) else expected
 
 
 def lacks_offset(value: Any) -> bool:
-    """Whether it is text of a time that doesn't say in which zone.
+    """Whether a value is a time as text without an offset.
 
     >>> lacks_offset("2024-05-01 12:00:00"), lacks_offset("2024-05-01T12:00:00Z"), lacks_offset("12")
     (True, False, False)
@@ -281,7 +282,7 @@ def lacks_offset(value: Any) -> bool:
 
 
 def one_of(path: str, value: Any, field: Field) -> values.Class:
-    """What stands for a value in a field's `map`."""
+    """Return the name of a value in a field's `map`."""
     names = existing(field.names, "the field's `map`")
     result = names.get(as_text(value))
     if result is None:
@@ -292,16 +293,16 @@ def one_of(path: str, value: Any, field: Field) -> values.Class:
 
 
 def above_or_below(path: str, value: Any, field: Field) -> values.Class:
-    """The class that a number stands for: `above` from the threshold on."""
+    """Return a number's class: `above` from the threshold on, else `below`."""
     is_above = number(path, value) >= existing(field.threshold, "the field's threshold")
     result = field.above if is_above else field.below
     if result is None:
-        raise Fault("a class beside the threshold is missing: this is a fault of prequential")
+        raise Fault("a class of the threshold is missing: this is a fault of prequential")
     return result
 
 
 def number_of_text(value: Any) -> Any:
-    """The number that a text is, for targets that are numbers; anything else as it is.
+    """Return the number in a text, for numeric targets; any other value unchanged.
 
     >>> number_of_text("0.5"), number_of_text("n/a")
     (0.5, 'n/a')
@@ -312,7 +313,7 @@ def number_of_text(value: Any) -> Any:
 
 
 def is_absent(value: Any) -> bool:
-    """Whether a cell has nothing in it: None, NaN, or what pandas has for a missing value (`NA`, `NaT`).
+    """Whether a cell is empty: None, NaN, or a missing value of pandas (`NA`, `NaT`).
 
     >>> is_absent(None), is_absent(float("nan")), is_absent(0)
     (True, True, False)
@@ -326,7 +327,7 @@ def is_absent(value: Any) -> bool:
 
 
 def _plain(path: str, value: Any) -> Any:
-    """A value as a string, a boolean, a whole number where it is one, or a float."""
+    """Return a value as a string, a boolean, an integer if it is whole, or a float."""
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -347,7 +348,7 @@ def _plain(path: str, value: Any) -> Any:
 
 
 def _has_text(value: Any) -> bool:
-    """Return whether a value has a text of its own, as a date or a UUID has: collections and functions don't.
+    """Return whether a value has its own text form, as a date or a UUID has; collections and functions don't.
 
     >>> from datetime import date
     >>> _has_text(date(2026, 1, 5)), _has_text(object()), _has_text({1, 2}), _has_text(print)
@@ -359,7 +360,7 @@ def _has_text(value: Any) -> bool:
 
 
 def _items(path: str, value: Any) -> list[tuple[Any, Any]]:
-    """The entries of an object; Arrow gives maps as lists of pairs."""
+    """Return the entries of an object; Arrow returns maps as lists of pairs."""
     if isinstance(value, Mapping):
         return list(value.items())
     if isinstance(value, list) and all(isinstance(one, tuple) for one in value):
@@ -368,7 +369,7 @@ def _items(path: str, value: Any) -> list[tuple[Any, Any]]:
 
 
 def _scaled(value: float | Decimal, unit: str | None) -> int | None:
-    """Milliseconds of a number of units; None if it is none, or is far beyond all times."""
+    """Convert a number to ms; None if the unit is `rfc3339`, or the number is far beyond all times."""
     largest: float = values.MAX_TS * UNITS["ms"]  # the largest time in the smallest unit
     if unit == RFC3339 or not -largest <= value <= largest:
         return None
@@ -393,7 +394,7 @@ def _of_date(value: date, zone: str | None, clocks: Clocks | None) -> int:
 
 
 def _of_local(value: int, zone: str, clocks: Clocks | None) -> int | None:
-    """UTC of a time that a zone's clock shows, ms; None if no calendar has it."""
+    """Return UTC in ms for a local time of a zone in ms; None if it is outside Python's calendar."""
     try:
         return _of_date(_EPOCH.replace(tzinfo=None) + value * _MILLISECOND, zone, clocks)
     except OverflowError:
@@ -401,7 +402,7 @@ def _of_local(value: int, zone: str, clocks: Clocks | None) -> int | None:
 
 
 def _iso(text: str) -> datetime | None:
-    """An ISO 8601 time, or a date; None if it is none."""
+    """Return an ISO 8601 time or date; None if the text is neither."""
     text = _BEYOND.sub(r"\1", text)
     try:
         return datetime.fromisoformat(f"{text[:-1]}+00:00" if text.endswith(("Z", "z")) else text)
@@ -413,7 +414,7 @@ def _of_text(text: str, unit: str | None, zone: str | None, clocks: Clocks | Non
     if unit in (None, *UNITS) and _NUMBER.fullmatch(text):
         try:
             return _scaled(Decimal(text), unit)
-        except InvalidOperation:  # of an exponent beyond all bounds
+        except InvalidOperation:  # the exponent is too large
             return None
     if unit in (None, RFC3339):
         try:

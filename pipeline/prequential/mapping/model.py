@@ -1,7 +1,8 @@
-"""How records of anybody's shape become ours: where in a source each field of an input record is found.
+"""The model of a mapping, which names the place of each input field in a source's records.
 
-A mapping is written as YAML (`files:` and `ingest:` in the configuration, `map-columns.md`) or as a dict of
-the same form; `parse` makes it of either. `prequential.mapping.translation` applies it. Pure: no I/O.
+You write a mapping as YAML (`files:` and `ingest:` in the configuration, see `map-columns.md`) or as a dict
+of the same form. `parse` reads both. `prequential.mapping.translation` applies the mapping. This module does
+no I/O.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from prequential.mapping.units import time_zone, unit, why_no_zone
 from prequential.topics import values
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 
-#: What a path begins with.
+#: The roots with which a path begins.
 ROOTS = ("value", "key", "headers", "topic", "timestamp")
 
-#: By kind: fields that a record must have, and others; `y_proba` and `segments` consist of several.
+#: By kind: required and optional fields. `y_proba` and `segments` consist of several values.
 REQUIRED = {
     INSTANCES: ("stream", "instance_id"),
     PREDICTIONS: ("stream", "model", "instance_id", "y_pred"),
@@ -33,51 +34,51 @@ OPTIONAL = {
     LABELS: ("ts", "value"),
 }
 
-#: Fields of any kind.
+#: The fields of all kinds.
 KNOWN_FIELDS = frozenset(
     name for fields in (REQUIRED, OPTIONAL) for of_kind in fields.values() for name in of_kind
 )
 
-#: Formats of files; where none is said it follows from what the file begins with.
+#: Formats of files. Without a format, the first bytes of the file decide.
 FORMATS = ("csv", "jsonl", "parquet", "arrow")
 
-#: The field that may be several: their values together.
+#: The field that may combine the values of several paths.
 _ID = "instance_id"
 
-#: Fields that are classes or numbers; those that may be looked up in a `map`; the one that has a unit.
+#: Fields that are classes or numbers; fields that may have a `map`; the field that has a unit.
 TARGETS = ("y_pred", "y_true")
 _NAMES = ("stream", "model", "model_version", *TARGETS)
 _TIME = "ts"
 
-#: What the time of a label is called in a table that has its prediction's, too.
+#: The column with a label's time in a table that also contains the prediction's time.
 _LABEL_TIME = "label_ts"
 
 #: Fields that are objects.
 SEVERAL = ("y_proba", "segments")
 
-#: Keys of a section beside fields.
+#: Keys of a section other than fields.
 _ABOUT = ("as", "format", "when")
 
-#: A step of a path: all up to the next dot, or a quoted name, which may have dots in it.
+#: A step of a path: the text up to the next dot, or a quoted name, which may contain dots.
 _STEP = re.compile(r'"((?:[^"\\]|\\.)*)"(?=\.|$)|([^."]+)(?=\.|$)')
 
-#: What makes a class of a number.
+#: The keys that turn a number into a class.
 _CUT = {"threshold", "above", "below"}
 
-#: How a probability is written that is what another one leaves of 1.
+#: The prefix of a probability that is 1 minus another one.
 _REST = re.compile(r"1\s*-\s*(?=\D)")
 
 _CONDITION = re.compile(r"(.+?)\s*(!=|=)\s*(.*)")
 
-#: What no path has but in quotes.
+#: Characters that a path may contain only in quotes, and a quoted name.
 _COMPARISON, _QUOTED = re.compile("[<>=!]"), re.compile(r'"(?:[^"\\]|\\.)*"')
 
-#: What a probability is of, where one stands for two classes.
+#: The number of classes for which one probability is enough.
 _TWO = 2
 
 
 class MappingError(ValueError):
-    """A mapping that can't be used: `keys` lead to the place in its section, the message is one sentence."""
+    """An invalid mapping: `keys` lead to the place in its section, and the message is one sentence."""
 
     def __init__(self, keys: Sequence[Any], sentence: str) -> None:
         super().__init__(sentence)
@@ -85,7 +86,7 @@ class MappingError(ValueError):
 
 
 class Origin(NamedTuple):
-    """Where a mapping is written: its section, and file and line of each part, by the keys that lead to it.
+    """The place of a mapping: its section, and the file and line of each part, by the keys that lead to it.
 
     >>> Origin("files.labels", {("ts",): "conf.yaml line 7"}).place("ts", "unit")
     'conf.yaml line 7: files.labels.ts.unit'
@@ -95,28 +96,28 @@ class Origin(NamedTuple):
     lines: Mapping[tuple[Any, ...], str] = {}
 
     def line(self, keys: tuple[Any, ...]) -> str:
-        """File and line of a part, to stand before a sentence; "" where they aren't known.
+        """Return the file and line of a part, as a prefix of a sentence; "" if they are unknown.
 
-        Of a part without a line of its own it is that of the nearest part around it.
+        For a part without its own line, this is the line of the nearest part around it.
         """
         while keys and keys not in self.lines:
             keys = keys[:-1]
         return f"{self.lines[keys]}: " if keys in self.lines else ""
 
     def place(self, *keys: Any) -> str:
-        """The part at these keys as sentences name it: file and line, section and keys."""
+        """Return the name of the part at these keys for a sentence: file and line, section and keys."""
         return f"{self.line(keys)}{'.'.join((self.section, *map(str, keys)))}"
 
 
 class Path(NamedTuple):
-    """Where something is in a record: one of `ROOTS`, and the names (or places in lists) below it.
+    """A place in a record: one of `ROOTS`, and the names (or places in lists) below it.
 
-    `text` is the path as it was written.
+    `text` is the path as you wrote it.
     """
 
     root: str
     keys: tuple[str, ...]
-    #: As it is written.
+    #: The path as you wrote it.
     text: str
 
     def __str__(self) -> str:
@@ -124,9 +125,9 @@ class Path(NamedTuple):
 
     @classmethod
     def parse(cls, text: Any, bare: bool = False) -> Path:
-        """The path of a text; in `bare` ones a column's name stands by itself.
+        """Parse a path; in a `bare` path, a column's name needs no root before it.
 
-        Raises ValueError, quoting the text, for what is no path.
+        Raises ValueError, which quotes the text, if it is no path.
 
         >>> Path.parse("value.request.id").keys, Path.parse('value."a.b".0').keys
         (('request', 'id'), ('a.b', '0'))
@@ -162,7 +163,7 @@ or timestamp; a fixed value is {const: …}
                 f"{text!r} is no path: expected one that begins with value., key, headers.NAME, topic or "
                 "timestamp; a fixed value is {const: …}"
             )
-        if root == "headers":  # whose names have dots and dashes of their own
+        if root == "headers":  # names of headers may contain dots and dashes
             keys = [text.partition(".")[2]] if len(steps) > 1 and '"' not in text else keys
             if len(keys) != 1:
                 raise ValueError(f"{text!r} is no path: expected headers.NAME")
@@ -173,38 +174,38 @@ or timestamp; a fixed value is {const: …}
 
 @dataclass(frozen=True)
 class Field:
-    """Where one value comes from: a constant, or what is at a path, perhaps changed on the way."""
+    """The origin of one value: a constant, or the value at a path, which the settings may convert."""
 
     path: Path | None = None
     const: values.Class | None = None
-    #: `above` where the number at the path is at least `threshold`, else `below`.
+    #: The class is `above` if the number at the path is at least `threshold`, else `below`.
     threshold: float | None = None
     above: values.Class | None = None
     below: values.Class | None = None
-    #: What stands for each value, by the value as text.
+    #: The class or name for each value, by the value as text.
     names: Mapping[str, values.Class] | None = field(default=None, hash=False)
-    #: Of a time; None: ms, or RFC 3339 text.
+    #: The unit or form of a time; None: ms, or RFC 3339 text.
     unit: str | None = None
-    #: Of times without an offset: where they are read off clocks, as the IANA names it.
+    #: The IANA name of the time zone for times without an offset.
     timezone: str | None = None
-    #: Where an id is several values: their paths.
+    #: The paths of an id that combines several values.
     parts: tuple[Path, ...] = ()
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """All paths that the value is made of; none if it is a constant."""
+        """All paths from which the value is made; none for a constant."""
         return self.parts or (() if self.path is None else (self.path,))
 
 
 class Share(NamedTuple):
-    """A probability: what is at a path, or what that leaves of 1."""
+    """A probability: the value at a path, or 1 minus that value."""
 
     path: Path
     is_remainder: bool = False
 
 
 class Condition(NamedTuple):
-    """Which records are meant: those with (`equal`) or without this value at a path; None: with any value."""
+    """Selects the records with (`equal`) or without this value at a path; None: with any value."""
 
     path: Path
     value: str | None = None
@@ -213,22 +214,22 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordMapping:
-    """How records of one kind (0 instances, 1 predictions, 2 labels) come out of a source."""
+    """The mapping from a source to records of one kind (0 instances, 1 predictions, 2 labels)."""
 
     kind: int
     format: str | None = None
-    #: By name, without `y_proba` and `segments`.
+    #: Fields by name, without `y_proba` and `segments`.
     fields: Mapping[str, Field] = field(default_factory=dict, hash=False)
-    #: By class; or the path of an object of them.
+    #: Probabilities by class; or the path of an object that contains them.
     y_proba: Mapping[str, Share] | Path | None = field(default=None, hash=False)
     segments: Mapping[str, Field] | Path | None = field(default=None, hash=False)
     when: tuple[Condition, ...] = ()
     origin: Origin = field(default_factory=lambda: Origin("the mapping"), compare=False)
-    #: Required fields that aren't mentioned, so that they have the path of their own name.
+    #: Required fields that the section does not mention. Their path is their own name.
     implied: frozenset[str] = frozenset()
 
     def paths(self) -> list[tuple[tuple[Any, ...], Path]]:
-        """Every path of the mapping, with the keys that lead to it in the section."""
+        """Return every path of the mapping, with the keys that lead to it in the section."""
         paths: list[tuple[tuple[Any, ...], Path]] = [
             ((name,), path) for name, one in self.fields.items() for path in one.paths
         ]
@@ -244,11 +245,11 @@ def parse(
     section: Any, kind: int | None = None, *, bare: bool = False, formats: Sequence[str] = ("json",),
     origin: Origin | None = None,
 ) -> RecordMapping:  # fmt: skip
-    """The mapping that a section says, as YAML gives it.
+    """Parse the mapping of a section, given as YAML returns it.
 
-    `kind` is what its records become where that isn't for the section to say (`as`); in `bare` ones the name
-    of a column is a path. `formats` are those that the section may name, `origin` says where it is written.
-    Raises MappingError for the first thing that is wrong.
+    `kind` is the kind of its records, unless the section itself names it (`as`). In a `bare` section the name
+    of a column is a path. `formats` are the formats that the section may name, and `origin` is the section's
+    place. Raises MappingError for the first error.
 
     >>> section = {"as": "labels", "stream": {"const": "s"}, "instance_id": "key", "y_true": "value.truth"}
     >>> parse(section).fields["y_true"].path
@@ -264,7 +265,7 @@ stream, instance_id, y_true, ts, value
     if kind is None:
         kind = _kind(section.get("as"))
     elif "as" in section:
-        raise MappingError(("as",), f"as: what it is stands before it: {KINDS[kind]}")
+        raise MappingError(("as",), f"as: expected none, because this section is for {KINDS[kind]}")
     if "format" in section and section["format"] not in formats:
         raise MappingError(
             ("format",), f"format {values.quoted(section['format'])}: expected {', '.join(formats)}"
@@ -274,8 +275,8 @@ stream, instance_id, y_true, ts, value
         if name not in known and name not in _ABOUT:
             near = difflib.get_close_matches(str(name), (*known, *_ABOUT), n=1)
             hint = f"; did you mean {near[0]}?" if near else ";"
-            said = f"unknown field {name!r} of {KINDS[kind]}{hint} known: {', '.join(known)}"
-            raise MappingError((name,), said)
+            unknown = f"unknown field {name!r} of {KINDS[kind]}{hint} known: {', '.join(known)}"
+            raise MappingError((name,), unknown)
     parser = _Parser(bare)
     given = {name: one for name, one in section.items() if one is not None}
     single = [name for name in known if name in given and name not in SEVERAL]
@@ -292,10 +293,10 @@ stream, instance_id, y_true, ts, value
 
 
 def same_names(kind: int, columns: Sequence[str], origin: Origin | None = None) -> RecordMapping:
-    """The mapping of a table whose columns have the names of our fields; others mean nothing.
+    """Return the mapping of a table whose columns have the names of input fields; other columns are ignored.
 
-    Objects may be columns of their own (`y_proba.UP`, `segments.country`), and labels in the rows of their
-    predictions may have a time of their own, `label_ts`.
+    The entries of objects may be separate columns (`y_proba.UP`, `segments.country`). Labels in the rows of
+    their predictions may have a separate time, `label_ts`.
 
     >>> str(same_names(LABELS, ["y_true", "instance_id", "stream", "age", "label_ts"]).fields["ts"].path)
     'label_ts'
@@ -313,7 +314,7 @@ def same_names(kind: int, columns: Sequence[str], origin: Origin | None = None) 
 
 
 def _as_step(name: str) -> str:
-    """A name as a step of a path, in quotes where it needs them."""
+    """Return a name as a step of a path, with quotes if it needs them."""
     if (step := _STEP.fullmatch(name)) is not None and step[2] is not None and name == name.strip():
         return name
     escaped = name.replace("\\", r"\\").replace('"', r"\"")
@@ -321,7 +322,7 @@ def _as_step(name: str) -> str:
 
 
 def as_text(value: Any) -> str:
-    """A value as it is compared with text: booleans as `true` and `false`, whole numbers without a fraction.
+    """Return a value as text for comparisons: booleans as `true` or `false`, whole numbers without fraction.
 
     >>> as_text(True), as_text(1.0), as_text(0.5), as_text(None), as_text(b"x")
     ('true', '1', '0.5', 'null', 'x')
@@ -349,21 +350,21 @@ def _kind(value: Any) -> int:
 
 
 class _Parser:
-    """Makes the parts of a mapping."""
+    """Parses the parts of a mapping."""
 
     def __init__(self, bare: bool) -> None:
         self._bare = bare
 
     def field(self, given: Any, name: str, *above: Any) -> Field:
-        """What is written of a field; `above` are the keys before it."""
+        """Parse a field; `above` are the keys before it."""
         keys = (*above, name)
         if isinstance(given, str):
             return Field(self._path(given, keys))
         if name == _ID and isinstance(given, list) and given:
             return Field(parts=tuple(self._path(one, (*keys, place)) for place, one in enumerate(given)))
         if not isinstance(given, Mapping):
-            said = f"{name} is {values.quoted(given)}: expected a path, or e.g. {{const: 1}}"
-            raise MappingError(keys, said)
+            wrong = f"{name} is {values.quoted(given)}: expected a path, or e.g. {{const: 1}}"
+            raise MappingError(keys, wrong)
         more: dict[str, Callable[[Any], Any]] = {}
         if name in TARGETS:
             more = {"threshold": _number, "above": _class, "below": _class}
@@ -376,23 +377,23 @@ class _Parser:
             if key not in known:
                 raise MappingError((*keys, key), f"unknown key {key!r} of {name}; known: {', '.join(known)}")
         if ("const" in given) == ("path" in given) or ("const" in given and len(given) > 1):
-            beside = f", and beside path {', '.join(more)}" if more else ""
-            raise MappingError(keys, f"{name}: expected either const or path{beside}")
+            settings_of_path = f", and next to path {', '.join(more)}" if more else ""
+            raise MappingError(keys, f"{name}: expected either const or path{settings_of_path}")
         if "const" in given:
             return Field(const=self._value(_class, given["const"], (*keys, "const")))
         settings = {
             key: self._value(parser, given[key], (*keys, key)) for key, parser in more.items() if key in given
         }
         if settings.keys() & _CUT and settings.keys() != _CUT:
-            said = f"{name} has {', '.join(settings)}: expected all of threshold, above and below, and no map"
-            raise MappingError(keys, said)
+            has = f"{name} has {', '.join(settings)}"
+            raise MappingError(keys, f"{has}: expected all of threshold, above and below, and no map")
         if (why := why_no_zone(settings.get("unit"), settings.get("timezone"))) is not None:
             raise MappingError(keys, f"{name}: {why}")
         names = settings.pop("map", None)
         return Field(self._path(given["path"], (*keys, "path")), names=names, **settings)
 
     def probabilities(self, given: Any, y_pred: Field) -> Mapping[str, Share] | Path:
-        """Of each class; what isn't said of the second of two classes follows from the first."""
+        """Parse the probabilities by class; for two classes, one probability determines the other."""
         if isinstance(given, str):
             return self._path(given, ("y_proba",))
         if not isinstance(given, Mapping) or not given:
@@ -422,16 +423,16 @@ class _Parser:
         return shares
 
     def segments(self, given: Any) -> Mapping[str, Field] | Path:
-        """By key; or the path of an object."""
+        """Parse the segments by key, or the path of an object."""
         if isinstance(given, str):
             return self._path(given, ("segments",))
         if not isinstance(given, Mapping):
-            said = f"segments is {values.quoted(given)}: expected keys and their paths"
-            raise MappingError(("segments",), said)
+            wrong = f"segments is {values.quoted(given)}: expected keys and their paths"
+            raise MappingError(("segments",), wrong)
         return {as_text(key): self.field(one, key, "segments") for key, one in given.items()}
 
     def conditions(self, given: Any) -> tuple[Condition, ...]:
-        """One, or a list of them, all of which must hold."""
+        """Parse one condition, or a list of conditions that must all hold."""
         return tuple(self._condition(one) for one in (given if isinstance(given, list) else [given]))
 
     def _condition(self, given: Any) -> Condition:
@@ -445,7 +446,7 @@ class _Parser:
 
     @staticmethod
     def _compared(given: Any, path: Any, value: str) -> Any:
-        """The path; MappingError if there is a comparison that isn't known."""
+        """Return the path; raises MappingError for an unknown comparison."""
         if isinstance(path, str) and (_COMPARISON.search(_QUOTED.sub("", path)) or value.startswith("=")):
             raise MappingError(
                 ("when",), f"when: {values.quoted(given)}: expected a path, PATH = VALUE or PATH != VALUE"
@@ -475,5 +476,5 @@ def _number(value: Any) -> float:
 
 def _names(value: Any) -> dict[str, values.Class]:
     if not isinstance(value, Mapping) or not value:
-        raise ValueError(f"{values.quoted(value)}: expected values and what stands for each")
+        raise ValueError(f"{values.quoted(value)}: expected values and the name for each")
     return {as_text(key): _class(name) for key, name in value.items()}

@@ -1,9 +1,13 @@
-"""Records of anybody's shape, batch by batch, into input records, or into the reason why one can't be used.
+"""Translate a source's records, batch by batch, into input records, or into the reason why one is invalid.
 
-What comes out is what `prequential.topics.decoding` gives for the JSON that such a record would be written
-as. A value of a source may have more forms than one of ours, and is brought to ours: whole numbers without a
-fraction (tables write them with one where cells are empty), text that is a number where one is needed, dates,
-bytes that are UTF-8. An empty cell, NaN and null are all no value.
+The results equal those of `prequential.topics.decoding` for the same record as JSON. A source's values may
+have forms that an input record does not allow, so the translation converts them:
+
+- Whole numbers lose their fraction. Tables write them with a fraction if the column has empty cells.
+- Text becomes a number where the field needs one.
+- Dates become epoch milliseconds, and UTF-8 bytes become text.
+
+An empty cell, NaN and null all count as no value.
 """
 
 from __future__ import annotations
@@ -37,17 +41,17 @@ Converter = Callable[[str, Any], Any]
 
 
 class Table(Protocol):
-    """A batch of a source's records, by paths."""
+    """A batch of a source's records, which returns columns by path."""
 
     def __len__(self) -> int: ...
 
     def column(self, path: Path) -> list[Any]:
-        """What every record has there; None where it has nothing."""
+        """Return the value of every record at a path; None where there is none."""
         ...
 
 
 class Records:
-    """A batch of records of topics: decoded values, keys, headers, topics and timestamps (ms), where known.
+    """A batch of Kafka records: decoded values, and keys, headers, topics and timestamps (ms) if known.
 
     >>> Records([{"a": {"b": 1}}, {}]).column(Path.parse("value.a.b"))
     [1, None]
@@ -70,7 +74,7 @@ class Records:
         return self._count
 
     def column(self, path: Path) -> list[Any]:
-        """What every record has at a path, in their order; None where it has nothing."""
+        """Return the value of every record at a path, in their order; None where there is none."""
         roots = self._roots[path.root]
         if roots is None:
             return [None] * self._count
@@ -80,7 +84,7 @@ class Records:
 
 
 def pick(values: Sequence[Any], keys: tuple[str, ...]) -> list[Any]:
-    """What each value has below these names, in their order; None where it has nothing.
+    """Return the entry of each value below these names, in their order; None where there is none.
 
     >>> pick([{"a": [5, 6]}, {"a": None}], ("a", "1"))
     [6, None]
@@ -106,14 +110,14 @@ def _walk(one: Any, keys: tuple[str, ...]) -> Any:
 
 
 def _header(headers: Any, name: str) -> Any:
-    """The last header of a name, as Kafka's clients have it."""
+    """Return the last header with a name, from the form of Kafka's clients."""
     if isinstance(headers, Mapping):
         return headers.get(name)
     return next((content for key, content in reversed(headers or ()) if key == name), None)
 
 
 class Translated(NamedTuple):
-    """Input records by place in the batch: None where `reasons` says why, or `passed` that none is meant."""
+    """Input records by place in the batch: None for places in `reasons` (invalid) or `passed` (skipped)."""
 
     records: list[Record | None]
     reasons: dict[int, str]
@@ -123,9 +127,9 @@ class Translated(NamedTuple):
 class Translator:
     """Applies a mapping.
 
-    `is_regression` says of a stream whether its targets are numbers: then text must be one. The targets of
-    `text` sources (CSV) are read as tables write them: `1.0` as 1, `True` as true. Rows whose label is absent
-    are passed over where `unlabelled` rows are to be expected.
+    `is_regression` returns whether a stream's targets are numbers. In that case text must be a number. The
+    targets of `text` sources (CSV) are read as tables write them: `1.0` as 1, `True` as true. With
+    `unlabelled`, rows without a label are skipped.
 
     >>> from prequential.mapping.model import parse
     >>> section = {"as": "labels", "stream": {"const": "s"}, "instance_id": "value.id",
@@ -149,13 +153,13 @@ class Translator:
         self.mapping = mapping
         self._is_regression, self._text, self._unlabelled = is_regression, text, unlabelled
         self._struct = STRUCTS[mapping.kind]
-        #: Counts what times say of their zone, where somebody wants to know.
+        #: Counts the times by their kind of zone, if the caller sets it.
         self.clocks: Clocks | None = None
-        #: What of the mapping has occurred.
+        #: Counts the entries and conditions of the mapping that occurred.
         self.uses = Uses(mapping)
 
     def __call__(self, table: Table) -> Translated:
-        """The input records of a batch."""
+        """Return the input records of a batch."""
         count, mapping = len(table), self.mapping
         kept = self._kept(table, count)
         batch = _Batch(table, kept, {})
@@ -175,9 +179,9 @@ class Translator:
         return Translated(records, batch.reasons, frozenset(range(count)).difference(kept))
 
     def times(self, table: Table) -> tuple[frozenset[int], list[int | None]]:
-        """Places of the records that are passed over, and the `ts` (ms) of all others in their order.
+        """Return the places of the skipped records, and the `ts` (ms) of all others in their order.
 
-        The `ts` is None where nothing says it.
+        The `ts` is None for a record without a time.
         """
         count = len(table)
         batch = _Batch(table, self._kept(table, count), {})
@@ -185,7 +189,7 @@ class Translator:
         return passed, list(self._column("ts", batch, []))
 
     def _kept(self, table: Table, count: int) -> Sequence[int]:
-        """Places of the records that are meant."""
+        """Return the places of the records that the conditions select."""
         kept: Sequence[int] = range(count)
         conditions = self.mapping.when
         if self._unlabelled and (path := self.mapping.fields["y_true"].path) is not None:
@@ -198,7 +202,7 @@ class Translator:
         return kept
 
     def _column(self, name: str, batch: _Batch, streams: Sequence[Any]) -> Any:
-        """The values of one field."""
+        """Return the values of one field."""
         mapping = self.mapping
         if name == "y_proba":
             return _probabilities(mapping.y_proba, batch)
@@ -222,10 +226,10 @@ class Translator:
         return batch.converted(column, one.path, converter, required=name in _REQUIRED)
 
     def _name_as_predictions(self, probabilities: list[Any], predictions: list[Any], batch: _Batch) -> None:
-        """Give the classes of probabilities the names that the same values have as predictions.
+        """Rename the classes of probabilities as the same values are named in predictions.
 
-        A `map` of predictions is theirs, too, and text such as `1.0` and `True` is a number or a boolean
-        where predictions are, or where the source has text alone.
+        The `map` of predictions also applies to these classes. Text such as `1.0` or `True` is read as a
+        number or a boolean if the prediction is one, or if the source contains only text.
         """
         names = self.mapping.fields["y_pred"].names
         known = {*map(as_text, (names or {}).values())}
@@ -253,7 +257,7 @@ class Translator:
             probabilities[index] = made
 
     def _targets(self, column: list[Any], streams: Sequence[Any]) -> list[Any]:
-        """Targets as their streams and source have them, before they are checked."""
+        """Return targets as numbers or classes, by their stream and source, before they are checked."""
         numbers = {name: self._is_regression(name) for name in set(streams) if name is not None}
         if any(numbers.values()):
             return [
@@ -266,24 +270,24 @@ class Translator:
 
 
 class _Batch:
-    """The records of a batch that are meant, and why some can't be used."""
+    """The selected records of a batch, and the reasons why some are invalid."""
 
     def __init__(self, table: Table, kept: Sequence[int], reasons: dict[int, str]) -> None:
         self._table, self.kept, self.reasons = table, kept, reasons
 
     def column(self, path: Path) -> list[Any]:
-        """What they have at a path."""
+        """Return the values of the selected records at a path."""
         column = self._table.column(path)
         return column if len(self.kept) == len(column) else [column[place] for place in self.kept]
 
     def fail(self, index: int, reason: str) -> None:
-        """The record is unusable; of several reasons the first one counts."""
+        """Mark a record as invalid; only its first reason is kept."""
         self.reasons.setdefault(self.kept[index], reason)
 
     def converted(
         self, column: list[Any], path: Path, convert: Converter, *, required: bool = False
     ) -> list[Any]:
-        """Every value in its form; None where there is none, or where it can't be had."""
+        """Convert every value; None where a value is absent or invalid."""
         made = whole_column(convert, column)
         if made is not None:
             return made
@@ -303,7 +307,7 @@ class _Batch:
 
 
 def _together(paths: tuple[Path, ...], batch: _Batch) -> list[Any]:
-    """Ids of several values."""
+    """Return ids that combine several values."""
     columns = [
         batch.converted(batch.column(path), path, conversion.instance, required=True) for path in paths
     ]
@@ -337,7 +341,7 @@ def _probabilities(given: Any, batch: _Batch) -> Any:
 
 
 def _refuse_parts(given: list[Any], columns: list[list[Any]], batch: _Batch) -> None:
-    """Records of which some classes have a probability and others don't can't be used."""
+    """Mark records as invalid in which some classes have a probability and others have none."""
     for index, shares in enumerate(zip(*columns)):
         if None in shares:
             known = next((place for place, share in enumerate(shares) if share is not None), None)
@@ -358,14 +362,14 @@ def _segments(given: Any, batch: _Batch) -> Any:
 
 
 def _whole(path: Path | None, batch: _Batch, convert: Converter) -> Any:
-    """Objects that stand as such in the source."""
+    """Return the values of a field that is an object in the source."""
     if path is None:
         return repeat(None, len(batch.kept))
     return batch.converted(batch.column(path), path, convert)
 
 
 def _objects(names: tuple[str, ...], columns: list[list[Any]]) -> list[dict[str, Any] | None]:
-    """Objects of these entries, without those that have no value; None for empty ones."""
+    """Return objects of these entries, without absent values; None for empty objects."""
     if names and not any(None in column for column in columns):
         return [dict(zip(names, row)) for row in zip(*columns)]
     return [
@@ -373,7 +377,7 @@ def _objects(names: tuple[str, ...], columns: list[list[Any]]) -> list[dict[str,
     ]
 
 
-#: What brings a field's values to their form.
+#: The function that converts a field's values.
 _CONVERTERS: dict[str, Converter] = {
     "stream": conversion.name, "model": conversion.name, "instance_id": conversion.instance,
     "y_pred": conversion.target, "y_true": conversion.target, "ts": conversion.time,

@@ -1,4 +1,4 @@
-"""What of a mapping's `map`s and conditions has occurred in the records that it was applied to."""
+"""Count which entries of a mapping's `map`s and which conditions occurred in the records."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from prequential.mapping.model import RecordMapping, as_text
 
-#: Values of a path that are remembered.
+#: The largest number of values of a path that are kept.
 _MOST = 50
 
 
 class Uses:
-    """Counts of one mapping: by field the values that its `map` names and met, by condition who passed it.
+    """Counts of one mapping: the values that each `map` met, and the records that passed each condition.
 
     >>> from prequential.mapping.model import parse
     >>> section = {"y_true": {"path": "y", "map": {"Y": 1, "N": 0}}, "instance_id": "id", "when": "op = u"}
@@ -28,19 +28,19 @@ class Uses:
         self._maps: Mapping[str, Sequence[str]] = {
             name: list(one.names) for name, one in mapping.fields.items() if one.names is not None
         }
-        #: By field with a `map`: values of records, as far as these are few.
+        #: By field with a `map`: the values of records, as long as they are few.
         self.met: dict[str, set[str]] = {name: set() for name in self._maps}
-        #: By condition: records that were asked, and those that it holds for; values as far as these are few.
+        #: By condition: the records tested, those for which it holds, and the values as long as they are few.
         self.asked = [0] * len(mapping.when)
         self.held = [0] * len(mapping.when)
         self.values: list[dict[str, None]] = [{} for _ in mapping.when]
 
     def named(self, field: str) -> list[str]:
-        """The values that the `map` of a field names."""
+        """Return the values that the `map` of a field names."""
         return list(self._maps[field])
 
     def note_values(self, field: str, column: Iterable[Any]) -> None:
-        """Take note of values of a field; of those without a `map` nothing is kept."""
+        """Note the values of a field; fields without a `map` are ignored."""
         met = self.met.get(field)
         if met is not None:
             named = {*self._maps[field]}
@@ -49,7 +49,7 @@ class Uses:
                     met.add(text)
 
     def note_condition(self, place: int, column: Sequence[Any], held: int) -> None:
-        """Take note of the values that a condition was asked about, and for how many it holds."""
+        """Note the values for which a condition was tested, and for how many records it holds."""
         self.asked[place] += len(column)
         self.held[place] += held
         values = self.values[place]
@@ -59,7 +59,7 @@ class Uses:
 
 
 def _texts(column: Iterable[Any]) -> dict[str, None]:
-    """Values as text, each once; what is no single value is left out."""
-    with suppress(TypeError):  # of lists and objects
+    """Return values as text, each once, without lists and objects."""
+    with suppress(TypeError):  # lists and objects are not hashable
         column = dict.fromkeys(column)
     return {as_text(one): None for one in column if isinstance(one, (str, int, float)) and one == one}

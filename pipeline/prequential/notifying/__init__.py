@@ -1,1 +1,1 @@
-"""Incidents and alarms to a webhook: which, in which form, signed, and sent until they are taken."""
+"""Send chosen incidents and alarms to a webhook, signed, until the webhook accepts them."""

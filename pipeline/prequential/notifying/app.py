@@ -1,4 +1,4 @@
-"""The process of `prequential notify`: messages of the output topics to a webhook, at least once each."""
+"""The process of `prequential notify`, which sends each output message to a webhook at least once."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from prequential.topics.errors import UsageError
 
 log = logging.getLogger(__name__)
 
-#: Seconds beyond a request's own within which the loop has turned once, if the process is alive: commits, and
-#: looks at a cluster that doesn't answer.
+#: Seconds in addition to the request timeout within which a live process completes one turn of its loop. A
+#: turn may include commits and checks of a cluster that doesn't answer.
 _TURN_SECONDS = 120.0
 
 
 class Notifier:
-    """Everything of one process. `run` is its main loop.
+    """The state of one process. `run` is its main loop.
 
-    Raises UsageError for a section `notify` that can't be used, WorkError without topics or Kafka.
+    Raises UsageError for an invalid section `notify`, and WorkError if the topics or Kafka are missing.
     """
 
     def __init__(self, config: Config, stop: Stop) -> None:
@@ -55,7 +55,7 @@ class Notifier:
         log.info("metrics: %s/metrics", self._endpoint.address)
 
     def run(self) -> None:
-        """Send until told to stop; a request that is under way is waited for."""
+        """Send messages until `stop` is set; waits for the current request."""
         while self._goes_on():
             message = self._reader.next(LOOK_SECONDS)
             if message is not None and self._reader.ours(message):
@@ -65,7 +65,7 @@ class Notifier:
         self._endpoint.stop()
 
     def _take(self, record: Message) -> None:
-        """Do with a record what there is to be done; it isn't done with if it is another's, or we stop."""
+        """Send a record's message, or skip it; stops early if the partition is lost or the process ends."""
         topic, value = record.topic(), record.value() or b""
         try:
             message = read(self._topics[topic], value)
@@ -104,7 +104,7 @@ class Notifier:
         self._reader.done(record, at_once)
 
     def _stopped_within(self, seconds: float) -> bool:
-        """Wait, and say whether to stop instead."""
+        """Wait, and return whether the process stops."""
         self._reader.wait(seconds, self._goes_on)
         return self._stop.is_set()
 
@@ -112,7 +112,7 @@ class Notifier:
         self._turned = time.monotonic()
         return not self._stop.is_set()
 
-    # ---- HTTP, in threads of its own
+    # ---- HTTP, in separate threads
 
     def _metrics(self) -> Answer:
         text = exposition(
@@ -122,7 +122,7 @@ class Notifier:
 
     def _live(self) -> Answer:
         late = time.monotonic() - self._turned > self._config.timeout / 1000 + _TURN_SECONDS
-        return (503, TEXT, b"the loop stands still\n") if late else (200, TEXT, b"alive\n")
+        return (503, TEXT, b"the loop does not respond\n") if late else (200, TEXT, b"alive\n")
 
     def _ready(self) -> Answer:
         return (200, TEXT, b"ready\n") if self._reader.assigned else (503, TEXT, b"waiting for the group\n")
@@ -131,7 +131,7 @@ class Notifier:
 def run_notify(config: Config) -> int:
     """Run `notify` in this process until SIGTERM or Ctrl-C; returns the exit status.
 
-    Raises what `Notifier` does, and WorkError for topics that may not be read.
+    Raises the errors of `Notifier`, and WorkError if the process may not read the topics.
     """
     with stop_signals() as stop:
         Notifier(config, stop).run()

@@ -1,4 +1,4 @@
-"""Which messages a webhook gets."""
+"""Choose the messages that a webhook receives."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from prequential.topics.outputs import Alarm, Incident
 
 
 def chosen(message: Incident | Alarm, config: NotifyConfig) -> bool:
-    """Whether a message is sent: by its stream and, if it is an incident, its status, severity and revision.
+    """Return whether to send a message, by its stream and an incident's status, severity and revision.
 
-    It depends on nothing but the message, so that whoever sends it decides the same.
+    The result depends only on the message and the configuration, so every process decides the same.
     """
     if config.streams is not None and not any(fnmatchcase(message.stream, one) for one in config.streams):
         return False

@@ -1,4 +1,4 @@
-"""What became of messages, and how Prometheus reads it."""
+"""Count the results of messages, and write the counts for Prometheus."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from prequential.http.exposition import COUNTER, GAUGE, Family, labels
 from prequential.program.version import VERSION
 
-#: What becomes of messages, by the names under which they are counted.
+#: The help texts of the counters, by the names of the results.
 COUNTS = {
     "sent": "Messages that the webhook has taken",
     "retried": "Requests that were made again: no answer in time, status 5xx, 408, 425 or 429",
@@ -19,7 +19,7 @@ COUNTS = {
 
 
 class Sending(NamedTuple):
-    """The message that is being sent: when it was written, and tried first (epoch seconds)."""
+    """The times of the message that is being sent: written, and first tried (epoch seconds)."""
 
     written: float
     tried: float
@@ -28,11 +28,11 @@ class Sending(NamedTuple):
 def exposition(
     group: str, counts: Mapping[str, int], sending: Sending | None, partitions: int, now: float
 ) -> str:
-    """The metrics of a process: what has become of messages, and of the one that is being sent.
+    """Return the metrics of a process: counts of messages by result, and the message that is being sent.
 
-    `group` is the workers' consumer group, which every sample carries. `partitions` is how many are this
-    process's to read, `now` is in epoch seconds. The age of the message that is being sent, and how long it
-    has been tried, are 0 without one.
+    `group` is the workers' consumer group, which every sample carries. `partitions` is the number of
+    partitions of this process, and `now` is in epoch seconds. Without a message that is being sent, its age
+    and the time since the first try are 0.
     """
     families = []
 

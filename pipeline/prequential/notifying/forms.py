@@ -1,4 +1,4 @@
-"""What is posted of a message: itself, as Slack takes it, or as a CloudEvent."""
+"""Make the body of a request: the message itself, a message for Slack, or a CloudEvent."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ _decoders: dict[str, Any] = {
     DRIFT_ALARMS: msgspec.json.Decoder(Alarm).decode,
 }
 
-#: What Slack takes for the beginning of a link, a mention or an entity.
+#: Characters that Slack reads as the beginning of a link, a mention or an entity.
 _SLACK = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 class Body(NamedTuple):
-    """What is posted."""
+    """The body of a request, with its type."""
 
     content_type: str
     content: bytes
 
 
 def read(topic: str, value: bytes) -> Incident | Alarm:
-    """The message of a record of a topic, without the prefix.
+    """Decode the message of a record; the topic is given without its prefix.
 
-    Raises msgspec.MsgspecError or UnicodeDecodeError if it is none.
+    Raises msgspec.MsgspecError or UnicodeDecodeError if the record is no message.
     """
     message: Incident | Alarm = _decoders[topic](value)
     return message
 
 
 def identifier(message: Incident | Alarm) -> str:
-    """What names this message and no other one, whenever it is sent: of an incident with its revision."""
+    """Return the unique, constant name of a message; an incident's name includes its revision."""
     return f"{message.id}-{message.revision}" if isinstance(message, Incident) else message.id
 
 
 def body(form: str, message: Incident | Alarm, value: bytes, topic: str) -> Body:
-    """What is posted of a message, whose record's value and topic (with the prefix) are given."""
+    """Return the request's body for a message, given its record's value and topic (with the prefix)."""
     if form == SLACK:
         return Body("application/json", _encode({"text": in_words(message).translate(_SLACK)}))
     if form == CLOUDEVENTS:
@@ -54,7 +54,7 @@ def body(form: str, message: Incident | Alarm, value: bytes, topic: str) -> Body
 
 
 def event(message: Incident | Alarm, value: bytes, topic: str) -> dict[str, Any]:
-    """The message as a CloudEvent 1.0, in structured mode; without a time where its records had none."""
+    """Return the message as a structured CloudEvent 1.0, without a time if its records had none."""
     about = f"incident.{message.status}" if isinstance(message, Incident) else "drift-alarm"
     found = {
         "specversion": "1.0",
@@ -70,7 +70,7 @@ def event(message: Incident | Alarm, value: bytes, topic: str) -> dict[str, Any]
 
 
 def in_words(message: Incident | Alarm) -> str:
-    """A message in one line."""
+    """Return a message as one line of text."""
     if isinstance(message, Incident):
         return sentence(message)
     return (

@@ -1,4 +1,4 @@
-"""One request to the webhook, with its end in time, and without its address in any word about it."""
+"""Make one request to the webhook, with a timeout, and without the address in any message about it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prequential.topics.errors import UsageError
 
 
 def checked_url(url: str) -> str:
-    """A webhook's URL; raises UsageError, which doesn't show it.
+    """Return a webhook's URL if it is valid; raises UsageError, which doesn't show the URL.
 
     >>> checked_url("https://hooks.example/T0/B0")
     'https://hooks.example/T0/B0'
@@ -36,7 +36,7 @@ def checked_url(url: str) -> str:
 
 
 class Poster:
-    """Posts to one URL, from one thread; follows no redirects, as nobody has configured where they lead."""
+    """Posts to one URL, from one thread; follows no redirects, because their targets are not configured."""
 
     def __init__(self, url: str, seconds: float) -> None:
         self._url = checked_url(url)
@@ -46,11 +46,11 @@ class Poster:
         self._session: aiohttp.ClientSession | None = None
 
     def post(self, content: bytes, headers: Mapping[str, str]) -> Answer:
-        """What came of it, at the latest after the time that there is."""
+        """Post the content; returns the answer, at the latest after the timeout."""
         return self._loop.run_until_complete(self._post(content, headers))
 
     def close(self) -> None:
-        """Close its connections; it can't be used after that."""
+        """Close the connections; after this call the poster cannot be used."""
         if self._session is not None:
             self._loop.run_until_complete(self._session.close())
         self._loop.close()
@@ -67,6 +67,6 @@ class Poster:
         except asyncio.TimeoutError:
             return Answer(0, why=f"no answer within {self._seconds:g} s")
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            # Their texts may have the whole address, which is a secret where anybody who knows it may post.
+            # The errors' texts may contain the whole address. It is a secret where it suffices for posting.
             reason = getattr(error, "strerror", None)
             return Answer(0, why=f"{type(error).__name__}{f': {reason}' if reason else ''}")

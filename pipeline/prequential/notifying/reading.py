@@ -1,4 +1,4 @@
-"""What is read for a webhook: topics, as a consumer group that begins with what comes from now on."""
+"""Read topics for a webhook, as a consumer group that begins at the topics' current ends."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from prequential.topics.reading import watermarks
 
 log = logging.getLogger(__name__)
 
-#: Seconds between looks whether to wait on.
+#: Seconds between checks whether to continue waiting.
 LOOK_SECONDS = 0.25
 
-#: Seconds between looks whether a client that is told of nothing has lost its brokers.
+#: Seconds between checks whether a client that receives no records has lost its brokers.
 _WATCH_SECONDS = 30.0
 
-#: The same without any record, before it is looked at.
+#: Seconds without any record before the first of these checks.
 _SILENT_SECONDS = 60.0
 
 Place = tuple[str, int]
 
 
 class Reader:
-    """The records of some topics (full names) that are this process's to send, one after the other.
+    """Returns the records that this process has to send, one after the other; `topics` are full names.
 
-    A record is done with when `done` says so, and not before: whoever gets its partition reads it again.
-    Raises WorkError if a topic is missing or can't be read.
+    `done` marks a record as finished. Until then the record's next reader, in any process, reads it again.
+    Raises WorkError if a topic is missing or unreadable.
     """
 
     def __init__(self, kafka: KafkaConfig, group: str, topics: Sequence[str]) -> None:
@@ -48,20 +48,20 @@ class Reader:
         require(kafka, dict.fromkeys(self._topics, READ))
         self._counts = partition_counts(kafka, self._topics)
         self._places: set[Place] = set()
-        #: Records that have come while one was being sent.
+        #: Records that arrived while another one was being sent.
         self._waiting: deque[Message] = deque()
         self._heard = self._watched = monotonic()
-        #: Whether the group has decided what is ours.
+        #: Whether the group has assigned partitions to this process.
         self.assigned = False
         self._consumer = self._begin()
 
     def _begin(self) -> Consumer:
         settings = {
             "group.id": self._group,
-            "enable.auto.commit": True,  # of what is done with, see `done`
+            "enable.auto.commit": True,  # of finished records, see `done`
             "enable.auto.offset.store": False,
             "isolation.level": "read_committed",
-            # Where retention has overtaken what was committed; a new group's places are set below.
+            # For committed offsets that retention has passed. `_assigned` sets the offsets of a new group.
             "auto.offset.reset": "earliest",
             "partition.assignment.strategy": "cooperative-sticky",
         }
@@ -74,46 +74,47 @@ class Reader:
 
     @property
     def partitions(self) -> int:
-        """How many partitions are this process's."""
+        """Number of partitions that are assigned to this process."""
         return len(self._places)
 
     def next(self, seconds: float) -> Message | None:
-        """The next record, waited for so long at most."""
+        """Return the next record, or None if none arrives within so many seconds."""
         if not self._waiting:
             self._poll(seconds)
         return self._waiting.popleft() if self._waiting else None
 
     def wait(self, seconds: float, go_on: Callable[[], bool]) -> None:
-        """Stay in the group meanwhile, while `go_on` says so; what comes is kept for `next`."""
+        """Wait while `go_on` is true, and stay in the group; records that arrive are kept for `next`."""
         until = monotonic() + seconds
         with plain_errors(self._kafka):
             self._consumer.pause(self._consumer.assignment())
         while (left := until - monotonic()) > 0 and go_on():
-            if self._poll(min(left, LOOK_SECONDS)):  # of a partition that has become ours meanwhile
+            if self._poll(min(left, LOOK_SECONDS)):  # from a partition that was assigned meanwhile
                 self._consumer.pause(self._consumer.assignment())
         with plain_errors(self._kafka):
             self._consumer.resume(self._consumer.assignment())
 
     def ours(self, message: Message) -> bool:
-        """Whether a record's partition is still this process's."""
+        """Whether a record's partition is still assigned to this process."""
         return (message.topic(), message.partition()) in self._places
 
     def done(self, message: Message, at_once: bool) -> None:
-        """Note that a record, and all before it in its partition, is done with; committed at once or soon."""
+        """Mark a record, and all before it in its partition, as finished; commits this at once or soon."""
         try:
             self._consumer.store_offsets(message)
             if at_once:
                 self._consumer.commit(asynchronous=False)
         except KafkaException as error:
-            # Another one's by now, or no broker: it is committed with the next one, or sent once more.
+            # Another process has the partition now, or no broker answers. The next commit includes this
+            # record, or the record is sent once more.
             log.warning("committing: %s", error.args[0].str())
 
     def close(self) -> None:
-        """Commit what is done with, and leave the group."""
+        """Commit the finished records, and leave the group."""
         self._consumer.close()
 
     def _poll(self, seconds: float) -> bool:
-        """Whether a record has come."""
+        """Poll once; returns whether a record has arrived."""
         self._watch()
         with plain_errors(self._kafka):
             message = self._consumer.poll(seconds)
@@ -133,30 +134,31 @@ class Reader:
         return False
 
     def _watch(self) -> None:
-        """Begin anew with a client that has lost its brokers for ever (`clients.is_stranded`)."""
+        """Replace a client that has permanently lost its brokers (`clients.is_stranded`)."""
         now = monotonic()
         if now - self._heard < _SILENT_SECONDS or now - self._watched < _WATCH_SECONDS:
             return
         try:
             partition_counts(self._kafka, self._topics)
             if is_stranded(self._consumer, self._topics[0]):
-                log.warning("the client has lost its brokers, though they answer: beginning anew")
+                log.warning("the client has lost its brokers, though they answer: replacing the client")
                 let_go([self._consumer])
                 self._places.clear()
                 self._waiting.clear()
                 self.assigned = False
                 self._consumer = self._begin()
-        except WorkError as why:  # what is away comes back
-            log.warning("looking at the topics: %s", why)
+        except WorkError as why:  # the cluster may be back at the next check
+            log.warning("checking the topics: %s", why)
         self._watched = monotonic()
 
     # ---- called from within `poll`
 
     def _assigned(self, consumer: Consumer, new: list[TopicPartition]) -> None:
-        """Begin where the group is; a new group with what comes from now on, which is committed at once.
+        """Begin at the group's committed offsets; a new group begins at the current ends of the partitions.
 
-        So that what comes while it is away is sent afterwards. A partition that is new in a topic that the
-        group reads is read from its beginning.
+        A new group commits these ends at once. So the process later sends messages that are written while it
+        is down. If a topic that the group reads gets a new partition, the process reads the partition from
+        its beginning.
         """
         if new:
             every = [
@@ -189,7 +191,7 @@ class Reader:
         self._waiting = deque(one for one in self._waiting if self.ours(one))
 
 
-#: What doesn't pass by waiting.
+#: Errors that do not disappear by waiting.
 _REFUSED = frozenset(
     {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._FATAL,
      KafkaError._AUTHENTICATION}

@@ -1,4 +1,4 @@
-"""What an answer means, and when a message is sent again."""
+"""Interpret the webhook's answer, and choose when to send a message again."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import NamedTuple
 #: Seconds before a message is sent a second time; each further pause is twice as long, up to the longest.
 _FIRST, _LONGEST = 1.0, 300.0
 
-#: Seconds that a receiver may ask for, at most: a day's typing error isn't to silence a pager.
+#: The longest pause in seconds that a receiver may request. A mistake there must not stop all messages.
 _LONGEST_ASKED = 3600.0
 
-#: Statuses that may be others later: request timeout, too early, too many requests.
+#: Statuses after which a retry may succeed: request timeout, too early, too many requests.
 _LATER = frozenset({408, 425, 429})
 
 
 class Answer(NamedTuple):
-    """What came of a request; without a status (0) `why` says what went wrong."""
+    """The result of a request; without a status (0), `why` is the error."""
 
     status: int
     retry_after: str | None = None
@@ -25,12 +25,12 @@ class Answer(NamedTuple):
 
     @property
     def taken(self) -> bool:
-        """Whether the receiver has it."""
+        """Whether the receiver has accepted the message."""
         return 200 <= self.status < 300
 
     @property
     def again(self) -> bool:
-        """Whether it is sent again: no answer, an error of the receiver's, or it asks for that."""
+        """Whether to send the message again: no answer, a receiver's error, or the receiver's request."""
         return not self.status or self.status >= 500 or self.status in _LATER
 
     def __str__(self) -> str:
@@ -38,10 +38,11 @@ class Answer(NamedTuple):
 
 
 def pause(attempt: int, retry_after: str | None, now: float, draw: Callable[[], float]) -> float:
-    """Seconds until a message is sent again after so many attempts, from 1.
+    """Return the seconds until a message is sent again after so many attempts, counted from 1.
 
-    Doubling, less up to a half by chance, so that senders don't come together; at least what `Retry-After`
-    asks for (seconds, or an HTTP date that is compared with `now`, epoch seconds), of that at most an hour.
+    The pause doubles with each attempt. `draw` shortens it by a random share of up to a half, so that senders
+    do not retry together. `Retry-After` sets a lower limit, which counts for at most an hour. It is a number
+    of seconds, or an HTTP date that is compared with `now` (epoch seconds).
 
     >>> [pause(attempt, None, 0.0, lambda: 0.0) for attempt in (1, 2, 9, 10, 2000)]
     [1.0, 2.0, 256.0, 300.0, 300.0]

@@ -1,6 +1,6 @@
-"""The signature of what is posted, by the specification of Standard Webhooks (symmetric, `v1`).
+"""Sign requests by the specification of Standard Webhooks (symmetric, `v1`).
 
-Its libraries check it: https://github.com/standard-webhooks/standard-webhooks
+The libraries of Standard Webhooks verify the signature: https://github.com/standard-webhooks/standard-webhooks
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from prequential.topics.errors import UsageError
 
 _PREFIX = "whsec_"
 
-#: Bytes of a secret.
+#: The least and the largest number of bytes of a secret.
 _LEAST, _MOST = 24, 64
 
 
 def key_of(secret: str) -> bytes:
-    """The key in a secret, `whsec_` and base64; raises UsageError, which doesn't show it.
+    """Return the key in a secret, `whsec_` and base64; raises UsageError, which doesn't show the secret.
 
     >>> key_of("whsec_" + "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3")
     b'0123456789abcdef01234567'
@@ -43,9 +43,9 @@ def key_of(secret: str) -> bytes:
 
 
 def headers(identifier: str, seconds: int, content: bytes, key: bytes | None) -> dict[str, str]:
-    """Headers that name what is posted at this time (epoch seconds), and say who has made it.
+    """Return headers with the message's id, the time of the request (epoch seconds) and the signature.
 
-    `Idempotency-Key` has the id, too; without a key nothing is signed.
+    `Idempotency-Key` also contains the id. Without a key there is no signature.
 
     >>> key = key_of("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     >>> sent = headers("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}', key)

@@ -1,4 +1,4 @@
-"""Tables of Arrow: Parquet and Arrow (Feather) files, and tables in memory. Needs pyarrow."""
+"""Read Arrow tables: Parquet and Arrow (Feather) files, and tables in memory. Needs pyarrow."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from prequential.mapping.translation import pick
 from prequential.tables.rows import BATCH, Progress
 from prequential.topics.errors import WorkError
 
-#: Root of the path of a column that holds times as such: it is read as milliseconds.
+#: The root of a path to a column with a type of times, which is read as milliseconds.
 TIME = "timestamp"
 
-#: Milliseconds of a unit of Arrow's times, as a fraction.
+#: Milliseconds of each unit of Arrow's times, as a fraction.
 _OF_MS = {"s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
 
 _MS_OF_DAY = 86_400_000
 
 
 class ArrowRows:
-    """A record batch."""
+    """The rows of one record batch."""
 
     reasons: Mapping[int, str] = {}
 
@@ -33,7 +33,7 @@ class ArrowRows:
         return int(self._batch.num_rows)
 
     def column(self, path: Path) -> list[Any]:
-        """What every row has there; None where it has nothing."""
+        """Return the value of every row at a path; None where there is none."""
         names = self._batch.schema.names
         whole = ".".join(path.keys)
         name, *below = [whole] if whole in names else path.keys
@@ -44,24 +44,24 @@ class ArrowRows:
         return pick(values, tuple(below)) if below else values
 
     def raw(self, place: int) -> bytes:
-        """A row as JSON."""
+        """Return a row as JSON."""
         columns = self._batch.slice(place, 1).columns
         row = {name: _values(column)[0] for name, column in zip(self._batch.schema.names, columns)}
         return msgspec.json.encode(row, enc_hook=str)
 
     def has(self, path: Path) -> bool:
-        """Whether a structure has the field; that there is the column was checked before."""
+        """Whether any row's structure has the field; the caller has already checked the column."""
         if path.root == TIME or len(path.keys) == 1:
             return True
         return any(value is not None for value in self.column(path))
 
     def fields(self) -> str:
-        """Of columns that have some below them."""
+        """Return the columns and their types as text, if any column is nested; else an empty text."""
         schema = self._batch.schema
         return ", ".join(map(str, schema)) if any(map(_is_nested, schema)) else ""
 
     def names(self) -> Sequence[str]:
-        """Of the columns."""
+        """Return the names of the columns."""
         return list(self._batch.schema.names)
 
 
@@ -70,7 +70,7 @@ def _is_nested(field: Any) -> bool:
 
 
 def _plain(column: Any) -> list[Any]:
-    """Python's values; much faster where there are no nulls."""
+    """Return Python's values; much faster for a column without nulls."""
     kind = column.type
     if column.null_count == 0 and (
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
@@ -81,7 +81,7 @@ def _plain(column: Any) -> list[Any]:
 
 
 def _values(column: Any) -> list[Any]:
-    """Python's values; text of those that Python can't have: times of nanoseconds, or after the year 9999."""
+    """Return Python's values; text for times that Python lacks: nanoseconds, or after the year 9999."""
     try:
         return list(column.to_pylist())
     except (ValueError, OverflowError):
@@ -107,7 +107,7 @@ def _milliseconds(column: Any) -> list[int | None]:
 
 
 class ArrowFile:
-    """A table that is read as record batches: `read` gives them, of these columns (None: all)."""
+    """A table that `read` returns as record batches, with the given columns (None: all)."""
 
     unit, text = "row", False
 
@@ -121,12 +121,12 @@ class ArrowFile:
         self._wanted: list[str] | None = None
 
     def select(self, paths: Sequence[Path]) -> None:
-        """These will be asked for, and what was said before, and nothing else."""
+        """Read only the columns of these paths, and those that were selected before."""
         names = filter(None, map(self._column, paths))
         self._wanted = list(dict.fromkeys([*(self._wanted or ()), *names]))
 
     def type_of_time(self, path: Path) -> str | None:
-        """The type of a column that holds times as such, so that they have no unit."""
+        """Return the type of a column of times, which need no unit; None for a column of other types."""
         name = self._column(path)
         if name is None or (len(path.keys) > 1 and name != ".".join(path.keys)):
             return None
@@ -139,7 +139,7 @@ class ArrowFile:
         return name if name in self.columns else None
 
     def batches(self, progress: Progress = lambda rows, share: None) -> Iterator[ArrowRows]:
-        """The rows, in their order, some at a time."""
+        """Yield the rows in their order, in batches."""
         count = 0
         for batch in self._batches():
             for start in range(0, batch.num_rows, BATCH):
@@ -149,7 +149,7 @@ class ArrowFile:
                 progress(count, count / self._count if self._count else None)
 
     def hold(self) -> HeldTable:
-        """All rows in memory."""
+        """Read all rows into memory."""
         return HeldTable(list(self._batches()))
 
     def _batches(self) -> Iterator[Any]:
@@ -167,13 +167,13 @@ class HeldTable:
         self._table = pa.Table.from_batches(batches).combine_chunks()
 
     def take(self, rows: Sequence[int]) -> ArrowRows:
-        """These rows, from 0 on."""
+        """Return the rows with these numbers, counted from 0."""
         [batch] = self._table.take(rows).combine_chunks().to_batches() or [None]
         return ArrowRows(batch)
 
 
 class ArrowTable(ArrowFile):
-    """A table in memory, of so many rows; batches of at most `BATCH` rows are made as they are read."""
+    """A table in memory with `rows` rows; reading makes batches of at most `BATCH` rows."""
 
     def __init__(self, name: str, schema: Any, rows: int, read: Callable[[], Iterator[Any]]) -> None:
         super().__init__(name, schema, rows, lambda wanted: read())
@@ -183,7 +183,7 @@ class ArrowTable(ArrowFile):
         return self._rows
 
     def numbered(self, field: str) -> ArrowTable:
-        """The same with the number of each row, from 0, in a column."""
+        """Return the same table with an added column of row numbers, counted from 0."""
         schema = self._schema.append(pa.field(field, pa.int64()))
 
         def read() -> Iterator[Any]:
@@ -199,7 +199,7 @@ class ArrowTable(ArrowFile):
 
 
 def of_object(name: str, table: Any) -> ArrowTable:
-    """Anything that speaks the Arrow C interface."""
+    """Return a table for any object with the Arrow C interface."""
     if isinstance(table, pa.Table):
         arrow = table
     elif hasattr(table, "__arrow_c_stream__"):
@@ -217,12 +217,12 @@ def of_object(name: str, table: Any) -> ArrowTable:
 
 
 def of_pandas(name: str, table: Any) -> ArrowTable:
-    """A DataFrame of pandas, of which some rows at a time are made into Arrow's.
+    """Return a table for a pandas DataFrame, which is converted to Arrow in batches.
 
-    The whole at once would take as much memory again.
+    Converting all rows at once would need as much memory again.
     """
     index = None if hasattr(table, "__arrow_c_stream__") else False
-    # A column of objects has the type of all its rows; where they differ, Arrow says so here.
+    # The type of a column of objects depends on all its rows. If their types differ, Arrow raises here.
     present = pa.Schema.from_pandas(table, preserve_index=index).remove_metadata()
     schema = pa.schema(list(map(_without_view, present)))
 
@@ -236,14 +236,14 @@ def of_pandas(name: str, table: Any) -> ArrowTable:
 
 
 def _without_view(field: Any) -> Any:
-    """Not all that is done here can be done with views of text, which polars has."""
+    """Replace a view type, such as polars uses for text, because some functions here do not support views."""
     if pa.types.is_string_view(field.type):
         return field.with_type(pa.large_string())
     return field.with_type(pa.large_binary()) if pa.types.is_binary_view(field.type) else field
 
 
 def of_parquet(name: str, source: Any) -> ArrowFile:
-    """A Parquet file: its path, or a buffer."""
+    """Return the reader of a Parquet file, given by its path or a buffer."""
     import pyarrow.parquet as pq
 
     def read(wanted: list[str] | None) -> Iterator[Any]:
@@ -255,7 +255,7 @@ def of_parquet(name: str, source: Any) -> ArrowFile:
 
 
 def of_arrow(name: str, source: Any, *, stream: bool) -> ArrowFile:
-    """An Arrow (Feather) file, or a stream in a file: its path, or a buffer."""
+    """Return the reader of an Arrow (Feather) file or stream, given by its path or a buffer."""
 
     def read(wanted: list[str] | None) -> Iterator[Any]:
         with _opened(source) as opened:

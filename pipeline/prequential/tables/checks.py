@@ -1,4 +1,4 @@
-"""Whether a file has what a mapping looks for: one sentence for each path that is wrong, with its place."""
+"""Check that a file has the paths of its mapping; each wrong path gives one sentence with its place."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from prequential.settings.model import ConfigError
 from prequential.tables.rows import RowFile, Rows, some
 from prequential.topics.values import quoted
 
-#: Between these (ms) lie the times of today's streams, 1990 to 2100: one that lies here in another unit, and
-#: in its own lies outside of the wider bounds below (March 1973 to 2200), has that other unit.
+#: The times of current streams lie within the first bounds (ms, 1990 to 2100). The second bounds are wider
+#: (March 1973 to 2200). A time has another unit if it lies within the first bounds in that unit, and outside
+#: the second bounds in its own unit.
 _LIKELY = 631_152_000_000, 4_102_444_800_000
 _POSSIBLE = 100_000_000_000, 7_258_118_400_000
 
-#: Smaller numbers than that (March 1973 in seconds) are no times since 1970 in any unit: small tests count.
+#: Numbers below this limit (March 1973 in seconds) are no times since 1970 in any unit: they may be counts.
 _LEAST = 100_000_000
 
-#: So many times say in which unit a file's times are.
+#: The number of times that are checked for the unit of a file's times.
 _FIRST = 1_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -30,8 +31,8 @@ _YEAR = 31_556_952_000  # ms
 
 
 def check_columns(files: Sequence[tuple[RowFile, Sequence[RecordMapping]]]) -> None:
-    """Raise ConfigError if tables have no columns for paths of their mappings, or units by times as such."""
-    sentences: dict[object, str] = {}  # a column that is asked for several times is missing once
+    """Raise ConfigError if a table lacks a mapped column, or if the mapping sets a unit for a time column."""
+    sentences: dict[object, str] = {}  # a missing column that several fields need is reported once
     for file, mappings in files:
         for mapping in mappings:
             for key, sentence in _of_columns(mapping, file):
@@ -52,12 +53,12 @@ def _of_columns(mapping: RecordMapping, file: RowFile) -> Iterator[tuple[object,
         kind = file.type_of_time(one.path)
         if kind is not None:
             where = mapping.origin.place("ts", "unit")
-            said = f"{where}: {one.path} of {file.name} is {kind}, a time already: remove unit"
-            yield (file.name, "unit"), said
+            already = f"{where}: {one.path} of {file.name} is {kind}, a time already: remove unit"
+            yield (file.name, "unit"), already
 
 
 def check_first(mapping: RecordMapping, file: RowFile, rows: Rows) -> None:
-    """Raise ConfigError if none of a file's first rows has some path, or if their times have another unit."""
+    """Raise ConfigError if no first row of a file has a mapped path, or if their times have another unit."""
     sentences = []
     if fields := rows.fields():
         sentences = [
@@ -92,15 +93,15 @@ def check_first(mapping: RecordMapping, file: RowFile, rows: Rows) -> None:
 
 
 def better_unit(value: Any, unit: str | None) -> str | None:
-    """The unit that a time has for sure, if it is another one; None if it may be the one that is said.
+    """Return the unit that a time certainly has, if it is not the configured one; else None.
 
     >>> better_unit(1_700_000_000, None), better_unit(1.7e12, "s"), better_unit("2024-05-01T12:00:00Z", "s")
     ('s', 'ms', 'rfc3339')
     >>> better_unit(17, None), better_unit(1_700_000_000, "s")
     (None, None)
     """
-    as_said = _time(value, unit)
-    if as_said is not None and _POSSIBLE[0] <= as_said <= _POSSIBLE[1]:
+    as_configured = _time(value, unit)
+    if as_configured is not None and _POSSIBLE[0] <= as_configured <= _POSSIBLE[1]:
         return None
     try:
         if abs(float(value)) < _LEAST:
@@ -141,13 +142,13 @@ def _absent(mapping: RecordMapping, keys: Sequence[Any], path: Path, file: RowFi
     if name in mapping.implied:
         return (
             f"{mapping.origin.line(())}{section}: {file.name} has no {what} {path}; {present}; expected "
-            f"{_setting(section, name)} to say where it is, or {{const: …}} for a fixed one"
+            f"its path in {_setting(section, name)}, or {{const: …}} for a fixed one"
         )
     return f"{mapping.origin.place(*keys)}: {file.name} has no {what} {path}; {present}"
 
 
 def _setting(section: str, name: str) -> str:
-    """Where a field is said to be, as it is written there.
+    """Return the key of a field's mapping, as you write it in its section.
 
     >>> _setting("files.labels", "ts"), _setting("columns['labels']", "ts")
     ('files.labels.ts', "columns['labels']['ts']")

@@ -1,4 +1,4 @@
-"""CSV: a line of names, then a row a line. All cells are text, empty ones are none."""
+"""Read CSV files: a line of names, then the rows. All cells are text, and an empty cell is no value."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from prequential.tables.rows import BATCH, Progress
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.messages import INPUT_MESSAGE_BYTES
 
-#: What may stand between cells: of these the one that the line of names has most of.
+#: The possible delimiters of cells. The one that occurs most often in the line of names is used.
 DELIMITERS = ",;\t|"
 
 #: Excel's line before the names, such as `sep=;`.
 _HINT = re.compile(r'"?sep=(.)"?[\r\n]*', re.IGNORECASE)
 
-#: A name in quotation marks, in which a delimiter is none.
+#: A name in quotation marks, in which delimiters do not count.
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
-#: Stands for a row with a line that is cut off.
+#: Stands for a row with a line that is too long.
 _TOO_LONG: list[str] = []
 
 _LONGEST = f"more than {INPUT_MESSAGE_BYTES:,} characters"
@@ -36,7 +36,7 @@ _pack, _unpack = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().dec
 
 
 class CsvRows:
-    """Some rows of a CSV file."""
+    """A batch of rows of a CSV file."""
 
     def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         self._columns = columns
@@ -56,12 +56,12 @@ class CsvRows:
         return len(self._rows)
 
     def column(self, path: Path) -> list[Any]:
-        """What every row has there; None where the cell is empty."""
+        """Return the value of every row at a path; None for an empty cell."""
         cells = self._cells[self._columns.index(".".join(path.keys))]
         return [cell or None for cell in cells] if "" in cells else list(cells)
 
     def raw(self, place: int) -> bytes:
-        """A row as an object of its cells, as JSON."""
+        """Return a row as a JSON object of its cells."""
         row = self._rows[place]
         shown = [cell.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for cell in row]
         if place in self.reasons:
@@ -69,20 +69,20 @@ class CsvRows:
         return msgspec.json.encode(dict(zip(self._columns, shown)))
 
     def has(self, path: Path) -> bool:
-        """Whether there is such a column, which was checked before."""
+        """Return True: the caller has already checked that the column exists."""
         return True
 
     def fields(self) -> str:
-        """All rows have the same."""
+        """Return an empty text, because all rows have the same fields."""
         return ""
 
     def names(self) -> Sequence[str]:
-        """Of the columns."""
+        """Return the names of the columns."""
         return self._columns
 
 
 class CsvFile:
-    """A CSV file; `open_file` opens its bytes anew, `size` is how many there are, before decompression."""
+    """A CSV file; `open_file` opens its bytes, and `position` returns the share that a stream has read."""
 
     unit, text = "row", True
 
@@ -94,7 +94,7 @@ class CsvFile:
         with self._reading() as (lines, _):
             head = lines.readline(INPUT_MESSAGE_BYTES).lstrip("\ufeff")
         _refuse_other_encodings(name, head)
-        #: Excel's own first line, which names the delimiter.
+        #: Excel's optional first line, which names the delimiter.
         self._hint = _HINT.fullmatch(head)
         outside = _QUOTED.sub("", head)
         self._delimiter = self._hint[1] if self._hint else max(DELIMITERS, key=outside.count)
@@ -111,14 +111,14 @@ class CsvFile:
             raise UsageError(f"{name} has the column {twice[0]!r} twice: expected a name for each")
 
     def select(self, paths: Sequence[Path]) -> None:
-        """All columns are read anyway."""
+        """Do nothing: every read returns all columns."""
 
     def type_of_time(self, path: Path) -> str | None:
-        """Text has none."""
+        """Return None: CSV has no type of times."""
         return None
 
     def batches(self, progress: Progress = lambda rows, share: None) -> Iterator[CsvRows]:
-        """The rows, in their order; empty lines are none."""
+        """Yield the rows in their order, in batches; empty lines are skipped."""
         count = 0
         with self._reading() as (lines, stream):
             rows = self._rows(lines)
@@ -129,7 +129,7 @@ class CsvFile:
                 progress(count, self._position(stream))
 
     def hold(self) -> HeldRows:
-        """All rows in memory."""
+        """Read all rows into memory."""
         held: list[bytes] = []
         with self._reading() as (lines, _):
             rows = self._rows(lines)
@@ -146,7 +146,7 @@ class CsvFile:
             yield lines, stream
 
     def _rows(self, lines: io.TextIOWrapper) -> Iterator[list[str]]:
-        """The rows that aren't blank; `_TOO_LONG` for one with a line that is cut off."""
+        """Yield the rows that are not blank; `_TOO_LONG` for a row with a line that is too long."""
         own = _Lines(lines)
         if self._hint:
             next(own)
@@ -164,7 +164,7 @@ class CsvFile:
 
 
 def _refuse_other_encodings(name: str, head: str) -> None:
-    """Raise UsageError where the line of names isn't UTF-8."""
+    """Raise UsageError if the line of names is not UTF-8."""
     found = None
     if "\0" in head or head.startswith(("\udcff\udcfe", "\udcfe\udcff")):
         found = "UTF-16"
@@ -178,10 +178,10 @@ def _refuse_other_encodings(name: str, head: str) -> None:
 
 
 class _Lines:
-    """The lines of a text for `csv.reader`, of which it takes as many as a row has.
+    """The lines of a text for `csv.reader`, which takes as many lines as a row has.
 
-    A line beyond what a record may have is skipped, and a blank one stands for it. Raises csv.Error where
-    lines of one row come to more, as they do where the end of a quoted cell is missing.
+    A line that exceeds the largest size of a record is replaced by a blank one. Raises csv.Error if the lines
+    of one row together exceed it, as they do if a closing quotation mark is missing.
     """
 
     def __init__(self, text: io.TextIOWrapper) -> None:
@@ -210,13 +210,13 @@ class _Lines:
 
 
 class HeldRows:
-    """All rows in memory, a cell as long as its text."""
+    """All rows in memory, packed so that a cell needs only the bytes of its text."""
 
     def __init__(self, columns: Sequence[str], rows: list[bytes]) -> None:
         self._columns, self._rows = columns, rows
 
     def take(self, rows: Sequence[int]) -> CsvRows:
-        """These rows, from 0 on."""
+        """Return the rows with these numbers, counted from 0."""
         return CsvRows(
             self._columns,
             [

@@ -1,4 +1,4 @@
-"""Which format a file has, by what it begins with or by its name, and what reads it."""
+"""Find the format of a file by its first bytes or its name, and open it with the format's reader."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from prequential.tables.rows import RowFile
 from prequential.topics.errors import Fault, UsageError, WorkError
 from prequential.topics.reasons import as_text
 
-#: What files of a format begin with.
+#: The first bytes of files by format.
 _GZIP, _PARQUET, _ARROW, _ARROW_STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 
-#: Bytes that tell these from text.
+#: The number of bytes that distinguish these formats from text.
 _MARK = 6
 
-#: Formats by the ends of names, for text: other formats are known by what they begin with.
+#: Formats of text by the ends of file names. The first bytes identify the other formats.
 _ENDINGS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
 
-#: Bytes that are looked at: a byte order mark, white space, a brace.
+#: The number of first bytes that are checked: a byte order mark, white space, a brace.
 _HEAD = 64
 
 
 class Stored:
-    """The bytes of a file, or of standard input (`-`) or a pipe, which are read to their ends.
+    """The bytes of a file; standard input (`-`) and pipes are read to their ends at once.
 
-    Raises UsageError if it can't be opened, WorkError if it can't be decompressed.
+    Raises UsageError if the file cannot be opened, and WorkError if it cannot be decompressed.
     """
 
     def __init__(self, path: str) -> None:
@@ -54,15 +54,15 @@ class Stored:
         self.head = head
 
     def open(self) -> IO[bytes]:
-        """Open the file at its beginning, its bytes decompressed; the caller closes it."""
+        """Open the file at its beginning, decompressed; the caller must close it."""
         raw = self._raw()
         stream: Any = _Gzip(raw) if self.compressed else raw
         return stream  # type: ignore[no-any-return]
 
     def position(self, stream: IO[bytes]) -> float | None:
-        """Which share of the file, from 0 to 1, `stream` has read; None of an empty file.
+        """Return the share of the file, from 0 to 1, that `stream` has read; None for an empty file.
 
-        `stream` is one that `open` gave.
+        `stream` must be a result of `open`.
         """
         size = len(self._bytes) if self._bytes is not None else Path(self.path).stat().st_size
         raw = stream.raw_file if isinstance(stream, _Gzip) else stream
@@ -70,7 +70,7 @@ class Stored:
 
     @property
     def source(self) -> Any:
-        """Path or bytes, as pyarrow reads them."""
+        """The path or the bytes, for pyarrow."""
         return self.path if self._bytes is None else self._bytes
 
     def _raw(self) -> IO[bytes]:
@@ -83,7 +83,7 @@ class Stored:
 
 
 def _read_once(path: str) -> bytes | None:
-    """The bytes of what can't be opened twice, such as a pipe; None of a file."""
+    """Return the bytes of a source that can be opened only once, such as a pipe; None for a file."""
     where = Path(path)
     try:
         if not (where.is_fifo() or where.is_char_device()):
@@ -95,7 +95,7 @@ def _read_once(path: str) -> bytes | None:
 
 
 def _read_whole(stream: IO[bytes]) -> bytes:
-    """All bytes; of lines of text no more than a record may have, so that one without an end is no burden."""
+    """Return all bytes; lines of text are cut at the largest size of a record, to bound the memory."""
     head = stream.read(_MARK)
     if head.startswith((_GZIP, _PARQUET, _ARROW, _ARROW_STREAM)):
         return head + stream.read()
@@ -103,20 +103,20 @@ def _read_whole(stream: IO[bytes]) -> bytes:
 
 
 class _Gzip(gzip.GzipFile):
-    """A compressed file that closes the one beneath it."""
+    """A compressed file that also closes its underlying file."""
 
     def __init__(self, raw: IO[bytes]) -> None:
         super().__init__(fileobj=raw, mode="rb")
         self.raw_file = raw
 
     def close(self) -> None:
-        """Close both."""
+        """Close both files."""
         super().close()
         self.raw_file.close()
 
 
 def format_of(stored: Stored) -> str:
-    """The format: JSON lines where nothing speaks for another one."""
+    """Return the format: JSON lines unless the first bytes or the name indicate another one."""
     head = stored.head
     if head.startswith(_PARQUET):
         return "parquet"
@@ -129,10 +129,10 @@ def format_of(stored: Stored) -> str:
 
 
 def open_rows(stored: Stored, form: str | None) -> RowFile:
-    """What reads a file's rows; `form` is its format, None: as `format_of` says.
+    """Return the reader of a file's rows; `form` is its format (None: the result of `format_of`).
 
-    Raises UsageError where it has another format than is said, or pyarrow is needed and isn't there;
-    WorkError if it can't be read as what it is.
+    Raises UsageError if the file has another format than `form`, or if it needs pyarrow and pyarrow is not
+    installed. Raises WorkError if the file is not readable in its format.
     """
     actual = format_of(stored)
     form = form or actual
@@ -141,13 +141,13 @@ def open_rows(stored: Stored, form: str | None) -> RowFile:
     text: dict[str, Callable[..., RowFile]] = {"csv": CsvFile, "jsonl": JsonFile}
     if form in text:
         if actual not in text:
-            raise UsageError(f"{stored.name!r} is {actual}: expected {form}, as the configuration says")
+            raise UsageError(f"{stored.name!r} is {actual}: expected {form}, as configured")
         return text[form](stored.name, stored.open, stored.position)
     if form != actual:
-        raise UsageError(f"{stored.name!r} is {actual}: expected {form}, as the configuration says")
+        raise UsageError(f"{stored.name!r} is {actual}: expected {form}, as configured")
     arrow = needs_pyarrow(f"{stored.name!r} is {form}")
     if stored.compressed:
-        raise UsageError(f"{stored.name!r} is {form} in gzip: expected {form}, which is compressed by itself")
+        raise UsageError(f"{stored.name!r} is {form} in gzip: expected {form}, which has its own compression")
     try:
         if form == "parquet":
             return arrow.of_parquet(stored.name, stored.source)  # type: ignore[no-any-return]
@@ -159,9 +159,9 @@ def open_rows(stored: Stored, form: str | None) -> RowFile:
 
 
 def needs_pyarrow(why: str) -> Any:
-    """The module `prequential.tables.arrowfile`.
+    """Return the module `prequential.tables.arrowfile`.
 
-    Raises UsageError, beginning with `why`, if pyarrow isn't installed.
+    Raises UsageError, whose message begins with `why`, if pyarrow is not installed.
     """
     try:
         return importlib.import_module("prequential.tables.arrowfile")

@@ -1,4 +1,4 @@
-"""JSON lines of any shape: an object a line, each with its own fields."""
+"""Read JSON lines of any shape: each line is an object with its own fields."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from prequential.topics.errors import WorkError
 
 
 class JsonRows(ObjectRows):
-    """Some lines."""
+    """A batch of lines."""
 
     def __init__(self, lines: Sequence[bytes]) -> None:
         super().__init__(*decode_objects(lines))
         self._lines = lines
 
     def raw(self, place: int) -> bytes:
-        """The line."""
+        """Return the line."""
         return self._lines[place]
 
 
 class JsonFile:
-    """A file of JSON lines; `open_file` opens its bytes anew."""
+    """A file of JSON lines; `open_file` opens its bytes from the beginning."""
 
     unit, text = "line", False
     columns = own_columns = None
@@ -41,14 +41,14 @@ class JsonFile:
         self._open_file, self._position = open_file, position
 
     def select(self, paths: Sequence[Path]) -> None:
-        """All of each line is read anyway."""
+        """Do nothing: every read returns whole lines."""
 
     def type_of_time(self, path: Path) -> str | None:
-        """JSON has none."""
+        """Return None: JSON has no type of times."""
         return None
 
     def batches(self, progress: Progress = lambda rows, share: None) -> Iterator[JsonRows]:
-        """The lines, in their order."""
+        """Yield the lines in their order, in batches."""
         count = 0
         with closing(self._open_file()) as stream:
             lines = self._lines(stream)
@@ -58,7 +58,7 @@ class JsonFile:
                 progress(count, self._position(stream))
 
     def hold(self) -> HeldLines:
-        """All lines in memory."""
+        """Read all lines into memory."""
         with closing(self._open_file()) as stream:
             return HeldLines(list(self._lines(stream)))
 
@@ -77,5 +77,5 @@ class HeldLines:
         self._lines = lines
 
     def take(self, rows: Sequence[int]) -> JsonRows:
-        """These lines, from 0 on."""
+        """Return the lines with these numbers, counted from 0."""
         return JsonRows([self._lines[row] for row in rows])

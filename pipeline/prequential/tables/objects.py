@@ -1,4 +1,4 @@
-"""Rows that are objects in memory: dicts, from wherever they come."""
+"""Read rows that are dicts in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prequential.tables.rows import BATCH, Progress, names_of
 
 
 class ObjectRows:
-    """Some objects; None where there is none, for a reason."""
+    """A batch of objects; None for an unreadable one, whose reason is in `reasons`."""
 
     def __init__(
         self, objects: Sequence[Any], reasons: Mapping[int, str] | None = None, number: str | None = None
@@ -23,15 +23,15 @@ class ObjectRows:
         return len(self.objects)
 
     def column(self, path: Path) -> list[Any]:
-        """What every object has there."""
+        """Return the value of every object at a path; None where there is none."""
         return pick(self.objects, self._keys(path))
 
     def raw(self, place: int) -> bytes:
-        """An object as JSON."""
+        """Return an object as JSON."""
         return msgspec.json.encode(_with_text_keys(self.objects[place]), enc_hook=str)
 
     def has(self, path: Path) -> bool:
-        """Whether any object has the field, be it null."""
+        """Whether any object has the field, even with the value null."""
         *above, name = self._keys(path)
         for one in pick(self.objects, tuple(above)):
             if isinstance(one, Mapping) and name in one:
@@ -41,33 +41,33 @@ class ObjectRows:
         return False
 
     def _keys(self, path: Path) -> tuple[str, ...]:
-        """The names on the way; a name may have dots in it, as columns of flattened tables do."""
+        """Return the names of a path; a name may contain dots, as in columns of flattened tables."""
         whole = ".".join(path.keys)
         first: Any = next((one for one in self.objects if one is not None), {})
         return (whole,) if len(path.keys) > 1 and whole in first else path.keys
 
     def fields(self) -> str:
-        """The names of the first object."""
+        """Return the field names of the first object."""
         first: Any = next((one for one in self.objects if one is not None), {})
         return names_of({name: value for name, value in first.items() if name != self._number})
 
     def names(self) -> Sequence[str]:
-        """The names of all objects' fields; what is no text is no name that a mapping could have."""
+        """Return the names of all objects' fields, without names that are no text and have no mapping."""
         named = dict.fromkeys(name for one in self.objects if one is not None for name in one)
         return [name for name in named if isinstance(name, str)]
 
 
 def _with_text_keys(value: Any) -> Any:
-    """Objects whose keys are text, as JSON has them."""
+    """Return a value whose objects have text as keys, as JSON requires."""
     if isinstance(value, Mapping):
         return {as_text(key): _with_text_keys(one) for key, one in value.items()}
     return value
 
 
 class Objects:
-    """Dicts in memory, one a row, read as a file of rows is (see `RowFile`).
+    """Dicts in memory, one for each row, with the interface of a file of rows (see `RowFile`).
 
-    `number` is the field, if any, that holds the number of the row and is no column.
+    `number` is the field, if any, that contains the number of the row and is no column.
     """
 
     unit, text = "row", False
@@ -83,11 +83,11 @@ class Objects:
         """Do nothing: every field of each object is in memory anyway."""
 
     def type_of_time(self, path: Path) -> str | None:
-        """Every object has its own."""
+        """Return None: each object has its own types."""
         return None
 
     def batches(self, progress: Progress = lambda rows, share: None) -> Iterator[ObjectRows]:
-        """The objects in their order, as batches of at most `BATCH`."""
+        """Yield the objects in their order, in batches of at most `BATCH`."""
         for start in range(0, len(self._objects), BATCH):
             yield ObjectRows(self._objects[start : start + BATCH], number=self._number)
 
@@ -95,14 +95,14 @@ class Objects:
         return len(self._objects)
 
     def numbered(self, field: str) -> Objects:
-        """The same objects with the number of each, from 0, in a field."""
+        """Return the same objects with an added field of row numbers, counted from 0."""
         rows = [{**one, field: place} for place, one in enumerate(self._objects)]
         return Objects(self.name, rows, field)
 
     def hold(self) -> Objects:
-        """These objects themselves, since they are in memory."""
+        """Return these objects themselves, because they are already in memory."""
         return self
 
     def take(self, rows: Sequence[int]) -> ObjectRows:
-        """The objects at these places, from 0, in the order of `rows`."""
+        """Return the objects at these places, counted from 0, in the order of `rows`."""
         return ObjectRows([self._objects[row] for row in rows])

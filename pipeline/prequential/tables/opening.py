@@ -1,4 +1,4 @@
-"""The files of a replay: what reads each, and by which mapping."""
+"""Open the files of a replay, each with its reader and its mappings."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from prequential.topics.errors import UsageError, WorkError
 def open_sources(
     config: Config, paths: Mapping[int, str], progress: Callable[[int], Progress]
 ) -> list[Located]:
-    """The sources of the files of some kinds; `progress` gives what is told of the reading of one.
+    """Open the sources of files by kind; `progress` returns the callback for the progress of one kind.
 
-    JSON lines for which no mapping is configured are what `produce` sends; all else are rows. Where
-    predictions and labels are one file, what isn't said of labels is as it is of predictions. Raises
-    UsageError (ConfigError, where a file's section names several formats) for what is configured wrongly
-    or can't be opened, WorkError for what can't be read then.
+    JSON lines without a configured mapping contain records as `produce` sends them. All other files contain
+    rows. If predictions and labels are in one file, the mapping of labels inherits missing fields from the
+    mapping of predictions. Raises UsageError for a wrong configuration or a file that cannot be opened;
+    ConfigError if a file's section names several formats; WorkError for an unreadable file.
     """
     stored = {path: Stored(path) for path in dict.fromkeys(paths.values())}
     shared = paths.get(PREDICTIONS) is not None and paths.get(PREDICTIONS) == paths.get(LABELS)
@@ -34,15 +34,15 @@ def open_sources(
     for kind, path in sorted(paths.items()):
         sections = config.files.get(KINDS[kind], ())
         if not sections and format_of(stored[path]) == "jsonl" and (kind == INSTANCES or not shared):
-            told = progress(kind)
+            report = progress(kind)
             sources[kind] = _lines(kind, stored[path])
-            told(len(sources[kind]), 1.0)
+            report(len(sources[kind]), 1.0)
             continue
-        said = {one.format for one in sections if one.format is not None}
-        if len(said) > 1:
+        formats = {one.format for one in sections if one.format is not None}
+        if len(formats) > 1:
             raise ConfigError(f"{sections[0].origin.place()}: several formats: expected the same in each")
         if path not in opened:
-            opened[path] = open_rows(stored[path], said.pop() if said else None)
+            opened[path] = open_rows(stored[path], formats.pop() if formats else None)
     files = {kind: opened[path] for kind, path in paths.items() if kind not in sources}
     return in_order({**sources, **table_sources(config, files, progress)})
 
@@ -54,10 +54,10 @@ def table_sources(
     defaults: Mapping[str, Field] | None = None,
     section: Callable[[str], str] = "files.{}".format,
 ) -> dict[int, Located]:
-    """The sources of rows; predictions and labels of the same object stand in the same rows.
+    """Return the sources of rows; predictions and labels with the same file object share its rows.
 
-    Required fields that nothing is said of, and for which there is no column, are as in `defaults`; `section`
-    is where something would be said of a kind.
+    `defaults` are used for required fields without a mapping and without a column. `section` returns the name
+    of the configuration's section of a kind.
     """
     shared = files.get(PREDICTIONS) is not None and files.get(PREDICTIONS) is files.get(LABELS)
     mappings: dict[int, Sequence[RecordMapping]] = {}
@@ -78,17 +78,17 @@ def table_sources(
 
 
 def in_order(sources: Mapping[int, Located], *, by_row: bool = False) -> list[Located]:
-    """Sources in order of kind, with times that can be compared; raises UsageError if some lack them.
+    """Return sources in order of kind, with comparable times; raises UsageError if only some have times.
 
-    `by_row`: the rows of several files belong together one by one.
+    With `by_row`, rows with the same number in several files belong together.
     """
     sources = dict(sorted(sources.items()))
     _check_times(sources)
     by, before = 0, None
     for source in sources.values():
         if isinstance(source, TableSource) and not source.has_times:
-            # Nothing says that rows of two files correspond, so one comes after the other: all labels after
-            # all predictions. In one file they do correspond.
+            # Rows of two files need not correspond, so one file comes after the other: all labels after all
+            # predictions. In a shared file the rows do correspond.
             if before is not None and source.file is not before.file and not by_row:
                 by += len(before)
             source.delay(by)
@@ -105,7 +105,7 @@ def _lines(kind: int, stored: Stored) -> Source:
 
 
 def _by_name(kind: int, file: RowFile, origin: Origin) -> RecordMapping:
-    """The mapping of a file whose columns have the names of our fields."""
+    """Return the mapping of a file whose columns have the names of input fields."""
     columns = columns_of(file)
     try:
         return same_names(kind, columns, origin)
@@ -114,14 +114,14 @@ def _by_name(kind: int, file: RowFile, origin: Origin) -> RecordMapping:
 
 
 def columns_of(file: RowFile) -> Sequence[str]:
-    """The names of a file's columns, or the fields of its first rows."""
+    """Return the names of a file's columns, or the fields of its first rows."""
     if file.columns is not None:
         return file.columns
     return next((rows.names() for rows in file.batches()), [])
 
 
 def _with_names(mapping: RecordMapping, by_name: RecordMapping) -> RecordMapping:
-    """The mapping with columns that have the names of fields of which nothing is said."""
+    """Return the mapping with missing fields taken from columns of the same names."""
     return replace(
         mapping, fields={**by_name.fields, **mapping.fields},
         y_proba=by_name.y_proba if mapping.y_proba is None else mapping.y_proba,
@@ -138,18 +138,18 @@ def _with_defaults(mapping: RecordMapping, file: RowFile, defaults: Mapping[str,
 
 
 def _completed(labels: RecordMapping, predictions: RecordMapping) -> RecordMapping:
-    """The mapping of labels with what is said of the predictions in the same rows."""
-    said = [name for name in labels.fields if name not in labels.implied or name == "y_true"]
-    of_labels = {name: labels.fields[name] for name in said}
+    """Return the mapping of labels with missing fields taken from the predictions in the same rows."""
+    own = [name for name in labels.fields if name not in labels.implied or name == "y_true"]
+    of_labels = {name: labels.fields[name] for name in own}
     fields = predictions.fields
     if "ts" in fields and "ts" in of_labels and of_labels["ts"] == Field(Path("value", ("ts",), "ts")):
-        del of_labels["ts"]  # it is the prediction's, if there is no mapping that says otherwise
+        del of_labels["ts"]  # without a mapping, the column is the prediction's time
     shared = {name: fields[name] for name in ("stream", "instance_id", "ts") if name in fields}
     return replace(labels, fields={**shared, **of_labels}, implied=labels.implied - {"stream", "instance_id"})
 
 
 def _check_times(sources: Mapping[int, Located]) -> None:
-    """Records of which some have times and others none can't be put in order."""
+    """Raise UsageError if some sources have times and others have none, because they have no common order."""
     without = [one for one in sources.values() if isinstance(one, TableSource) and not one.has_times]
     timed = [
         one for one in sources.values() if len(one) and (not isinstance(one, TableSource) or one.has_times)
@@ -157,7 +157,6 @@ def _check_times(sources: Mapping[int, Located]) -> None:
     if without and timed:
         lacks, has = KINDS[without[0].kind], KINDS[timed[0].kind]
         raise UsageError(
-            f"the {lacks} in {without[0].file.name!r} have no ts, the {has} have: expected "
-            f"{without[0].section}.ts to say where it is, or no ts anywhere (then the order of rows is that "
-            "of time)"
+            f"the {lacks} in {without[0].file.name!r} have no ts, the {has} have: expected its "
+            f"path in {without[0].section}.ts, or no ts anywhere (then the order of rows is that of time)"
         )

@@ -1,4 +1,4 @@
-"""What a file of rows is to whoever reads it, whatever its format."""
+"""The interface of a file of rows, common to all formats."""
 
 from __future__ import annotations
 
@@ -7,59 +7,59 @@ from typing import Any, Protocol
 
 from prequential.mapping.model import Path
 
-#: Rows that are read at once: Python's lists are at full speed well below, and memory is small.
+#: Rows in one batch. Python's lists reach full speed with far fewer rows, and a batch needs little memory.
 BATCH = 10_000
 
-#: Told of progress: rows read so far, and the share of the file that they are, where it is known.
+#: A callback for progress: the rows read so far, and their share of the file if it is known.
 Progress = Callable[[int, "float | None"], None]
 
 
-#: Names of fields that a sentence shows.
+#: The largest number of field names that a sentence shows.
 _MOST_FIELDS = 30
 
 
 class Rows(Protocol):
-    """Some rows of a file (a `prequential.mapping.translation.Table`)."""
+    """A batch of rows of a file (a `prequential.mapping.translation.Table`)."""
 
     @property
     def reasons(self) -> Mapping[int, str]:
-        """By place: why a row can't be read."""
+        """The reasons why rows are unreadable, by place."""
 
     def __len__(self) -> int: ...
 
     def column(self, path: Path) -> list[Any]:
-        """What every row has there; None where it has nothing."""
+        """Return the value of every row at a path; None where there is none."""
 
     def raw(self, place: int) -> bytes:
-        """A row as text."""
+        """Return a row as text."""
 
     def has(self, path: Path) -> bool:
-        """Whether any row has something there, be it nothing: a path that leads nowhere is wrong."""
+        """Whether any row has this path, even with an empty value; a path that no row has is an error."""
 
     def fields(self) -> str:
-        """The names of the first row that can be read, where each has its own, in words."""
+        """Return the field names of the first readable row as text, if each row has its own names."""
 
     def names(self) -> Sequence[str]:
-        """All names of fields that there are."""
+        """Return the names of all fields."""
 
 
 class Held(Protocol):
     """All rows of a file in memory."""
 
     def take(self, rows: Sequence[int]) -> Rows:
-        """These rows, from 0 on."""
+        """Return the rows with these numbers, counted from 0."""
 
 
 class RowFile(Protocol):
-    """A file of rows, which can be read again and again."""
+    """A file of rows, which can be read repeatedly."""
 
     @property
     def name(self) -> str:
-        """The file, as the user calls it in a command or a call."""
+        """The name of the file, as the user gave it in a command or a call."""
 
     @property
     def unit(self) -> str:
-        """What the number of a row is called: `line`, counted from 1, or `row`, counted from 0."""
+        """The unit of row numbers: `line`, counted from 1, or `row`, counted from 0."""
 
     @property
     def text(self) -> bool:
@@ -67,27 +67,27 @@ class RowFile(Protocol):
 
     @property
     def columns(self) -> Sequence[str] | None:
-        """Names of the columns; None where every row has its own."""
+        """The names of the columns; None if every row has its own."""
 
     @property
     def own_columns(self) -> Sequence[str] | None:
-        """Those that the user knows of: without a number of the row that was added."""
+        """The columns of the user's table, without an added column of row numbers."""
 
     def select(self, paths: Sequence[Path]) -> None:
-        """Say which paths will be asked for, beside those said before; others needn't be read."""
+        """Select paths to read, in addition to those selected before; other columns need not be read."""
 
     def batches(self, progress: Progress = ...) -> Iterator[Rows]:
-        """The rows, in their order. Raises WorkError if the file can't be read."""
+        """Yield the rows in their order, in batches. Raises WorkError if the file is unreadable."""
 
     def hold(self) -> Held:
-        """Read all rows into memory, to be taken in any order. Raises WorkError if the file can't be read."""
+        """Read all rows into memory, for access in any order. Raises WorkError if the file is unreadable."""
 
     def type_of_time(self, path: Path) -> str | None:
-        """The type of a column that holds times as such, so that they have no unit."""
+        """Return the type of a column of times, which need no unit; None for a column of other types."""
 
 
 def names_of(record: Mapping[str, Any]) -> str:
-    """The fields of a record, those of objects in braces.
+    """Return the field names of a record as text, with those of objects in braces.
 
     >>> names_of({"at": 1, "customer": {"country": "DE", "age": 3}})
     'at, customer {country, age}'
@@ -101,6 +101,6 @@ def names_of(record: Mapping[str, Any]) -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """Names as a sentence shows them."""
+    """Return a list of names for a sentence, shortened if there are many."""
     shown = ", ".join(names[:_MOST_FIELDS])
     return shown if len(names) <= _MOST_FIELDS else f"{shown}, … ({len(names)} in all)"

@@ -1,8 +1,9 @@
-"""The records of a file of rows, in the order in which they are processed.
+"""Read the records of a file of rows, in their order of processing.
 
-The file is read twice: first its times, which stay in memory (8 bytes a record where there are times, and 8
-for its row where not every row is one record), then all of it, a batch at a time. One that isn't in order of
-its times is held in memory meanwhile.
+The source reads the file twice. The first pass reads only the times, which stay in memory. A record needs
+8 bytes if there are times, and 8 bytes for its row if not every row is one record. The second pass reads the
+whole file, one batch at a time. If the rows are not in the order of their times, the source keeps the whole
+file in memory.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from prequential.topics.decoding import LABELS, Decoded
 from prequential.topics.errors import Fault, WorkError, existing
 from prequential.topics.messages import Record
 
-#: No time is known.
+#: Stands for a missing time.
 _NONE = -(1 << 62)
 
-#: Records whose rows may still be asked for: a replay buffers two batches at most, and says at once what
-#: can't be used.
+#: The number of latest records whose rows are kept. A replay buffers at most two batches, and reports invalid
+#: records at once.
 _RECENT = 4 * BATCH
 
 
 class _Read(NamedTuple):
-    """Records of a batch of rows: `places` has the row of each within the batch."""
+    """The records of a batch of rows; `places` contains the row of each record within the batch."""
 
     places: Sequence[int]
     records: list[Record | None]
@@ -43,7 +44,7 @@ class _Read(NamedTuple):
 
 
 class _Recent(NamedTuple):
-    """Rows of the records from `first` to `stop`; `row` is the first one's number, if they are in order."""
+    """Rows of the records from `first` to `stop`; `row` is the number of the first, if they are in order."""
 
     first: int
     stop: int
@@ -51,17 +52,17 @@ class _Recent(NamedTuple):
     rows: Rows
 
 
-#: Numbers that follow each other, without memory for each, or any numbers, (n,) int64.
+#: Consecutive numbers as a range, which needs no memory for each, or any numbers, (n,) int64.
 Numbers = Union[range, Ints]
 
 
 class TableSource:
-    """The records of a file, by one mapping or by several, each of which makes a record of every row.
+    """The records of a file; each of its mappings makes one record from every row.
 
-    Record time is the record's `ts`; a record without one has the time of the record before it. If no record
-    has one, the number of its row (from 0) is the time of each, in ms. Rows without a label are passed over
-    where that is to be expected (`unlabelled`). That the file has the columns was checked before; raises
-    ConfigError if its first rows don't fit a mapping, WorkError if it can't be read.
+    Record time is the record's `ts`. A record without `ts` gets the time of the record before it. If no
+    record has a `ts`, the time of each record in ms is its row's number, counted from 0. With `unlabelled`,
+    rows without a label are skipped. The caller has already checked that the file has the columns. Raises
+    ConfigError if its first rows do not fit a mapping, and WorkError if the file is unreadable.
     """
 
     def __init__(
@@ -75,9 +76,9 @@ class TableSource:
         progress: Progress = lambda rows, share: None,
     ) -> None:
         self.kind, self.file = kind, file
-        #: Where its mapping is written, as a sentence names it.
+        #: The section of its mapping, for sentences.
         self.section = mappings[0].origin.section
-        #: What its times say of their zone.
+        #: Counts of its times by their kind of zone.
         self.clocks = Clocks()
         types = [_type_of_time(mapping, file) for mapping in mappings]
         mappings = [_with_times(one, kind) for one, kind in zip(mappings, types)]
@@ -88,7 +89,7 @@ class TableSource:
         ]
         self._recent: deque[_Recent] = deque()
         self._rows, self._which, times = self._times(progress, types)
-        #: Whether its records say when something happened.
+        #: Whether its records have times.
         self.has_times = not len(self._rows) or times is not None
         self._record_times: Numbers = self._rows
         self._order: Ints | None = None
@@ -105,7 +106,7 @@ class TableSource:
 
     @property
     def uses(self) -> list[Uses]:
-        """What of each mapping has occurred."""
+        """The entries and conditions of each mapping that occurred in the records."""
         return [translator.uses for translator in self._translators]
 
     @property
@@ -115,7 +116,7 @@ class TableSource:
         return (int(times[0]), int(times[-1])) if len(times) else None
 
     def delay(self, by: int) -> None:
-        """Have all records so much later (ms), where the order of rows is that of time."""
+        """Add `by` ms to the time of all records; only for records whose times are their row numbers."""
         if self.has_times:
             raise Fault("records with times can't be delayed by their rows: this is a fault of prequential")
         times = self._record_times
@@ -123,7 +124,7 @@ class TableSource:
         self._record_times = moved
 
     def batches(self) -> Iterator[Batch]:
-        """The records as batches; a batch's offsets count in the order of processing."""
+        """Yield the records in batches; a batch's offsets count records in the order of processing."""
         self._recent.clear()
         start = 0
         for row, rows, read in self._in_file_order() if self._order is None else self._in_order_of_time():
@@ -140,15 +141,15 @@ class TableSource:
             raise WorkError(f"{self.file.name!r} changed while it was read")
 
     def row(self, offset: int) -> int:
-        """The row, from 0, of the record that was processed as number `offset`."""
+        """Return the row, counted from 0, of the record that was processed as number `offset`."""
         return int(self._rows[offset])
 
     def place(self, offset: int) -> Place:
-        """Where it stands."""
+        """Return the file and row of a record."""
         return self._place(self.row(offset))
 
     def raw(self, offset: int) -> bytes:
-        """The row, as text, of a record of the latest batches."""
+        """Return the row, as text, of a record in the latest batches; raises LookupError for others."""
         for recent in reversed(self._recent):
             if recent.first <= offset < recent.stop:
                 first = recent.first if recent.row is None else recent.row
@@ -156,7 +157,7 @@ class TableSource:
         raise LookupError(offset)
 
     def find(self, stream: str, instance_id: str) -> Place | None:
-        """Where the first record about an instance stands; None if there is none."""
+        """Return the place of the first record about an instance; None if there is none."""
         for row, _, read in self._in_file_order():
             for place, record in zip(read.places, read.records):
                 if record is not None and (record.stream, record.instance_id) == (stream, instance_id):
@@ -170,9 +171,9 @@ class TableSource:
     def _times(
         self, progress: Progress, types: Sequence[str | None]
     ) -> tuple[Numbers, Any, Ints | None]:
-        """Of every record, in the file's order: its row, which mapping it is of, its time if it has one.
+        """Return the row, the mapping and the time of every record, in the file's order.
 
-        The second is None where there is one mapping, the third where no record has a time.
+        The mappings are None if there is only one, and the times are None if no record has a time.
         """
         rows_of: list[Numbers] = []
         which: list[Any] = []
@@ -183,7 +184,7 @@ class TableSource:
                 for translator in self._translators:
                     check_first(translator.mapping, self.file, rows)
             for_each = [self._times_of(*one, rows) for one in zip(self._translators, types)]
-            places, whose = self._places(rows, [passed for passed, _ in for_each])
+            places, of_mapping = self._places(rows, [passed for passed, _ in for_each])
             of_rows = np.full((len(self._translators), len(rows)), _NONE)
             for place, (passed, times) in enumerate(for_each):
                 kept = np.setdiff1d(np.arange(len(rows)), list(passed)) if passed else slice(None)
@@ -191,24 +192,24 @@ class TableSource:
             each = len(self._translators) == 1 and len(places) == len(rows)
             rows_of.append(range(row, row + len(rows)) if each else places + row)
             if len(self._translators) > 1:
-                which.append(whose)
-            times_of.append(of_rows[whose, places] if (of_rows != _NONE).any() else None)
+                which.append(of_mapping)
+            times_of.append(of_rows[of_mapping, places] if (of_rows != _NONE).any() else None)
             row += len(rows)
-        whose = np.concatenate(which) if which else None
+        of_mapping = np.concatenate(which) if which else None
         timed = any(times is not None for times in times_of)
         filled = [
             np.full(len(some), _NONE) if times is None else times for some, times in zip(rows_of, times_of)
         ] if timed else []  # fmt: skip
         each = all(isinstance(some, range) for some in rows_of)
         return (
-            range(row) if each else np.concatenate([_array(some) for some in rows_of]), whose,
+            range(row) if each else np.concatenate([_array(some) for some in rows_of]), of_mapping,
             np.concatenate(filled) if timed else None,
         )  # fmt: skip
 
     def _times_of(
         self, translator: Translator, kind: str | None, rows: Rows
     ) -> tuple[frozenset[int], list[int | None]]:
-        """Places of rows that are passed over, and the times of the others, whose zones are counted."""
+        """Return the places of skipped rows and the times of the others, and count the times' zones."""
         translator.clocks = self.clocks
         passed, times = translator.times(rows)
         translator.clocks = None
@@ -219,9 +220,9 @@ class TableSource:
         return passed, times
 
     def _places(self, rows: Rows, passed: Sequence[frozenset[int]]) -> tuple[Ints, Any]:
-        """Rows of the records of a batch, and which mapping each is of: row by row, mapping by mapping.
+        """Return the row and the mapping of each record of a batch, ordered by row and then by mapping.
 
-        A row that can't be read is one record.
+        An unreadable row counts as one record.
         """
         meant = np.ones((len(rows), len(passed)), dtype=np.bool_)
         for place, without in enumerate(passed):
@@ -229,15 +230,15 @@ class TableSource:
         if rows.reasons:
             meant[list(rows.reasons)] = False
             meant[list(rows.reasons), 0] = True
-        places, whose = np.nonzero(meant)
-        return places, whose.astype(np.uint16)
+        places, of_mapping = np.nonzero(meant)
+        return places, of_mapping.astype(np.uint16)
 
     def _in_file_order(self) -> Iterator[tuple[int, Rows, _Read]]:
         row = 0
         for rows in self.file.batches():
             translated = [translator(rows) for translator in self._translators]
-            places, whose = self._places(rows, [one.passed for one in translated])
-            yield row, rows, _read(rows, places, whose, translated)
+            places, of_mapping = self._places(rows, [one.passed for one in translated])
+            yield row, rows, _read(rows, places, of_mapping, translated)
             row += len(rows)
 
     def _in_order_of_time(self) -> Iterator[tuple[None, Rows, _Read]]:
@@ -251,14 +252,14 @@ class TableSource:
             yield None, rows, _read(rows, np.arange(len(rows)), which, translated)
 
 
-def _read(rows: Rows, places: Ints, whose: Any, translated: Sequence[Any]) -> _Read:
+def _read(rows: Rows, places: Ints, of_mapping: Any, translated: Sequence[Any]) -> _Read:
     first = translated[0]
     if len(translated) == 1 and not rows.reasons and len(places) == len(rows):
         return _Read(range(len(rows)), first.records, first.reasons)
     records: list[Record | None] = []
     reasons: dict[int, str] = {}
     numbers = places.tolist()
-    for index, (place, which) in enumerate(zip(numbers, whose.tolist())):
+    for index, (place, which) in enumerate(zip(numbers, of_mapping.tolist())):
         reason = rows.reasons.get(place) or translated[which].reasons.get(place)
         if reason is not None:
             reasons[index] = reason
@@ -271,7 +272,7 @@ def _array(numbers: Numbers) -> Ints:
 
 
 def _filled(times: Ints) -> Ints:
-    """Times with those that are missing: the one before, and for the first ones the first that there is.
+    """Return times in which each missing time is the previous one, or at the start the first known one.
 
     >>> _filled(np.array([_NONE, 5, _NONE, 3])).tolist()
     [5, 5, 5, 3]
@@ -284,22 +285,22 @@ def _filled(times: Ints) -> Ints:
 
 
 def _shown(time: int) -> str:
-    """A time in ms, as text of a date and a time of day."""
+    """Return a time in ms as text with date and time of day."""
     return str(np.datetime64(time, "ms").astype("datetime64[s]")).replace("T", " ")
 
 
 def _type_of_time(mapping: RecordMapping, file: RowFile) -> str | None:
-    """The type of the column of times, if it holds times as such."""
+    """Return the type of the column of `ts`, if it is a type of times."""
     one = mapping.fields.get("ts")
     return None if one is None or one.path is None else file.type_of_time(one.path)
 
 
 def _with_times(mapping: RecordMapping, kind: str | None) -> RecordMapping:
-    """The mapping with times as such, which are of this type, read as ms: local ones where it has a zone."""
+    """Return the mapping with its time column, of type `kind`, read as ms in its own or the mapped zone."""
     if kind is None:
         return mapping
     one = mapping.fields["ts"]
-    former = existing(one.path, "the path of a column of times")
-    path, zone = Path("timestamp", former.keys, former.text), None if "tz=" in kind else one.timezone
+    given = existing(one.path, "the path of a column of times")
+    path, zone = Path("timestamp", given.keys, given.text), None if "tz=" in kind else one.timezone
     of_time = replace(one, path=path, unit="ms", timezone=zone)
     return replace(mapping, fields={**mapping.fields, "ts": of_time})
