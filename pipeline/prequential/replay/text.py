@@ -73,8 +73,8 @@ def show(summary: Summary, console: Console, more: Elsewhere = AT_A_TERMINAL) ->
     for task in COLUMNS:
         if rows := [one for one in summary.sequences if one.task == task]:
             shown = rows[:_ROWS]
-            print_wide(lambda wide, shown=shown, task=task: _table(shown, task, wide), console)  # type:
-            ignore[misc] if len(rows) > len(shown):
+            print_wide(lambda wide, shown=shown, task=task: _table(shown, task, wide), console)  # type: ignore[misc]
+            if len(rows) > len(shown):
                 _print(f"… and {len(rows) - len(shown):,} more{more.sequences}", console)
     compared, incidents = report(summary.comparisons, more.pairs), incident_lines(summary, more)
     for line in (*reference_lines(summary), *compared, *expected_lines(summary, more), *incidents):
