@@ -2,7 +2,7 @@
 
 As in the worker (`prequential.kafka.fetching`), a *member* joins the group and fetches nothing. A *reader*
 that belongs to no group fetches from given offsets. Sources have no state that must stay in one process. So
-there is one reader for all topics, and it starts again after each rebalance.
+there is one reader for all topics, and it starts again from the committed offsets after each rebalance.
 """
 
 from __future__ import annotations

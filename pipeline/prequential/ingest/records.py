@@ -82,7 +82,7 @@ class Made(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What becomes of a batch."""
+    """The result of all mappings for a batch."""
 
     made: list[Made]
     #: By place, the reason why a record becomes a dead letter.
