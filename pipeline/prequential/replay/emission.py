@@ -1,4 +1,4 @@
-"""Set how often a replay of files emits messages: often enough for a curve, whatever time span the files cover."""
+"""Set how often a replay of files emits messages: often enough for a curve, whatever the time span."""
 
 from __future__ import annotations
 

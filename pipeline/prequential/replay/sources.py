@@ -72,13 +72,16 @@ class Located(AnySource, Protocol):
         """The parts of each mapping that records used; records in the project's own form have no mapping."""
 
     def place(self, offset: int) -> Place:
-        """Return the place of the record processed as number `offset`: file, and line from 1 or row from 0."""
+        """Return the place of the record that was processed as number `offset`.
+
+        The place is a file with a line (from 1) or a row (from 0).
+        """
 
     def raw(self, offset: int) -> bytes:
         """Return the line, or the row as text, of the recent record that was processed as number `offset`."""
 
     def find(self, stream: str, instance_id: str) -> Place | None:
-        """Where the first record about an instance stands; None if there is none."""
+        """Return the place of the first record about an instance; None if there is none."""
 
 
 class Source:
@@ -104,7 +107,7 @@ class Source:
             order = np.argsort(times, kind="stable")
             self.order, times = order.tolist(), times[order]
         self._all_times = times
-        #: Stays empty: times as text must have an offset, or the record is invalid.
+        #: Counts of times with a zone: a time as text must have an offset, or the record is invalid.
         self.clocks = Clocks()
         if (text := next(filter(None, map(_TEXT_TIME.search, lines[:_FEW])), None)) is not None:
             self.clocks.note("aware", text[1].decode("utf-8", "replace"))
@@ -139,7 +142,7 @@ class Source:
         return self.lines[self.order[offset]]
 
     def find(self, stream: str, instance_id: str) -> Place | None:
-        """Where the first record about an instance stands; None if there is none."""
+        """Return the place of the first record about an instance; None if there is none."""
         for start in range(0, len(self.lines), _BATCH):
             decoded = decode(self.kind, self.lines[start : start + _BATCH])
             for line, record in enumerate(decoded.records, start + 1):
@@ -202,7 +205,7 @@ def _times(kind: int, lines: list[bytes]) -> Iterator[int]:
 
 
 def place_of(sources: Mapping[int, Located], config: Config) -> Callable[[int, int, int], Place]:
-    """Return a function that finds a record by kind, partition and offset, in these files or else in a topic."""
+    """Return a function that finds a record by kind, partition and offset, in these files or in a topic."""
 
     def place(kind: int, partition: int, offset: int) -> Place:
         if kind in sources:

@@ -136,7 +136,10 @@ class Sequence(msgspec.Struct):
 
 
 class Expected(msgspec.Struct):
-    """Expected measures of a model at the end: of its newest whole non-final period, and pending predictions."""
+    """Expected measures of a model at the end: of its newest whole period, and of pending predictions.
+
+    A period is left out if it is final.
+    """
 
     stream: str
     partition: int

@@ -169,7 +169,7 @@ def _table(rows: list[Sequence], task: str, console: Console) -> Table:
 
 
 def reference_lines(summary: Summary) -> Iterator[str]:
-    """Yield lines that compare sequences with their first outcomes, by the main measure of the latest ones."""
+    """Yield lines that compare sequences with their first outcomes, by their main measure."""
     for one in [one for one in summary.sequences if one.reference][:_ROWS]:
         if one.reference is msgspec.UNSET:
             raise Fault("a sequence has no reference: this is a fault of prequential, please report it")
