@@ -244,7 +244,7 @@ def test_few_outcomes_are_refused_for_a_budget_of_rare_alarms() -> None:
     assert report.detectors == []
     [left] = report.left
     assert left.what == "bad final"
-    assert left.why.startswith("it has 6,000 outcomes, the budget wants 15,5")
+    assert left.why.startswith("it has 6,000 outcomes, the budget needs 15,5")
     assert "expected at least 7,7" in left.why
 
 
@@ -273,7 +273,7 @@ def test_outcomes_that_are_worth_few_are_refused() -> None:
     past.rows.prediction[:] = np.where(wrong > 0, 1 - past.rows.label, past.rows.label)
     report = calibrate([past], SETTINGS)
     assert report.detectors == []
-    assert "depend on each other so much that they are worth" in report.left[0].why
+    assert "depend on each other so much that they count as" in report.left[0].why
     assert report.left[0].why.endswith("expected at least 100")
 
 

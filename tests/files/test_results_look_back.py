@@ -103,7 +103,7 @@ class TestDetectors:
             ({"changes": [0]}, r"changes\[0\]: outcome 0: expected at least 1"),
             ({"changes": [{"outcom": 1}]}, r"changes\[0\]: Object contains unknown field `outcom`"),
             ({"inject": ["abrupt"]}, "inject 'abrupt': expected abrupt:RISE@OUTCOME"),
-            ({"seeds": 3}, "seeds= is about streams that are made: expected inject= beside it"),
+            ({"seeds": 3}, "seeds= is about streams that are made: expected inject= as well"),
             ({"tolerance": 0}, "tolerance is 0: expected a whole number from 1"),
             ({"changes": [9_999_999]}, "no change of changes= lies within a sequence"),
             ({"model": "nobody"}, "no sequence of model= 'nobody': there are same, worse"),

@@ -104,7 +104,7 @@ def test_ingest_waits_for_its_first_look_at_the_cluster_too(
     monkeypatch.setattr(ingest_app, "partition_counts", look)
     monkeypatch.setattr(ingest_app, "_WATCH_SECONDS", 0.0)
     found = told(ingest_app, lambda: Ingest(config(), {"source": None})._watch(), left, caplog)  # type: ignore[dict-item]
-    assert found == ["looking at the inputs: no broker", f"looking at the inputs: {GONE}"]
+    assert found == ["checking the inputs: no broker", f"checking the inputs: {GONE}"]
 
 
 def test_advice_that_fails_ends_nothing(

@@ -1,1 +1,1 @@
-"""What detectors would have said on the past, and how right they would have been."""
+"""Backtests of detectors: the alarms that they would have raised on the past, and how accurate those are."""

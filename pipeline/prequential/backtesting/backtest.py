@@ -1,4 +1,4 @@
-"""A whole backtest: what was asked for, on the past and on streams like it."""
+"""A complete backtest: detectors on the past, and on generated streams like it."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Alarm, Incident, Output
 from prequential.topics.reasons import printable
 
-#: Outcomes after a change within which an alarm finds it, and streams made of each sequence, by default.
+#: Defaults: how many outcomes after a change an alarm may come to find it, and streams made of each sequence.
 TOLERANCE, SEEDS = 2_000, 100
 
-#: … at most; blocks have as many outcomes at most as a tolerance.
+#: The largest values allowed for both. `MOST_OUTCOMES` limits the length of blocks as well as the tolerance.
 MOST_OUTCOMES, MOST_SEEDS = 100_000_000, 100_000
 
 
 class Asked(NamedTuple):
-    """What is asked of a backtest: known changes, rises to put into streams, and how those are made."""
+    """The options of a backtest: known changes, rises to inject, and how streams are made."""
 
     changes: Sequence[Known] = ()
-    #: Rises, and how they read where they were given.
+    #: Rises, and their text as you gave it.
     injections: Sequence[Injection] = ()
     injected: Sequence[str] = ()
     tolerance: int = TOLERANCE
-    #: None: `SEEDS`, and by the dependence of neighbouring losses.
+    #: None: `SEEDS` streams, with a block length computed from the correlation of neighbouring losses.
     seeds: int | None = None
     block: int | None = None
 
     def check(self, spelled: Spelled = OPTION) -> None:
-        """Raise UsageError for what makes no sense together."""
+        """Raise UsageError if the options contradict each other."""
         for name in ("seeds", "block"):
             if getattr(self, name) is not None and not self.injections:
                 raise UsageError(
-                    f"{spelled(name)} is about streams that are made: expected {spelled('inject')} beside it"
+                    f"{spelled(name)} is about streams that are made: expected {spelled('inject')} as well"
                 )
         if len({one.change.outcome for one in self.injections}) < len(self.injections):
             raise UsageError(f"{spelled('inject')}: expected one rise after an outcome, here are two")
@@ -49,23 +49,23 @@ def backtest(
     past: Sequence[Outcomes], messages: Iterable[Output], asked: Asked, tell: Callable[[str], None],
     spelled: Spelled = OPTION,
 ) -> Report:  # fmt: skip
-    """What detectors said on these sequences, and would say in streams like them.
+    """Return the alarms of the detectors on these sequences and, if asked, on generated streams like them.
 
     Parameters
     ----------
     past, messages
         The sequences, and all messages of the same replay.
     asked
-        Changes, rises and bounds, which have been checked.
+        Changes, rises and bounds, which the caller has checked.
     tell
-        Takes a sentence for each sequence of which no streams can be made.
+        Is called with a sentence for each sequence from which no streams can be made.
     spelled
         How options are spelled in errors.
 
     Raises
     ------
     WorkError
-        If no detector watches, no change lies within a sequence, or no streams can be made.
+        If no detector is configured, no change lies within a sequence, or no streams can be made.
     """
     if not any(every_detector(one.config) for one in past):
         raise WorkError(

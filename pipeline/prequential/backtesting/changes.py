@@ -1,4 +1,4 @@
-"""Changes that are known, and such as are put into streams, as a command line or Python names them."""
+"""Known changes and injected changes, as you write them on a command line or in Python."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _INJECTION = re.compile(
 
 
 class Known(msgspec.Struct, forbid_unknown_fields=True):
-    """A known change: after which outcome or prediction time, and of what; None: of all."""
+    """A known change: its outcome or prediction time, and which sequences changed (None: all)."""
 
     outcome: int | None = None
     ts: int | str | None = None
-    #: Outcomes until it is over.
+    #: Outcomes until the change is complete.
     width: int = 0
     stream: str | None = None
     model: str | None = None
@@ -34,10 +34,10 @@ class Known(msgspec.Struct, forbid_unknown_fields=True):
     stage: str | None = None
 
     def change(self, past: Outcomes) -> Change | None:
-        """The change of a sequence; None: it has none, or no outcome after it.
+        """Return the change of a sequence, or None if it has none, or no outcome after the change.
 
-        After a time: before the first outcome of a later prediction. So predictions from before it may come
-        behind it, where labels come in another order.
+        If the change has a time, it is placed before the first outcome whose prediction was made later.
+        Earlier predictions may therefore follow the change if labels arrive in another order.
         """
         names = (past.stream, past.model, past.segment, past.stage)
         asked = (self.stream, self.model, self.segment, self.stage)
@@ -64,7 +64,7 @@ class Known(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def is_outcomes(text: str) -> bool:
-    """Whether the text is a list of outcomes, and no file's name.
+    """Return whether the text is a list of outcomes rather than a file name.
 
     >>> is_outcomes("15000,30000"), is_outcomes("changes.jsonl")
     (True, False)
@@ -73,17 +73,17 @@ def is_outcomes(text: str) -> bool:
 
 
 def parse_outcomes(text: str) -> list[Known]:
-    """Changes of all sequences after these outcomes (from 1), as in `15000,30000`.
+    """Return changes of all sequences after these outcomes (counted from 1), as in `15000,30000`.
 
-    Raises UsageError for what is no such list.
+    Raises UsageError if the text is not such a list.
     """
     return [parse_known(int(one), f"--changes {text!r}") for one in text.split(",")]
 
 
 def parse_known(given: int | Mapping[str, Any], where: str) -> Known:
-    """A change after an outcome (from 1), or with the fields of a line of a file.
+    """Return a change after an outcome (counted from 1), or with the fields of a line of a file.
 
-    Raises UsageError, which says `where`.
+    Raises UsageError, which names `where`.
 
     >>> parse_known({"outcome": 5, "model": "m"}, "changes[0]").model
     'm'
@@ -103,7 +103,7 @@ def parse_known(given: int | Mapping[str, Any], where: str) -> Known:
 
 
 def parse_lines(path: str, lines: Iterable[bytes]) -> list[Known]:
-    """Changes of a file of JSON lines; raises UsageError with the file's line.
+    """Return the changes in a file of JSON lines; raises UsageError with the number of the line.
 
     >>> parse_lines("f", [b'{"outcome": 5, "model": "m"}'])[0].model
     'm'
@@ -128,7 +128,7 @@ def parse_lines(path: str, lines: Iterable[bytes]) -> list[Known]:
 
 
 def changes_of(known: Sequence[Known], past: Outcomes) -> list[Change]:
-    """The changes of a sequence, in order; of several after one outcome the one that lasts longest."""
+    """Return the changes of a sequence, in order; if several follow one outcome, only the widest one."""
     changes = [change for one in known if (change := one.change(past)) is not None]
     return list({change.outcome: change for change in sorted(changes)}.values())
 
@@ -141,7 +141,7 @@ class Injection(NamedTuple):
 
 
 def parse_injection(text: str, where: str = "--inject") -> Injection:
-    """`abrupt:RISE@OUTCOME`, or `gradual:RISE@OUTCOME+WIDTH`; raises UsageError, which says `where`.
+    """Parse `abrupt:RISE@OUTCOME` or `gradual:RISE@OUTCOME+WIDTH`; raises UsageError, which names `where`.
 
     >>> parse_injection("abrupt:0.05@5000")
     Injection(rise=0.05, change=Change(outcome=5000, width=0))
@@ -160,7 +160,7 @@ def parse_injection(text: str, where: str = "--inject") -> Injection:
 
 
 def profile(injections: Sequence[Injection], outcomes: int) -> Floats:
-    """The rise at each of so many outcomes: several add up, gradual ones grow evenly.
+    """Return the rise at each outcome: several rises add up, and gradual ones grow linearly.
 
     >>> profile([parse_injection("abrupt:0.5@1"), parse_injection("gradual:1@2+2")], 5).tolist()
     [0.0, 0.5, 1.0, 1.5, 1.5]

@@ -1,4 +1,4 @@
-"""Detectors as a command line or Python names them."""
+"""Detectors, as you write them on a command line or in Python."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ EVERY = "all"
 
 
 def parse_detector(text: str, where: str = "--detector") -> list[DetectorConfig]:
-    """The detector of `NAME [SIGNAL] [PARAMETER=VALUE ...]`; with the name `all`, all that fit the signal.
+    """Parse `NAME [SIGNAL] [PARAMETER=VALUE ...]`; the name `all` gives every detector that fits the signal.
 
-    Raises UsageError quoting what is wrong, and `where`.
+    Raises UsageError, which names the problem and `where`.
 
     >>> [one] = parse_detector("adwin delta=0.01 signal=window:100:f1")
     >>> name_of(one)
@@ -73,7 +73,7 @@ def _detectors(words: Sequence[str]) -> list[DetectorConfig]:
 
 
 def _value(text: str) -> Value:
-    """A number, a boolean or a name, as YAML would have it.
+    """Return the text as a number, a boolean or a name, by the rules of YAML.
 
     >>> _value("1"), _value("1e-3"), _value("true"), _value("both"), _value("nan")
     (1, 0.001, True, 'both', 'nan')
@@ -88,7 +88,7 @@ def _value(text: str) -> Value:
 
 
 def name_of(detector: DetectorConfig) -> str:
-    """A detector in the spelling of `parse_detector`, with the parameters that aren't the defaults."""
+    """Return a detector in the spelling of `parse_detector`, with the parameters that aren't the defaults."""
     changed = DETECTORS[detector.detector].changed(detector.params)
     shown = [f"{name}={str(value).lower().removesuffix('.0')}" for name, value in changed.items()]
     return " ".join([detector.detector, detector.signal, *shown])
@@ -97,10 +97,10 @@ def name_of(detector: DetectorConfig) -> str:
 def with_detectors(
     config: Config, detectors: Sequence[DetectorConfig], where: str = "--detector"
 ) -> Config:
-    """The configuration with these detectors for all streams, as far as they fit a stream's task.
+    """Return the configuration with these detectors for all streams whose task they fit.
 
-    They stand in place of all that is configured, tests of an objective among it.
-    Raises UsageError, which says `where`, for one that fits none, or is there twice.
+    They replace all configured detectors, including the tests of objectives.
+    Raises UsageError, which names `where`, for a detector that fits no stream or is given twice.
     """
     names = [name_of(one) for one in detectors]
     for name in names:

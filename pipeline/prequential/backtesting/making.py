@@ -40,7 +40,7 @@ class _Tally:
             self._judged.setdefault(detector, []).extend(judged)
 
     def lines(self, longest: int) -> list[Line]:
-        """The detectors in the order in which they came, then those that don't look.
+        """Return the detectors in the order in which they were added, then the two baselines.
 
         `longest`: outcomes after a change within which an alarm finds it.
         """
@@ -54,10 +54,10 @@ class _Tally:
 def on_the_past(
     sequences: Sequence[Outcomes], alarms: Iterable[Alarm], known: Sequence[Known], tolerance: int
 ) -> Past:
-    """What the detectors of each sequence's stream said, and how right they were where changes are known.
+    """Return the alarms on each sequence and, where changes are known, how well each detector found them.
 
-    `alarms` are those of the same replay; those of other sequences are left out. An alarm finds a change if
-    it comes at most `tolerance` outcomes after its end.
+    `alarms` are those of the same replay; alarms of other sequences are left out. An alarm finds a change if
+    the alarm comes at most `tolerance` outcomes after the end of the change.
     """
     by_sequence: dict[Key, list[Alarm]] = {}
     for alarm in alarms:
@@ -86,7 +86,7 @@ def on_the_past(
 
 
 def incidents_of(past: Sequence[Outcomes], messages: Iterable[Incident]) -> Incidents:
-    """The incidents of these sequences' models, and their grades; `messages` are of the same replay."""
+    """Return the incidents of these sequences' models, with grades; `messages` are of the same replay."""
     newest = {one.id: one for one in messages}
     spans = {
         (one.stream, one.partition, one.model): int(one.ts.max() - one.ts.min())
@@ -102,20 +102,20 @@ def injected(
     sequences: Sequence[Outcomes], injections: Sequence[Injection], given: Sequence[str], seeds: int,
     tolerance: int, block: int | None,
 ) -> Injected:  # fmt: skip
-    """What detectors say in streams like these, with rises of the error at known outcomes.
+    """Return how detectors perform in streams like these, with rises of the error at known outcomes.
 
     Parameters
     ----------
     sequences
-        What the streams are like; each is resampled in blocks.
+        The sequences that are resampled in blocks to make the streams.
     injections, given
-        The rises, and how they read where they were given.
+        The rises, and their text as you gave it.
     seeds
-        How many streams are made of each sequence.
+        How many streams are made from each sequence.
     tolerance
         Outcomes after a change's end up to which an alarm finds it.
     block
-        Outcomes in a block; None: as many as the sequence's losses need (`block_length`).
+        Outcomes in a block; None: computed from the sequence's losses (`block_length`).
     """
     tally = _Tally(judged=True)
     length = length_of(injections, tolerance)
@@ -143,7 +143,7 @@ def _detected(judged: Judged) -> int:
 def _add_baselines(
     tally: _Tally, outcomes: int, changes: Sequence[Change], tolerance: int, runs: int = 1
 ) -> None:
-    """Who always raises an alarm, and who never does, in runs of one length."""
+    """Add two baselines: one that raises an alarm at each outcome, and one that never does."""
     for name, alarms in ((ALWAYS, always(outcomes)), (NEVER, never())):
         judged = judge(alarms, changes, outcomes, tolerance)
         tally.add(name, runs * outcomes, runs * len(alarms), [judged] * runs)
@@ -154,7 +154,7 @@ def _key(one: Alarm | Outcomes) -> Key:
 
 
 def _params(detector: DetectorConfig) -> dict[str, Any]:
-    """What alarms say of its parameters."""
+    """Return the detector's parameters as its alarms contain them."""
     return DETECTORS[detector.detector].params(detector.params)
 
 

@@ -12,10 +12,11 @@ from prequential.core.compiled.kernel import Floats
 from prequential.core.detectors.objectives import every_detector
 from prequential.past.sequences import Sequence as Outcomes
 
-#: Sequences that are drawn, those with the most alarms.
+#: How many sequences are drawn: those with the most alarms.
 _DRAWN = 8
 
-#: The course of an error is the mean loss of this share of a sequence's outcomes, of these at least.
+#: The error is drawn as a moving mean of the loss: over this share of a sequence, and at least this many
+#: outcomes.
 _SHARE, _LEAST = 0.01, 20
 
 
@@ -45,7 +46,7 @@ def _past(report: Report, sequences: Sequence[Outcomes]) -> Iterator[Panel]:
 
 
 def _mean_loss(losses: Floats, window: int) -> Floats:
-    """The mean of the last `window` losses after each; NaN while there are fewer."""
+    """Return the mean of the last `window` losses at each outcome; NaN while there are fewer."""
     total = np.concatenate([np.zeros(1), np.cumsum(losses)])
     means = np.full(len(losses), np.nan)
     means[window - 1 :] = (total[window:] - total[:-window]) / window
@@ -53,7 +54,7 @@ def _mean_loss(losses: Floats, window: int) -> Floats:
 
 
 def _delays(lines: Sequence[Line], window: int, title: str) -> Iterator[Panel]:
-    """The share of changes found within so many outcomes, by detector."""
+    """Yield a panel with the share of changes found within each number of outcomes, by detector."""
     curves: dict[str, Floats] = {}
     for line in lines:
         scores = line.scores

@@ -1,4 +1,4 @@
-"""What there is to say: of alarms on the past, and in streams like it; as JSON and as tables."""
+"""The report of a backtest, as JSON and as tables: alarms on the past and in streams like it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from prequential.topics.reasons import printable
 from rich.table import Table
 from rich.text import Text
 
-#: Rows of alarms by sequence, and places of alarms in each, that a table shows; JSON has all.
+#: The most rows of alarms that a table shows, and the most places in each row; JSON has all.
 _ROWS, _PLACES = 40, 5
 
-#: Names of who raises alarms without looking.
+#: Names of the two baselines, which ignore the outcomes.
 ALWAYS, NEVER = "(always)", "(never)"
 
 
@@ -28,7 +28,7 @@ class Line(msgspec.Struct):
     sequences: int
     outcomes: int
     alarms: int
-    #: Against the changes; None: none are known.
+    #: Compared with the known changes; None: no changes are known.
     scores: Scores | None
 
 
@@ -44,12 +44,12 @@ class Watched(msgspec.Struct):
     #: Outcomes after which something changed.
     changes: list[int]
     alarms: list[Alarm]
-    #: Of each alarm, the detector as lines name it.
+    #: For each alarm, its detector, as `Line.detector` names it.
     detectors: list[str]
 
 
 class Past(msgspec.Struct):
-    """What detectors would have said on the past."""
+    """The alarms that detectors would have raised on the past."""
 
     sequences: list[Watched]
     lines: list[Line]
@@ -58,25 +58,25 @@ class Past(msgspec.Struct):
 
 
 class Injected(msgspec.Struct):
-    """… in streams like the past ones, with rises of the error."""
+    """The alarms in streams like the past ones, with rises of the error."""
 
     injections: list[str]
     seeds: int
     outcomes: int
     lines: list[Line]
     window: int
-    #: Sequences with no such streams, and why.
+    #: Sequences from which no streams could be made, and why.
     left_out: list[str]
 
 
 class Incidents(msgspec.Struct):
-    """Incidents on the past, and whether what came after them agrees with them."""
+    """Incidents on the past, and whether later outcomes agree with them."""
 
-    #: The newest message of each.
+    #: The newest message of each incident.
     incidents: list[Incident]
-    #: 30 days of prediction time, of all models together; None: no record has a time.
+    #: Prediction time of all models together, in months of 30 days; None: records have no time.
     model_months: float | None
-    #: Incidents after which clusters were closed, and those of them whose level these agree with.
+    #: Incidents after which clusters were closed, and how many of them the clusters agree with.
     graded: int
     agreed: int
 
@@ -84,7 +84,7 @@ class Incidents(msgspec.Struct):
 class Report(msgspec.Struct):
     """A whole backtest, as `--json` prints it: on the past and, with injected rises, in streams like it."""
 
-    #: Outcomes after a change, when it is over, within which an alarm finds it.
+    #: How many outcomes after the end of a change an alarm may come to find it.
     tolerance: int
     past: Past
     incidents: Incidents
@@ -100,7 +100,7 @@ class Place(NamedTuple):
 
 
 def tables(report: Report) -> Iterator[Table]:
-    """A backtest as tables for people: on the past, its alarms by outcome, and with injected rises."""
+    """Yield a backtest as tables for people: on the past, its alarms by outcome, and with injected rises."""
     past = report.past
     outcomes = sum(one.outcomes for one in past.sequences)
     title = f"on the past: {outcomes:,} outcomes of {_plural(len(past.sequences), 'sequence')}"
@@ -119,7 +119,7 @@ def tables(report: Report) -> Iterator[Table]:
 
 
 def _lines(lines: Sequence[Line], title: str) -> Table:
-    """A row for each detector; beside changes also how right it is."""
+    """Return a table with a row for each detector, and its accuracy if changes are known."""
     judged = any(line.scores is not None for line in lines)
     grid = _grid(title)
     grid.add_column("detector", overflow="fold")
@@ -145,7 +145,7 @@ def _lines(lines: Sequence[Line], title: str) -> Table:
 
 
 def _alarms(places: Sequence[Place]) -> Table:
-    """When there were alarms: outcomes, and the label time of the first one."""
+    """Return a table of alarms: their outcomes, and the label time of the first one."""
     grid = _grid("alarms on the past")
     grid.add_column("sequence", overflow="fold")
     grid.add_column("detector", overflow="fold")
@@ -163,7 +163,7 @@ def _alarms(places: Sequence[Place]) -> Table:
 
 
 def _incidents(past: Incidents) -> Table:
-    """Each incident: where it began and opened, its levels, and whether later clusters agree with it."""
+    """Return a table of incidents: start, opening, levels, and whether later clusters agree."""
     title = f"on the past: {_plural(len(past.incidents), 'incident')}"
     if past.model_months:
         title += f", {len(past.incidents) / past.model_months:.2f} for each model and 30 days"
@@ -192,7 +192,7 @@ def _at(one: Incident, place: dict[str, int]) -> str:
 
 
 def _clusters(one: Incident) -> str:
-    """How many clusters the decision rests on, and how long they are."""
+    """Return the number of clusters on which the decision is based, and their length."""
     if not one.cluster:
         return "-"
     length = "" if one.untimed else f" of {shown_duration(int(one.cluster['length_ms']))}"

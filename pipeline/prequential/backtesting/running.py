@@ -1,4 +1,4 @@
-"""Detectors over runs: what they say of the past, and of streams like it with rises of the error."""
+"""Run detectors over the past, and over generated streams like it with rises of the error."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from prequential.past.sequences import Sequence as Outcomes
 
 
 def alarms_of(past: Outcomes, runs: Iterable[tuple[str, Log]]) -> Iterator[list[Ints]]:
-    """Of each run, by detector of the sequence's stream: the outcomes at which it raises alarms.
+    """Yield for each run, by detector of the sequence's stream, the outcomes at which it raises alarms.
 
-    A run is outcome rows of a sequence in row 0, and a name; detectors that draw random numbers draw others
-    in runs of other names. What runs is what runs in a shard: a plan, with nothing but detectors.
+    A run is a name and the outcome rows of a sequence in row 0. Detectors that draw random numbers draw
+    different ones in runs with different names. The detectors run in a plan, as in a shard.
     """
     config = replace(past.config, estimators=(), details=())
     plan = Plan(0, config, (past.stage,), True, max(2, len(past.classes)))
@@ -34,16 +34,16 @@ def alarms_of(past: Outcomes, runs: Iterable[tuple[str, Log]]) -> Iterator[list[
 
 
 def length_of(injections: Sequence[Injection], tolerance: int) -> int:
-    """Outcomes of a run: up to the end of the last change's window."""
+    """Return the number of outcomes in a run, which ends with the last change's window."""
     return max(one.change.outcome + one.change.width for one in injections) + tolerance
 
 
 def inject(
     past: Outcomes, injections: Sequence[Injection], seeds: int, tolerance: int, block: int | None
 ) -> list[list[Judged]]:
-    """By detector of the sequence's stream, and by seed: its alarms in a stream like the past one.
+    """Return, by detector of the sequence's stream and by seed, its alarms in a stream like the past one.
 
-    Raises ValueError if the error can't rise so much.
+    Raises ValueError if the error can't rise that much.
     """
     length = length_of(injections, tolerance)
     rise = profile(injections, length)

@@ -1,4 +1,4 @@
-"""Alarms against the changes that they are to find (definitions: docs/do/backtest-detectors.md)."""
+"""Compare alarms with the changes that they should find (definitions: docs/do/backtest-detectors.md)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import msgspec
 import numpy as np
 from prequential.core.compiled.kernel import Ints
 
-#: False alarms are counted for so many outcomes.
+#: Rates of false alarms are given per this number of outcomes.
 PER = 10_000
 
 
 class Change(NamedTuple):
-    """A change after outcome `outcome` of a sequence, which is over `width` outcomes later; 0: abrupt."""
+    """A change after outcome `outcome` of a sequence, which is complete `width` outcomes later; 0: abrupt."""
 
     outcome: int
     width: int = 0
@@ -23,16 +23,16 @@ class Change(NamedTuple):
 class Judged(NamedTuple):
     """The alarms of one run."""
 
-    #: By change: outcomes from it to its first alarm; None: it wasn't found.
+    #: By change: outcomes from the change to its first alarm; None: no alarm found it.
     delays: tuple[int | None, ...]
-    #: Alarms within no window, further ones within a window that has one, and outcomes within no window.
+    #: Alarms outside all windows, further alarms within a window, and outcomes outside all windows.
     false_alarms: int
     repeated: int
     quiet: int
 
 
 class Scores(msgspec.Struct):
-    """Of all runs together; None: there is no value, since nothing is there to be divided by."""
+    """Scores of all runs together; None: undefined, because the divisor is 0."""
 
     runs: int
     changes: int
@@ -41,14 +41,14 @@ class Scores(msgspec.Struct):
     probability: float | None
     false_alarms: int
     repeated: int
-    #: False alarms for 10,000 outcomes in which no change was to be found.
+    #: False alarms per 10,000 outcomes outside the windows of changes.
     false_alarms_per_10000: float | None
-    #: Outcomes from a change to its first alarm, of those that were found.
+    #: Outcomes from a change to its first alarm, over the changes that were found.
     delay_mean: float | None
     delay_median: float | None
-    #: The mean delay as a part of the longest one with which a change is found.
+    #: The mean delay divided by the longest delay with which an alarm finds a change.
     delay_normalised: float | None
-    #: Of the alarms that are true or false, the share that is true; and F1 of this and `probability`.
+    #: The share of true alarms among true and false ones; and the F1 score of this share and `probability`.
     precision: float | None
     f1: float | None
     #: By run and change.
@@ -58,9 +58,9 @@ class Scores(msgspec.Struct):
 def judge(alarms: Ints, changes: Sequence[Change], outcomes: int, tolerance: int) -> Judged:
     """Judge the alarms of a run of so many outcomes, both numbered from 1 and in order.
 
-    A change's window are the outcomes after it, up to `tolerance` after it is over, and at most up to the
-    next change. Its first alarm there finds it; an alarm in no window is false. Changes after which there is
-    no outcome are left out.
+    A change's window is the outcomes after it, up to `tolerance` after its end, and at most up to the
+    next change. The first alarm in the window finds the change; an alarm outside all windows is false.
+    Changes after which there is no outcome are left out.
 
     >>> judge(np.array([40, 105, 106, 190]), [Change(100), Change(200)], 300, 50)
     Judged(delays=(5, None), false_alarms=2, repeated=1, quiet=200)
@@ -79,7 +79,7 @@ def judge(alarms: Ints, changes: Sequence[Change], outcomes: int, tolerance: int
 
 
 def scores(runs: Iterable[Judged], longest: int) -> Scores:
-    """All runs together: counts are added up, so a long run counts for more than a short one.
+    """Return the scores of all runs together; counts are added up, so a long run has more weight.
 
     `longest`: outcomes after a change within which an alarm finds it.
 
@@ -112,12 +112,12 @@ def scores(runs: Iterable[Judged], longest: int) -> Scores:
 
 
 def always(outcomes: int) -> Ints:
-    """The alarms of who raises one at each outcome."""
+    """Return the alarms of a baseline that raises one at each outcome: 1 … `outcomes`, (outcomes,)."""
     return np.arange(1, outcomes + 1, dtype=np.int64)
 
 
 def never() -> Ints:
-    """The alarms of who raises none."""
+    """Return the alarms of a baseline that raises none: an empty array, (0,)."""
     return np.zeros(0, dtype=np.int64)
 
 

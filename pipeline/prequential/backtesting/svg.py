@@ -15,7 +15,7 @@ from prequential.topics.reasons import printable
 _WIDTH, _HEIGHT = 860, 150  # of a panel, in pixels
 _LEFT, _RIGHT, _TOP, _GAP = 60, 30, 30, 34
 
-#: Points of a curve: of all values that fall on one pixel the lowest and the highest are drawn.
+#: Pixel columns of a curve. Of all values that fall on one column, only the lowest and the highest are drawn.
 _COLUMNS = _WIDTH - _LEFT - _RIGHT
 
 #: Height of a mark.
@@ -28,27 +28,27 @@ _COLOURS = (
 
 
 class Panel(NamedTuple):
-    """Curves by name over outcomes 1 … n, NaN where there is no value, and where to draw lines."""
+    """Curves by name over outcomes 1 … n (NaN: no value), and the places of lines and marks."""
 
     title: str
     curves: dict[str, Floats]
     levels: Sequence[float] = ()
     low: float | None = None
     high: float | None = None
-    #: Outcomes by name that have a mark, of the next curves' colours.
+    #: By name, the outcomes with a mark; each name takes the next colour after the curves.
     marks: Mapping[str, Sequence[int]] = {}
-    #: Outcomes with a dashed line, beside those of all panels.
+    #: Outcomes with a dashed line in this panel, in addition to those of all panels.
     dashed: Sequence[int] = ()
-    #: Whether its x axis ends with its curves, and not where the longest of all panels does.
+    #: Whether the x axis ends with this panel's curves, and not with the longest curve of all panels.
     apart: bool = False
 
 
 def figure(
     panels: Sequence[Panel], dashed: Sequence[int] = (), solid: Sequence[int] = (), columns: int = _COLUMNS
 ) -> str:
-    """The SVG; `dashed` and `solid` are outcomes with a vertical line through all panels.
+    """Return the SVG; `dashed` and `solid` are outcomes with a vertical line through all panels.
 
-    `columns`: parts of a curve of which the lowest and the highest value are drawn.
+    `columns`: number of parts of a curve; for each, the lowest and the highest value are drawn.
     """
     height = _TOP + len(panels) * (_HEIGHT + _GAP) + 10
     n = max(len(curve) for panel in panels for curve in panel.curves.values())
@@ -124,12 +124,12 @@ def _panel(
 
 
 def _apart(outcomes: Sequence[int], n: int) -> list[int]:
-    """Of all outcomes that fall on one pixel, of an axis of `n`, the first."""
+    """Return the first of all outcomes that fall on one pixel, on an axis of `n` outcomes."""
     return list({at * _COLUMNS // n: at for at in reversed(outcomes)}.values())[::-1]
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Some three round numbers within."""
+    """Return about three round numbers between the two."""
     least = (high - low) / 4
     ten = 10.0 ** math.floor(math.log10(least))
     step = next(ten * factor for factor in (1, 2, 5, 10) if ten * factor >= least)
@@ -137,7 +137,10 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _thinned(curve: Floats, columns: int) -> list[tuple[int, float]]:
-    """(outcome, value): the extremes of each column, in their order; of equal ones the first and the last."""
+    """Return the points (outcome, value) of a curve that are drawn.
+
+    They are the extremes of each column, in order. Of a run of equal values, only the ends are kept.
+    """
     points = []
     for some in np.array_split(np.arange(len(curve)), min(len(curve), columns)):
         known = some[np.isfinite(curve[some])]

@@ -1,8 +1,8 @@
-"""Thresholds of a stream's detectors, so that all its false alarms together are within a budget.
+"""Find thresholds of a stream's detectors that keep all its false alarms together within a budget.
 
-The budget of a stream is divided over its detectors; a detector's part is that of all sequences that it
-watches together (models, stages, segments), by how often they have outcomes. One threshold serves all of
-them, and those whose errors depend most on each other use up most of the budget.
+The budget of a stream is divided equally among its detectors. A detector's part covers all sequences that the
+detector watches (models, stages, segments), each by its rate of outcomes. All sequences share one threshold,
+so the sequences with the most dependent errors use up most of the budget.
 """
 
 from __future__ import annotations
@@ -34,47 +34,49 @@ from prequential.past.sequences import Sequence as Outcomes
 from prequential.settings.budget import DEFAULT_BUDGET, Budget, parse_budget
 from prequential.settings.model import DetectorConfig, StreamConfig
 
-#: Outcomes that are made of each sequence by default, and between which bounds they may be.
+#: Outcomes that are generated from each sequence by default, and the least and the most that are allowed.
 OUTCOMES = 5_000_000
 LEAST_OUTCOMES, MOST_OUTCOMES = 100_000, 1_000_000_000
 
-#: Fewer outcomes than this don't say how errors depend on each other.
+#: With fewer outcomes than this, the dependence of errors on each other cannot be estimated.
 _LEAST_OUTCOMES = 1_000
 
-#: Outcomes between two alarms of a detector, at most so many times those of the past: beyond it an error of a
-#: tenth in how fast alarms become rare, which few outcomes don't show, is several powers of ten.
+#: The most outcomes between two alarms of a detector, as a multiple of the outcomes of the past. Beyond that,
+#: an error of a tenth in the decay of the rate, which few outcomes don't reveal, amounts to several powers of
+#: ten.
 _MOST_TIMES = 2_000
 
-#: Streams like each past one with a change: how many, outcomes before the change, and after it.
+#: Streams with a change that are made from each past one: how many, and outcomes before and after the change.
 _STREAMS, _BEFORE, _AFTER = 10, 50_000, 100_000
 
-#: Thresholds of a plot where none is more to the point than others.
+#: Thresholds in a plot of several sequences, evenly spaced.
 _SHOWN = 5
 
-#: 95 of 100 lie within so many standard deviations, which the ten streams tell (Student's t).
+#: The half width of a 95% interval in standard deviations that are estimated from ten streams (Student's t).
 _INTERVAL = 2.262
 
-#: A 95% bound that is so many times what is expected is said before the table: a power of ten.
+#: If the upper 95% bound exceeds the expected value by more than this factor, the report notes it before the
+#: table.
 _UNSURE = 10.0
 
-#: Fewer independent outcomes than a past is worth tell no variance to a seventh.
+#: The least effective sample size of a past. With fewer outcomes, the variance is not known to a seventh.
 _LEAST_INDEPENDENT = 100
 
 
 class Settings(NamedTuple):
-    """What is asked of a calibration: budget and rise to find (None: as configured), outcomes and seed."""
+    """The options of a calibration: budget and rise to find (None: as configured), outcomes and seed."""
 
-    #: None: those of the streams' settings.
+    #: None: the budgets of the streams' settings.
     budget: Budget | None
-    #: Rise of the mean loss whose delay is measured; None: those of the streams' settings.
+    #: Rise of the mean loss for which the delay is measured; None: the rises of the streams' settings.
     change: float | None
-    #: Outcomes that are made of each sequence.
+    #: Outcomes that are generated from each sequence.
     outcomes: int
     seed: int
 
 
 class _Asked(NamedTuple):
-    """… of one stream."""
+    """The options of a calibration for one stream."""
 
     budget: Budget
     change: float
@@ -83,14 +85,14 @@ class _Asked(NamedTuple):
 
 
 def _asked(settings: Settings, config: StreamConfig) -> _Asked:
-    """What is asked for of a stream with these settings."""
+    """Return the options for a stream with these settings."""
     budget = settings.budget or parse_budget(config.alarm_budget or DEFAULT_BUDGET)
     change = config.alarm_change if settings.change is None else settings.change
     return _Asked(budget, change, settings.outcomes, settings.seed)
 
 
 class _Watched(NamedTuple):
-    """A sequence, its outcomes per ms, and how often each detector alarms."""
+    """A sequence, its outcomes per ms, and the alarm rate of each detector."""
 
     past: Outcomes
     pace: float
@@ -100,7 +102,7 @@ class _Watched(NamedTuple):
 def calibrate(
     pasts: Iterable[Outcomes], settings: Settings, done: Callable[[], None] = lambda: None
 ) -> Report:
-    """Thresholds for each stream with detectors, and what comes of them.
+    """Return thresholds for each stream with detectors, with the expected false alarms and delays.
 
     `done` is called after each sequence.
     """
@@ -157,12 +159,12 @@ def _calibrate(
 
 
 def _pace(past: Outcomes) -> float:
-    """Outcomes per ms."""
+    """Return the number of outcomes per ms."""
     return (len(past) - 1) / float(past.t1.max() - past.t1.min())
 
 
 def _phase(past: Outcomes, report: Report) -> Outcomes:
-    """Its phases at the lowest level; what else it has is reported."""
+    """Return the sequence's phases with the lowest mean loss; the report notes it if others are left out."""
     places = best_phase(past.loss)
     if len(places) == len(past):
         return past
@@ -178,19 +180,19 @@ def _phase(past: Outcomes, report: Report) -> Outcomes:
 
 
 def _say_what_is_unsure(past: Outcomes, longest: float, outcomes: int, report: Report) -> None:
-    """Where dependence goes further than what is extrapolated allows for."""
+    """Add a note to the report if the dependence is too long for the extrapolation."""
     counted, reach = counted_of(outcomes), far(past.loss)
     if reach and longest > counted:
         why = (
             f"its outcomes depend on each other over {reach:,} of them and more, so what is rarer than "
-            f"an alarm in {counted:,.0f}, and extrapolated, is known to a factor of some 1,000: "
+            f"an alarm in {counted:,.0f}, and extrapolated, is known to a factor of about 1,000: "
             f"expected at least {math.ceil(longest / counted * outcomes):,} outcomes made, to count alarms on"
         )
         report.notes.append(Left(past.stream, _name(past), why))
 
 
 def _say_how_wide(one: Calibrated, report: Report) -> None:
-    """Where the alarms to come are hardly known: its bounds, before the table."""
+    """Add a note with the bounds to the report if the expected number of alarms is very uncertain."""
     expected, low, high = one.alarms
     if high > _UNSURE * expected:
         why = (
@@ -202,7 +204,7 @@ def _say_how_wide(one: Calibrated, report: Report) -> None:
 
 
 def _problem(past: Outcomes, apart: float, report: Report) -> bool:
-    """Whether a sequence says nothing of false alarms that are so many ms apart; it is reported then."""
+    """Return whether a sequence can't give a rate of one false alarm in `apart` ms, and report the reason."""
     why = ""
     if len(past) < _LEAST_OUTCOMES:
         why = f"it has {len(past):,} outcomes: expected at least {_LEAST_OUTCOMES:,}"
@@ -212,12 +214,12 @@ def _problem(past: Outcomes, apart: float, report: Report) -> bool:
         why = "all its labels have one time"
     elif (wanted := _pace(past) * apart) > _MOST_TIMES * len(past):
         why = (
-            f"it has {len(past):,} outcomes, the budget wants {wanted:,.0f} between alarms of a detector: "
+            f"it has {len(past):,} outcomes, the budget needs {wanted:,.0f} between alarms of a detector: "
             f"expected at least {math.ceil(wanted / _MOST_TIMES):,} outcomes, or a budget of more alarms"
         )
     elif (worth := len(past) / reach_of(past.loss).inflation) < _LEAST_INDEPENDENT:
         why = (
-            f"its {len(past):,} outcomes depend on each other so much that they are worth {worth:,.0f} "
+            f"its {len(past):,} outcomes depend on each other so much that they count as {worth:,.0f} "
             f"independent ones: expected at least {_LEAST_INDEPENDENT}"
         )
     if why:
@@ -228,7 +230,7 @@ def _problem(past: Outcomes, apart: float, report: Report) -> bool:
 def _of_detector(
     stream: str, detector: DetectorConfig, by_pace: Sequence[tuple[float, Curve | None]], part: float
 ) -> tuple[Calibrated, DetectorConfig] | Left:
-    """The threshold at which all sequences together have so many alarms per ms."""
+    """Return the threshold at which all sequences together have `part` alarms per ms."""
     known = [(pace, curve) for pace, curve in by_pace if curve is not None]
     threshold = threshold_of(detector)
     if not known:
@@ -242,7 +244,7 @@ def _of_detector(
     for _ in range(100):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if total(middle) > part else (low, middle)
-    # What is more often than any threshold that was tried isn't known.
+    # Rates above that of the lowest threshold that was tried are unknown.
     u = max(high, min(curve.points[0].u for _, curve in known))
     after = with_threshold(detector, u)
     u = scale_of(threshold, value_of(threshold, u))
@@ -262,7 +264,10 @@ def _of_detector(
 
 
 def _shown(known: Sequence[tuple[float, Curve]], u: float) -> list[tuple[float, int | None]]:
-    """Thresholds for a plot: of one sequence those at which alarms were counted, and the new one."""
+    """Return the thresholds for a plot.
+
+    For one sequence, they are the thresholds at which alarms were counted, and the new one.
+    """
     if len(known) == 1:
         thresholds: list[tuple[float, int | None]] = [
             (point.u, place) for place, point in enumerate(known[0][1].points)
@@ -282,7 +287,7 @@ def _delays(
     stream: str, pasts: Sequence[Outcomes], detectors: tuple[DetectorConfig, ...],
     calibrated: dict[int, Calibrated], settings: _Asked, report: Report,
 ) -> None:  # fmt: skip
-    """How soon the new thresholds find the change, over all sequences."""
+    """Measure how soon the new thresholds find the change, over all sequences."""
     delays: list[list[float]] = [[] for _ in detectors]
     injections = [Injection(settings.change, Change(_BEFORE))]
     for past in pasts:

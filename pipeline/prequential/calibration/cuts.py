@@ -1,20 +1,20 @@
-"""How fast cuts of ADWIN become rare as its significance δ gets smaller.
+"""The rate of ADWIN's cuts, as a function of its significance δ.
 
-A cut tells the last n values from those before if their means differ by more than
+A cut separates the last n values from the earlier ones if their means differ by more than
 
     ε = sqrt(2·σ²·L/m) + 2/3·L/m,  L = ln(2·ln W/δ),  m = n - l + 1
 
 with W values in the window and l the least length of a side (Bifet and Gavaldà 2007). The mean of n values
-is off by ε with a probability of about exp(-n·I(ε)), I(ε) = max over θ of θ·ε - Λ(θ), where Λ(θ) is the
-logarithm of E[exp(θ·(S - E S))] for sums S of B values, by value (Cramér). Of all n, and of all places that
-they may end at, so many cuts come of a value (up to a factor):
+deviates by ε with a probability of about exp(-n·I(ε)) (Cramér), where I(ε) = max over θ of θ·ε - Λ(θ). For
+sums S of B values, B·Λ(θ) is the logarithm of E[exp(θ·(S - E S))]. Over all n and all places where the n
+values may end, the number of cuts per value is, up to a factor,
 
     Σ over n of (n·I)^(3/2)·exp(-n·I)/n,
 
-as for the largest of a random walk's increments (Siegmund and Venkatraman 1995); n goes up by √2. Λ is known
-from sums that are seen all the time, so rare cuts need not be waited for. B is so short that there are many
-sums; what values depend on each other beyond that is in their long-run variance V, by which I is smaller:
-var(S)/B = V - c/B, so V is found from sums of B and of 2·B values.
+as for the largest of a random walk's increments (Siegmund and Venkatraman 1995); n grows by factors of √2. Λ
+is estimated from common sums, so there is no need to wait for rare cuts. B is short enough for many sums. The
+long-run variance V contains the dependence of values beyond B, and I is reduced by the factor var(S)/B over
+V. As var(S)/B = V - c/B, V is computed from sums of B and of 2·B values.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ from prequential.calibration.excursions import STEP, Walk, log_mean_exp, longer,
 from prequential.core.compiled.kernel import Floats
 from prequential.core.detectors.adwin import Settings
 
-#: Where the variance of sums, by value, is this near to the largest of those that there are so many of (it is
-#: then known to 3%), they are long enough.
+#: Sums are long enough if their variance per value reaches this share of the largest such variance. Only
+#: lengths with at least so many sums count for the largest, whose variance is then known to 3%.
 _NEAR, _SUMS = 0.85, 2_000
 
-#: θ by standard deviations of a sum: geometric from the first to the last, on both sides.
+#: Values of θ in units of 1 over the standard deviation of a sum: a geometric grid, used with both signs.
 _THETAS = np.geomspace(1e-4, 6.0, 200)
 
 #: Lengths n.
 _LENGTHS = 2.0 ** np.arange(4.5, 40.0, 0.5)
 
-#: -ln of the factor that the sum above is too large by: of independent and of Markov-dependent errors from
-#: 3.5 to 4.2. It only matters for the width of windows, whose logarithm counts.
+#: -ln of the factor by which the sum above is too large: 3.5 to 4.2 for independent and for Markov-dependent
+#: errors. The factor only affects the width of windows, of which only the logarithm is used.
 _FACTOR = 3.8
 
-#: Times that the width of windows, some values between two cuts, is found from what it makes of cuts; and the
-#: logarithm that it begins with.
+#: The width of windows is the number of values between two cuts, which itself depends on the width. It is
+#: found by this many iterations, from this logarithm.
 _ROUNDS, _FIRST = 4, 12.0
 
-#: `n·I` counts as so much at least: where it is near 0 nothing is rare.
+#: The lower bound of `n·I`: near 0, cuts are not rare and the approximation fails.
 _LEAST = 0.5
 
 
 class Cuts(NamedTuple):
-    """What is known of values."""
+    """Estimates from a sequence of values, which give the rate of its cuts."""
 
     thetas: Floats
     logs: Floats  # Λ(θ)
-    beyond: float  # what n·I is to be multiplied by: var(S)/B over V
+    beyond: float  # the factor of n·I: var(S)/B over V
     variance: float  # σ²
     least: int  # l
-    clock: int  # values from one look to the next
+    clock: int  # values between two tests
 
     def rarity(self, u: float) -> float:
-        """-ln of the sum above, at δ = exp(-u)."""
+        """Return -ln of the sum above, at δ = exp(-u)."""
         rarity, log_width = 0.0, _FIRST
         for _ in range(_ROUNDS):
             rarity = self._rarity(u, log_width)
@@ -68,12 +68,12 @@ class Cuts(NamedTuple):
         return rarity
 
     def form(self, kappa: float, u: float) -> tuple[float, float]:
-        """κ times the rarity, and its derivative by κ."""
+        """Return κ times the rarity, and its derivative by κ."""
         rarity = self.rarity(u)
         return kappa * rarity, rarity
 
     def _rarity(self, u: float, log_width: float) -> float:
-        """… in windows of a width whose logarithm is given."""
+        """Return the rarity in windows of a width whose logarithm is given."""
         n = _LENGTHS[np.log(2.0 * _LENGTHS) <= log_width + 1e-9]
         level = u + math.log(2.0 * log_width)
         m = np.maximum(n - self.least + 1.0, 1.0)
@@ -88,7 +88,7 @@ class Cuts(NamedTuple):
 
 
 def cuts_of(settings: Settings, walk: Walk) -> Cuts | None:
-    """Of values; None if they say too little, as there are few of them or they don't vary."""
+    """Return the estimates from a walk's values; None if there are too few of them or they don't vary."""
     lengths, variances = variances_of(walk.sums)
     if len(lengths) < 2 or variances[-1] <= 0.0:
         return None

@@ -1,10 +1,10 @@
-"""How fast excursions of a random walk with a drift downwards become rare: of Page-Hinkley and CUSUM.
+"""The rate of excursions of a random walk that drifts downwards, as Page-Hinkley and CUSUM detect them.
 
-A walk of steps y - d, y the values less their mean, exceeds its lowest point so far by more than h once in
-C·(e^w - 1 - w) steps or so, w = κ·h. κ > 0 solves E[exp(κ·(S - d·B))] = 1 for the sums S of B values, B
-longer than values depend on each other (Lundberg's exponent; for sums that are normal it is 2·d/σ², σ² the
-long-run variance of a value). So it is known from sums that are seen all the time, and rare excursions need
-not be waited for.
+Consider a walk with steps y - d, where y are the values minus their mean. The walk exceeds its lowest point
+so far by more than h about once in C·(e^w - 1 - w) steps, with w = κ·h. κ > 0 is Lundberg's exponent: it
+solves E[exp(κ·(S - d·B))] = 1 for the sums S of B values, where B exceeds the range of dependence. For normal
+sums, κ is 2·d/σ², where σ² is the long-run variance of a value. So common sums are enough to compute κ, and
+there is no need to wait for rare excursions.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from prequential.core.compiled.kernel import Floats
 from prequential.core.detectors import DETECTORS
 from prequential.settings.model import DetectorConfig
 
-#: Values in a sum as it is kept.
+#: Values in each sum of a `Walk`.
 STEP = 16
 
-#: Where the variance of sums, by value, is this near to that of the longest, values further apart depend
-#: little on each other; sums so many times as long have the rest of it.
+#: Values further apart than a sum's length depend little on each other if the variance of such sums, per
+#: value, reaches this share of that of the longest sums. Sums so many times as long contain the rest of the
+#: dependence.
 _NEAR, _LONGER = 0.9, 4
 
-#: Of the longest sums there are so many: their variance is then known to a tenth.
+#: The least number of the longest sums, whose variance is then known to a tenth.
 _LEAST_SUMS = 200
 
-#: Sums of so many lengths, the longest ones, say what the long-run variance is.
+#: The long-run variance is the mean over this many of the longest lengths.
 _LONGEST = 3
 
-#: Halvings of an interval.
+#: Steps of the bisection.
 _HALVINGS = 100
 
 
@@ -42,7 +43,7 @@ class Walk(NamedTuple):
 
 
 def kappa_of(detector: DetectorConfig, walk: Walk) -> float:
-    """κ, by unit of the detector's threshold; in the direction in which excursions are less rare."""
+    """Return κ per unit of the detector's threshold, for the direction with more frequent excursions."""
     declared = DETECTORS[detector.detector]
     given = declared.complete(detector.params)
     drift = float(given[declared.drift])
@@ -53,7 +54,7 @@ def kappa_of(detector: DetectorConfig, walk: Walk) -> float:
 
 
 def variances_of(sums: Floats) -> tuple[list[int], list[float]]:
-    """Lengths of sums, and by length the variance of a sum for each of its values."""
+    """Return the lengths of sums and, for each length, the variance of a sum divided by its length."""
     lengths, variances = [], []
     length, some = STEP, sums - sums.mean()
     while len(some) >= _LEAST_SUMS:
@@ -65,20 +66,20 @@ def variances_of(sums: Floats) -> tuple[list[int], list[float]]:
 
 
 def long_run_variance(sums: Floats) -> float:
-    """Of a value, as sums of many of them vary; `sums` are those of `STEP` values, in order; 0: too few."""
+    """Return the long-run variance of a value, from ordered sums of `STEP` values; 0 if there are too few."""
     _, variances = variances_of(sums)
     return float(np.mean(variances[-_LONGEST:])) if variances else 0.0
 
 
 def longer(sums: Floats, size: int) -> Floats:
-    """Deviations of sums of `size` values, of those of `STEP` values, in order."""
+    """Return sums of `size` values minus their mean, (sums,), computed from ordered sums of `STEP` values."""
     whole = size // STEP
     longer_sums: Floats = (sums - sums.mean())[: len(sums) // whole * whole].reshape(-1, whole).sum(axis=1)
     return longer_sums
 
 
 def log_mean_exp(powers: Floats) -> float:
-    """ln of the mean of exp(powers), whatever they are.
+    """Return ln of the mean of exp(powers), without overflow.
 
     >>> log_mean_exp(np.array([1000.0, 1000.0]))
     1000.0
@@ -88,7 +89,7 @@ def log_mean_exp(powers: Floats) -> float:
 
 
 def exponent(sums: Floats, drift: float) -> float:
-    """κ of a walk that drifts down by so much at a value; `sums` are those of `STEP` values.
+    """Return κ of a walk that drifts down by `drift` per value; `sums` are ordered sums of `STEP` values.
 
     >>> rng = np.random.default_rng(1)
     >>> sums = rng.normal(0.0, 4.0, 200_000)  # of values with variance 1
@@ -100,7 +101,8 @@ def exponent(sums: Floats, drift: float) -> float:
         return 0.0
     long_run = float(np.mean(variances[-_LONGEST:]))
     long_enough = next(size for size, one in zip(lengths, variances) if one >= _NEAR * long_run)
-    # So long that κ times their standard deviation is 1: the mean below is neither flat nor made by a few.
+    # At this length κ times the standard deviation of a sum is 1. Shorter sums would make the mean below
+    # flat, and in longer ones a few sums would dominate it.
     wanted = max(_LONGER * long_enough, long_run / (4.0 * drift * drift))
     size = max((one for one in lengths if one <= wanted), default=lengths[0])
     some = longer(sums, size) - drift * size

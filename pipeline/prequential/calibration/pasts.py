@@ -1,10 +1,11 @@
-"""What of a past says how often detectors will alarm: its best phase, and how far dependence goes in it.
+"""Prepare a past for calibration: find its best phase, and the range of dependence in it.
 
-A past with a drift isn't one of false alarms: what is before and after it differs, and so do thresholds. It
-is cut where its mean loss changes (binary segmentation; Vostrikova 1981), and phases at its lowest level are
-kept. A change is told from chance by the variance of a mean, the largest by blocks of 16, 32, 64, … outcomes:
-by the median of squared differences of neighbouring blocks, which a few changes don't move, and which sees
-days that turn.
+A past with a drift contains true alarms, and thresholds before and after the drift differ. The past is
+therefore cut where its mean loss changes (binary segmentation; Vostrikova 1981), and only the phases with the
+lowest mean loss are kept. A change counts only if it is large against the standard deviation of a mean.
+
+That variance is the largest over blocks of 16, 32, 64, … outcomes. It is estimated from the median of squared
+differences between neighbouring blocks. A few changes don't affect the median, but it includes daily cycles.
 """
 
 from __future__ import annotations
@@ -16,37 +17,37 @@ import numpy as np
 from prequential.core.compiled.kernel import Floats, Ints
 from prequential.past.bootstrap import block_length
 
-#: Fewer blocks tell nothing of their variance.
+#: The least number of blocks from which a variance can be estimated.
 _LEAST_BLOCKS = 8
 
 #: Median of a squared standard normal variable.
 _MEDIAN = 0.4549
 
-#: The shortest blocks that are compared: of few outcomes most differences are 0.
+#: The shortest blocks that are compared: in shorter ones most differences are 0.
 _SHORTEST = 16
 
-#: Standard errors beyond which two means are two levels: the largest of all places in stationary streams is
-#: that far off in one of 1,000.
+#: Standard errors beyond which two means count as two levels. In 1 of 1,000 stationary streams, the largest
+#: difference over all places exceeds this bound.
 _APART = 5.0
 
-#: Outcomes of a phase, at least.
+#: The least number of outcomes in a phase.
 _LEAST_PHASE = 500
 
-#: Standard errors by which a longer block's variance must be larger, to count.
+#: Standard errors by which the variance of longer blocks must be larger to count.
 _CLEAR = 1.0
 
 
 class Reach(NamedTuple):
-    """How far outcomes depend on each other."""
+    """The range over which outcomes depend on each other."""
 
-    #: Blocks of so many outcomes vary as much, by outcome, as any longer ones.
+    #: The block length beyond which the variance per outcome grows no further.
     length: int
-    #: By how many times more than independent ones.
+    #: That variance as a multiple of the variance of independent outcomes.
     inflation: float
 
 
 def reach_of(losses: Floats) -> Reach:
-    """The shortest of blocks of 1, 2, 4, … outcomes beyond which no variance is clearly larger.
+    """Return the shortest of blocks of 1, 2, 4, … outcomes beyond which no variance is clearly larger.
 
     >>> rng = np.random.default_rng(1)
     >>> round(reach_of((rng.random(8_000) < 0.1).astype(float)).inflation, 1)
@@ -70,13 +71,13 @@ def reach_of(losses: Floats) -> Reach:
 
 
 def far(losses: Floats) -> int:
-    """The reach where it is longer than blocks by the correlation of neighbours, else 0."""
+    """Return the reach if it exceeds the block length that neighbouring losses suggest, else 0."""
     reach = reach_of(losses).length
     return reach if reach > block_length(losses) else 0
 
 
 def best_phase(losses: Floats) -> Ints:
-    """Places of the phases at the lowest level (of those above 0), in order.
+    """Return the places of the phases at the lowest level above 0, in order, (places,).
 
     >>> losses = np.concatenate([np.arange(6_000) % 10 == 0, np.arange(3_000) % 2 == 0]).astype(float)
     >>> len(best_phase(losses))
@@ -90,7 +91,7 @@ def best_phase(losses: Floats) -> Ints:
 
 
 def _phases(losses: Floats, start: int, end: int) -> list[tuple[int, int]]:
-    """Begins and ends of phases between these places."""
+    """Return the starts and ends of phases between these places."""
     some = losses[start:end]
     n = len(some)
     if n < 2 * _LEAST_PHASE:
@@ -105,13 +106,16 @@ def _phases(losses: Floats, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _higher(one: Floats, other: Floats) -> bool:
-    """Whether the level of one is clearly above that of the other."""
+    """Return whether the level of one phase is clearly above that of the other."""
     variance = _variance(one) / len(one) + _variance(other) / len(other)
     return bool(one.mean() - other.mean() > _APART * math.sqrt(variance))
 
 
 def _variance(losses: Floats) -> float:
-    """Of a mean times its number; not less than that of independent ones, nor moved by a few changes."""
+    """Return the variance of a mean times the number of losses, which a few changes don't affect.
+
+    The result is at least the variance of independent losses.
+    """
     variance = float((np.diff(losses) ** 2).mean()) / 2.0
     length = _SHORTEST
     while len(losses) >= 2 * _LEAST_BLOCKS * length:
@@ -122,6 +126,6 @@ def _variance(losses: Floats) -> float:
 
 
 def _sums(losses: Floats, length: int) -> Floats:
-    """Of consecutive blocks."""
+    """Return the sums of consecutive blocks, (blocks,)."""
     sums: Floats = losses[: len(losses) // length * length].reshape(-1, length).sum(axis=1)
     return sums

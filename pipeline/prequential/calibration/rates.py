@@ -1,13 +1,15 @@
-"""How often a detector alarms on streams like a past one, by its threshold.
+"""The alarm rate of a detector on streams like a past one, as a function of its threshold.
 
-Alarms of a stream without a change come like those of a Poisson process once they are rare. Rates are counted
-where they can be, and rarer ones extrapolated. Of Page-Hinkley and CUSUM on the outcomes' own losses, which
-watch the excursions of a random walk with a drift downwards, there are C·(e^w - 1 - w) outcomes between
-alarms, w = κ·threshold (Siegmund, Sequential Analysis, 1985, chapter 2), a parabola first and then
-exponential; κ is known from sums of their values (`excursions`). Of Page-Hinkley on the default ratio there
-is a table of c, by which sums of its errors vary. Of ADWIN on the outcomes' own losses, whose threshold is
-a significance δ, theory says how rates fall with it (`cuts`), up to a factor that is counted. Elsewhere
-ln(rate) is taken for a line, over ln δ where that is the threshold.
+In a stream without a change, rare alarms form a Poisson process. Rates that are high enough are counted on
+generated streams, and lower ones are extrapolated:
+
+- Page-Hinkley and CUSUM on the outcomes' own losses detect the excursions of a random walk that drifts
+  downwards. There are C·(e^w - 1 - w) outcomes between alarms, with w = κ·threshold (Siegmund, Sequential
+  Analysis, 1985, chapter 2). `excursions` computes κ from sums of values.
+- For Page-Hinkley on the default ratio there is a table by c, the relative spread of sums of errors.
+- For ADWIN on the outcomes' own losses, whose threshold is a significance δ, theory gives the rate (`cuts`),
+  up to a factor that is found by counting.
+- For other detectors and signals, ln(rate) is assumed to be linear in the threshold, or in ln δ.
 """
 
 from __future__ import annotations
@@ -40,48 +42,49 @@ from prequential.past.sequences import Sequence as Outcomes
 from prequential.settings.model import DetectorConfig
 from prequential.topics.errors import existing
 
-#: Streams that are made of each past one, each of a past that is drawn anew of it: they differ as much as
-#: pasts of this length do.
+#: Streams that are generated from each past one. Each of them starts from another resampled past, so the
+#: streams differ as much as pasts of this length do.
 REPLICATES = 10
 
-#: Outcomes that are evaluated at once: logs and alarms of them are some 10 MB.
+#: Outcomes that are evaluated at once: their logs and alarms take about 10 MB.
 _CHUNK = 1 << 14
 
-#: Outcomes of the first look.
+#: Outcomes of the first pass, which finds the range of thresholds.
 _LOOK = 1 << 19
 
-#: Thresholds that rates are counted at, each with half the alarms of the one before, up to the rate that is
-#: wanted, or up to so many alarms in all: the curve through them is then known to a tenth.
+#: Alarms are counted at this many thresholds, each with half the alarms of the one before. The last one has
+#: the rate asked for, or at least this many alarms in all: the curve is then known to a tenth.
 _POINTS, _LEAST_ALARMS = 6, 40
 
-#: Thresholds, those of the rarest alarms, that say how often excursions come where κ is known; and that say
-#: how often cuts come, and through which a line is laid elsewhere.
+#: How many of the thresholds with the rarest alarms are used to fit the level of excursions, where κ is
+#: known; and how many to fit the level of cuts, or a line.
 _OF_LEVEL, _NEAREST = 2, 4
 
-#: Blocks of which a past is drawn anew, at least. Where dependence goes further than neighbours show: blocks
-#: at least, and outcomes of a block by how far it goes.
+#: The least number of blocks from which a past is resampled. If the dependence is longer than neighbouring
+#: losses suggest: the least number of blocks, and the length of a block as a multiple of the reach.
 _LEAST_DRAWN, _LEAST_FAR, _REACHES = 8, 4, 16
 
-#: By how much the variance that K blocks tell is taken larger than it was found, times K.
+#: The variance that is estimated from K blocks is increased by this number divided by K.
 _EXTRA = 6.0
 
-#: By how much ln(rate) is off (standard deviation) where it is extrapolated: the laws hold approximately; and
-#: hardly where dependence goes further than neighbours show, for which they aren't made
+#: Standard deviation of the error of ln(rate) where it is extrapolated, since the laws are approximate. The
+#: second value is for dependence that is longer than neighbouring losses suggest, which the laws don't cover
 #: (`tests/evidence/calibration.py`).
 _OFF, _FAR = 0.4, 3.0
 
-#: Fewer alarms than this say nothing of a rate.
+#: The least number of alarms from which a rate is estimated.
 _FEW = 5
 
-#: First looks at thresholds: those of the configuration times these; of significances these powers of 1/e.
+#: Thresholds of the first pass: the configured one times these factors; for significances, these powers of
+#: 1/e.
 _TIMES = [2.0**power for power in range(-9, 8)]
 _POWERS = [0.05 * 2.0**power for power in range(14)]
 
 
-#: Newton's steps; some 5 are enough.
+#: The most Newton steps; about 5 are enough.
 _STEPS = 100
 
-#: Where e^w - 1 - w is w²/2, and where it is e^w, to some digits.
+#: Below the first, e^w - 1 - w is w²/2, and above the second it is e^w, to several digits.
 _SMALL, _LARGE = 1e-4, 40.0
 
 #: (2, 2)
@@ -94,7 +97,7 @@ Form = Callable[[float, float], tuple[float, float]]
 
 
 class Point(NamedTuple):
-    """A threshold, in units in which rates fall exponentially, and its alarms by replicate."""
+    """A threshold, in units in which rates fall exponentially, and its alarms by replicate, (replicates,)."""
 
     u: float
     alarms: Ints
@@ -103,24 +106,24 @@ class Point(NamedTuple):
 class Curve(NamedTuple):
     """Alarms of one detector on one sequence: ln(alarms per outcome) = level - g(κ, u)."""
 
-    #: g: `line`, `excursions` or `table`; of cuts κ times their rarity.
+    #: g: `line`, `excursions` or `table`; for cuts, κ times the rarity (`Cuts.form`).
     form: Form
     level: float
     kappa: float
-    #: Variances of level and κ: what is due to chance in the streams that were made; and with it what is due
-    #: to the past, by how much streams differ that are made of pasts like it.
+    #: Covariances of level and κ: from chance in the generated streams alone; and from both this chance and
+    #: the past, which is how much streams from different resampled pasts differ.
     counted: Matrix
     variance: Matrix
-    #: Outcomes that were made, and the points.
+    #: Outcomes that were generated, and the points.
     outcomes: int
     points: list[Point]
 
     def rate(self, u: float) -> float:
-        """Alarms per outcome."""
+        """Return the alarms per outcome."""
         return math.exp(min(self.level - self.form(self.kappa, u)[0], 0.0))
 
     def at(self, rate: float) -> float:
-        """The u of a rate."""
+        """Return the u at which alarms have this rate."""
         wanted = self.level - math.log(rate)
         low, high = 0.0, 1.0
         while self.form(self.kappa, high)[0] < wanted:
@@ -134,25 +137,25 @@ class Curve(NamedTuple):
         return high
 
     def spread(self, u: float) -> float:
-        """Standard deviation of ln(rate)."""
+        """Return the standard deviation of ln(rate)."""
         x = np.array([1.0, -self.form(self.kappa, u)[1]])
         return math.sqrt(max(float(x @ self.variance @ x), float(x @ self.counted @ x)))
 
 
 def line(kappa: float, u: float) -> tuple[float, float]:
-    """κ·u."""
+    """Return κ·u, and its derivative by κ."""
     return kappa * u, u
 
 
 def table(kappa: float, u: float) -> tuple[float, float]:
-    """The table's of Page-Hinkley on the default ratio, with κ as c."""
+    """Return g from the table of Page-Hinkley on the default ratio, and its derivative by κ; κ is c."""
     above = (1.0 + _SMALL) * kappa
     whole = ratio_log(kappa, u)
     return whole, (ratio_log(above, u) - whole) / (above - kappa)
 
 
 def excursions(kappa: float, u: float) -> tuple[float, float]:
-    """ln(e^w - 1 - w) with w = κ·u.
+    """Return ln(e^w - 1 - w) with w = κ·u, and its derivative by κ.
 
     >>> excursions(2.0, 3.0)[0] == math.log(math.expm1(6.0) - 6.0)
     True
@@ -167,12 +170,12 @@ def excursions(kappa: float, u: float) -> tuple[float, float]:
 
 
 def scale_of(parameter: Parameter, value: float) -> float:
-    """u of a threshold: itself, or of a significance -ln of it."""
+    """Return the u of a threshold: the threshold itself, or -ln of a significance."""
     return value if parameter.rarer > 0 else -math.log(value)
 
 
 def value_of(parameter: Parameter, u: float) -> float:
-    """The threshold, to four digits, the fifth in favour of fewer alarms."""
+    """Return the threshold of u with four digits, rounded towards fewer alarms."""
     value = u if parameter.rarer > 0 else math.exp(-u)
     digits = 3 - math.floor(math.log10(value))
     scaled = value * 10.0**digits
@@ -181,14 +184,14 @@ def value_of(parameter: Parameter, u: float) -> float:
 
 
 def with_threshold(detector: DetectorConfig, u: float) -> DetectorConfig:
-    """The detector with another threshold."""
+    """Return the detector with another threshold."""
     threshold = threshold_of(detector)
     given = {**detector.params, threshold.name: value_of(threshold, u)}
     return replace(detector, params=DETECTORS[detector.detector].changed(given), fixed=True)
 
 
 class Streams:
-    """Streams like a past one."""
+    """Generates streams like a past one."""
 
     def __init__(self, past: Outcomes, seed: int) -> None:
         self._past = past
@@ -201,22 +204,25 @@ class Streams:
         self._context = contexts(past.loss, reach=self._reach)
 
     def unsure(self, curve: Curve, extrapolated: bool) -> Curve:
-        """The curve with what few blocks, and dependence that goes too far for its law, leave open."""
+        """Return the curve with its variance increased for few blocks and for extrapolation."""
         variance = (1.0 + _EXTRA * self._long / len(self._past)) * curve.variance
         if extrapolated:
             variance = variance + np.diag([(_FAR if self._reach else _OFF) ** 2, 0.0])
         return curve._replace(variance=variance)
 
     def places(self, length: int) -> Ints:
-        """A stream's outcomes by their places in the past: first a past like it, then a stream like that."""
+        """Return a stream's outcomes as places in the past, (length,).
+
+        The method first resamples the past, and then draws a stream from the resampled past.
+        """
         n = len(self._past)
-        # Long blocks: how often the past itself has what is rare is what varies.
+        # Long blocks preserve how much the number of rare events varies from past to past.
         drawn = matched_blocks(self._random, self._context, n, self._long)
         context = contexts(self._past.loss[drawn], reach=self._reach)
         return drawn[matched_blocks(self._random, context, length, self._block)]
 
     def count(self, detectors: Sequence[DetectorConfig], length: int) -> Ints:
-        """Alarms by detector, on a stream of this length."""
+        """Return the alarms by detector on a stream of this length, (detectors,)."""
         past = self._past
         config = replace(past.config, estimators=(), details=(), detectors=tuple(detectors), objective=None)
         plan = Plan(0, config, (past.stage,), True, max(2, len(past.classes)))
@@ -233,7 +239,7 @@ class Streams:
         return counts
 
     def walk(self, detector: DetectorConfig, length: int) -> Walk:
-        """Sums of the values that a detector watches, on a stream of this length."""
+        """Return sums of the values that a detector watches, on a stream of this length."""
         past = self._past
         numbers = LOSSES[past.config.loss] if past.numbers else WRONG
         capacity = max(2, len(past.classes))
@@ -257,7 +263,7 @@ class Streams:
         return Walk(whole, float(values.std()) if len(values) else 0.0)
 
     def _losses(self, places: Ints, since: int) -> Log:
-        """Outcome rows with label times and what losses are made of, and nothing else (see `log_of`)."""
+        """Return outcome rows that contain only label times and the inputs of losses (see `log_of`)."""
         log, columns = new_log(len(places)), as_columns(Log, self._past.rows)
         log.label[:], log.prediction[:] = columns.label[places], columns.prediction[places]
         log.error[:] = columns.error[places]
@@ -268,10 +274,10 @@ class Streams:
 def curves(
     past: Outcomes, detectors: Sequence[DetectorConfig], longest: float, outcomes: int, seed: int
 ) -> list[Curve | None]:
-    """Of each detector its curve; None where it hardly ever alarms, whatever its threshold.
+    """Return the curve of each detector; None if it hardly ever alarms, whatever its threshold.
 
-    `longest` is how many outcomes there are to be between alarms, `outcomes` how many are made. All
-    detectors have a threshold.
+    `longest` is the largest number of outcomes between alarms that is asked for. `outcomes` is the number of
+    outcomes to generate. All detectors must have a threshold.
     """
     streams = Streams(past, seed)
     most = min(longest, counted_of(outcomes))
@@ -280,8 +286,8 @@ def curves(
     results: list[Curve | None] = []
     for detector, points in zip(detectors, _counted(streams, detectors, grids, outcomes)):
         says = parse_signal(detector.signal)
-        # Values that are an outcome's own make a walk; those of a memory go up and down more slowly than
-        # excursions do.
+        # The sums of values of single outcomes form a random walk. The values of an estimator don't: they
+        # change more slowly than excursions do.
         of_losses = not says.errors and not says.estimator
         walks_at_random = of_losses and DETECTORS[detector.detector].drift
         curve = None
@@ -300,14 +306,15 @@ def curves(
 
 
 def counted_of(outcomes: int) -> float:
-    """Outcomes from one alarm to the next, of those that are counted on so many outcomes that are made."""
+    """Return the most outcomes between alarms at which the rate is still counted, by outcomes generated."""
     return outcomes / _LEAST_ALARMS
 
 
 def _grids(streams: Streams, detectors: Sequence[DetectorConfig], longest: float) -> list[list[float]]:
-    """Of each detector thresholds up to the one with so many outcomes between alarms; none: it has no alarms.
+    """Return thresholds for each detector, up to the one with `longest` outcomes between alarms.
 
-    Between those of a first look, thresholds far apart, ln(rate) is taken for a line.
+    A first pass counts alarms at thresholds that are far apart. Between them, ln(rate) is interpolated
+    linearly. A detector without alarms gets no thresholds.
     """
     looks = []
     for detector in detectors:
@@ -320,7 +327,10 @@ def _grids(streams: Streams, detectors: Sequence[DetectorConfig], longest: float
 
 
 def _halving(look: Sequence[float], counts: Sequence[int], longest: float) -> list[float]:
-    """Thresholds, each with about half of the alarms of the one before, the last so many outcomes apart."""
+    """Return thresholds, each with about half the alarms of the one before.
+
+    At the last threshold, there are `longest` outcomes between alarms.
+    """
     known = [(u, count) for u, count in zip(look, counts) if count >= _FEW]
     if len(known) < 2:
         return []
@@ -335,7 +345,7 @@ def _halving(look: Sequence[float], counts: Sequence[int], longest: float) -> li
             thresholds.append(last + (falling[-1] - wanted) / slope)
         elif wanted <= falling[0]:
             thresholds.append(float(np.interp(-wanted, [-one for one in falling], [u for u, _ in known])))
-        else:  # more often than at the lowest threshold of the look
+        else:  # more alarms than at the lowest threshold of the first pass
             thresholds.append(known[0][0] * 0.5 ** (halvings + 1))
     return thresholds
 
@@ -343,7 +353,7 @@ def _halving(look: Sequence[float], counts: Sequence[int], longest: float) -> li
 def _counted(
     streams: Streams, detectors: Sequence[DetectorConfig], grids: Sequence[Sequence[float]], outcomes: int
 ) -> list[list[Point]]:
-    """The points of each detector's thresholds, all on the same streams."""
+    """Count alarms at each detector's thresholds, all on the same streams, and return them as points."""
     given = [with_threshold(detector, u) for detector, grid in zip(detectors, grids) for u in grid]
     if not given:
         return [[] for _ in grids]
@@ -353,12 +363,12 @@ def _counted(
 
 
 def threshold_of(detector: DetectorConfig) -> Parameter:
-    """The parameter that says how rare alarms are; of detectors that have one."""
+    """Return the parameter that sets how rare alarms are; the detector must have one."""
     return existing(DETECTORS[detector.detector].threshold, f"the threshold of {detector.detector}")
 
 
 def of_line(points: Sequence[Point], outcomes: int) -> Curve | None:
-    """A line through the rarest points that have alarms; None where they don't become rarer."""
+    """Fit a line through the rarest points that have alarms; None if the rate does not fall."""
     usable = [one for one in points if one.alarms.sum() >= _FEW][-_NEAREST:]
     if len(usable) < 2 or usable[0].alarms.sum() <= usable[-1].alarms.sum():
         return None
@@ -367,7 +377,7 @@ def of_line(points: Sequence[Point], outcomes: int) -> Curve | None:
 
 
 def _of_table(points: Sequence[Point], walks: Sequence[Walk], losses: Floats, each: int) -> Curve | None:
-    """By how much sums of losses vary, over their mean; None beyond the table."""
+    """Return the table's curve for the spread of sums of losses over their mean; None outside the table."""
     spreads = [math.sqrt(long_run_variance(walk.sums)) / float(losses.mean()) for walk in walks]
     spread = float(np.mean(spreads))
     if not points or not SPREADS[0] <= spread <= SPREADS[-1]:
@@ -379,7 +389,7 @@ def _of_table(points: Sequence[Point], walks: Sequence[Walk], losses: Floats, ea
 def _of_excursions(
     detector: DetectorConfig, points: Sequence[Point], walks: Sequence[Walk], each: int
 ) -> Curve | None:
-    """With the κ of walks; through the rarest points with alarms."""
+    """Return a curve with the κ of the walks, fitted to the rarest points with alarms, if any."""
     usable = [one for one in points if one.alarms.sum() >= _FEW][-_OF_LEVEL:]
     if not usable:
         return None
@@ -394,9 +404,9 @@ def _of_excursions(
 def _of_cuts(
     detector: DetectorConfig, points: Sequence[Point], walks: Sequence[Walk], each: int, longest: float
 ) -> Curve | None:
-    """With the rarity of cuts of walks; through the rarest points with alarms. κ is 1.
+    """Return a curve with the rarity of cuts in the walks, fitted to the rarest points with alarms. κ is 1.
 
-    The κ of a walk is what its rarity is, of that of all, at the threshold that is wanted.
+    For the variance, the κ of a walk is its rarity divided by that of all walks, at the threshold asked for.
     """
     usable = [one for one in points if one.alarms.sum() >= _FEW][-_NEAREST:]
     settings = Settings(*DETECTORS[detector.detector].configured(detector.params))
@@ -414,14 +424,14 @@ def _of_cuts(
 
 
 def _together(walks: Sequence[Walk]) -> Walk:
-    """Walks of replicates as one."""
+    """Join the walks of replicates into one."""
     return Walk(np.concatenate([walk.sums for walk in walks]), float(np.mean([one.spread for one in walks])))
 
 
 def _levels(
     usable: Sequence[Point], forms: Sequence[Callable[[float], tuple[float, float]]], each: int
 ) -> list[float]:
-    """Levels by the alarms at these points: of all replicates together, and of each."""
+    """Return the levels that fit the alarms at these points: for all replicates together, then for each."""
     counts = np.array([one.alarms for one in usable], dtype=np.float64)  # (points, replicates)
     replicates = counts.shape[1]
     levels = []
@@ -448,7 +458,8 @@ def _fit(points: Sequence[Point], outcomes: int) -> tuple[float, float, Matrix, 
         if np.abs(change * np.array([1.0, u.max()])).max() < 1e-9:
             break
     scores = x.T @ (counts - mean[:, None] / replicates)
-    # Between replicates it is that of the sum of all of them; of one it is so many times as much, of which
-    # what is due to the past stays, as there is but one past.
+    # The sandwich estimate is the variance of the sum of all replicates. One replicate has `replicates` times
+    # that variance. Averaging reduces only the part from counting: the part from the past stays, as there is
+    # one past.
     variance = replicates * (inverse @ (scores @ scores.T) @ inverse) - (replicates - 1) * inverse
     return float(beta[0]), float(beta[1]), inverse, variance

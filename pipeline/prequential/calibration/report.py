@@ -1,4 +1,4 @@
-"""What a calibration found: as JSON, as tables, and as lines of the configuration."""
+"""The result of a calibration: as JSON, as tables, and as lines of the configuration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prequential.topics.reasons import printable
 from rich.table import Table
 from rich.text import Text
 
-#: Characters of the longest bar, and of one power of ten.
+#: Length of the longest bar, and of one power of ten, in characters.
 _BAR, _DECADE = 36, 6
 
 
@@ -22,28 +22,30 @@ class Rate(msgspec.Struct):
     """Alarms of a stream at one threshold."""
 
     threshold: float
-    #: In the budget's period, by the curve.
+    #: Expected alarms in the budget's period, by the curve.
     alarms: float
-    #: In streams that were made; None: none were counted at this threshold.
+    #: Alarms counted in generated streams; None: not counted at this threshold.
     counted: int | None
-    #: Whether it is the new threshold.
+    #: Whether this is the new threshold.
     chosen: bool
 
 
 class Calibrated(msgspec.Struct):
-    """A detector of a stream."""
+    """A detector of a stream, with its old and its new threshold."""
 
     stream: str
     detector: str
-    #: Sequences that it watches.
+    #: How many sequences the detector watches.
     sequences: int
     parameter: str
     before: float
     after: float
-    #: Expected false alarms in the budget's period: with the threshold before; and now, with 95% bounds.
+    #: Expected false alarms in the budget's period: with the old threshold; and with the new one, with 95%
+    #: bounds.
     alarms_before: float
     alarms: list[float]
-    #: Median outcomes from the change to the alarm, None: most don't find it; and the share that does.
+    #: Median outcomes from the change to the alarm (None: most runs miss it), and the share of runs that find
+    #: it.
     delay: float | None
     found: float | None
     rates: list[Rate]
@@ -58,16 +60,16 @@ class Left(msgspec.Struct):
 
 
 class Report(msgspec.Struct):
-    """All of it, as `--json` prints it."""
+    """A complete calibration, as `--json` prints it."""
 
-    #: By stream: its budget, and the rise of the mean loss that delays are about.
+    #: By stream: its budget, and the rise of the mean loss for which delays are measured.
     budgets: dict[str, str]
     changes: dict[str, float]
     detectors: list[Calibrated]
     left: list[Left]
     #: By stream: its detectors with the new thresholds.
     streams: dict[str, list[DetectorConfig]]
-    #: What is to be known before the rest: sequences of which a part was taken, or that say too little.
+    #: Notes to read first: sequences of which only a part is used, and results that are very uncertain.
     notes: list[Left] = []
 
 
@@ -79,7 +81,7 @@ def check_found(report: Report) -> None:
 
 
 def tables(report: Report) -> Iterator[Table]:
-    """A calibration as tables for people, with plots of alarms by threshold."""
+    """Yield a calibration as tables for people, with plots of alarms by threshold."""
     if report.notes:
         yield _list("to be known first", report.notes)
     grid = _grid("alarms of a stream in the time of its budget")
@@ -113,7 +115,7 @@ def _list(title: str, some: list[Left]) -> Table:
 
 
 def _plot(one: Calibrated) -> Table:
-    """Alarms by threshold; bars are logarithmic."""
+    """Return a table of alarms by threshold; its bars are logarithmic."""
     grid = _grid(f"{printable(one.stream)}, {printable(one.detector)}: alarms by {one.parameter}")
     for name in (one.parameter, "alarms", "counted"):
         grid.add_column(name, justify="right")
@@ -128,7 +130,7 @@ def _plot(one: Calibrated) -> Table:
 
 
 def lines(report: Report) -> Iterator[str]:
-    """The configuration's lines with the new thresholds: YAML that the reader takes."""
+    """Yield lines of configuration with the new thresholds, in YAML."""
     yield "streams:"
     for stream, detectors in report.streams.items():
         yield f"  {json.dumps(stream, ensure_ascii=not stream.isprintable())}:"
@@ -150,7 +152,7 @@ def _entries(detector: DetectorConfig) -> Iterator[str]:
 
 
 def _yaml(value: Value) -> str:
-    """A parameter's value as YAML 1.1 has it: of a float with an exponent a point, too.
+    """Return a parameter's value in YAML 1.1, where a float with an exponent also needs a point.
 
     >>> _yaml(1e-22), _yaml(120.5), _yaml(True), _yaml("both")
     ('1.0e-22', '120.5', 'true', '"both"')
@@ -171,7 +173,7 @@ def _grid(title: str) -> Table:
 
 
 def _short(value: float) -> str:
-    """Three digits."""
+    """Return the value with three digits."""
     if value == 0 or 0.001 <= abs(value) < 1e6:
         return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
     return f"{value:.2e}"

@@ -1,8 +1,8 @@
-"""Long streams like a past one, in which neighbours depend on each other across blocks, too.
+"""Generate long streams like a past one that keep the dependence of neighbours across the joints of blocks.
 
-A matched-block bootstrap (Carlstein, Do, Hall, Hesterberg and Künsch 1998): a block follows another one where
-the losses before it are those at the other's end. Blocks that begin anywhere would forget at each joint; of a
-stream whose errors come in runs they make one with shorter runs, in which false alarms are rarer.
+This is a matched-block bootstrap (Carlstein, Do, Hall, Hesterberg and Künsch 1998). A block may follow
+another one only if the losses before it equal those at the other's end. Blocks that start anywhere would lose
+the dependence at each joint: runs of errors would become shorter, and false alarms rarer.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from __future__ import annotations
 import numpy as np
 from prequential.core.compiled.kernel import Floats, Ints
 
-#: Losses before a block that are compared with those at the end of the one before: so many bits.
+#: How many losses before a block are compared with those at the end of the previous block; one bit each.
 _CONTEXT = 8
 
 
 def contexts(losses: Floats, length: int = _CONTEXT, reach: int = 0) -> Ints:
-    """By place: which of the `length` losses before it are above the mean, the nearest as the lowest bit.
+    """Return for each place which of the `length` losses before it are above the mean, (places,).
 
-    The past is a circle: before its first loss comes the last. With a `reach` two more bits say whether the
-    sum of so many losses before it is above the mean, and of so many before them: where a cycle is.
+    The nearest loss is the lowest bit. The past is treated as a circle: the last loss precedes the first.
+    With a `reach`, two more bits give the position in a cycle. They are set if the sum of the `reach` losses
+    before the place is above average, and if the sum of the `reach` losses before those is.
 
     >>> contexts(np.array([0.0, 1.0, 1.0, 0.0]), 2).tolist()
     [2, 0, 1, 3]
@@ -36,10 +37,10 @@ def contexts(losses: Floats, length: int = _CONTEXT, reach: int = 0) -> Ints:
 
 
 def matched_blocks(random: np.random.Generator, context: Ints, length: int, block: int) -> Ints:
-    """Places of a run of `length` outcomes, in blocks of `block`, whose joints have equal contexts.
+    """Return the places of a run of outcomes, (length,), in blocks with matching contexts at the joints.
 
-    A joint is drawn of all places with the context that the run has there; the one that would have come next
-    is among them.
+    Each block starts at a random place with the context that the run has there. The place that follows in the
+    past is one of these.
 
     >>> losses = np.array([0.0, 1.0] * 50)
     >>> run = matched_blocks(np.random.default_rng(1), contexts(losses), 10, 3)

@@ -1,4 +1,4 @@
-"""Evaluation in a notebook or a program of one's own: the same engine and the same numbers, without Kafka.
+"""Evaluation in a notebook or in your own program: the same engine and the same numbers, without Kafka.
 
 >>> from prequential.evaluation import evaluate
 >>> predictions = [{"instance_id": i, "y_pred": "UP"} for i in range(100)]
@@ -7,7 +7,7 @@
 >>> result.measures("accuracy", estimator="all")
 {'model': 0.75}
 
-`evaluate` takes tables of what has been, `Evaluator` one prediction and one label at a time.
+`evaluate` takes complete tables; `Evaluator` takes one prediction and one label at a time.
 """
 
 from prequential.evaluation.evaluating import evaluate

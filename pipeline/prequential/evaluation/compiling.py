@@ -1,4 +1,4 @@
-"""Compiled loops for a program of one's own."""
+"""Compile the engine's loops in a notebook or in your own program."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from prequential.wording.console import complain
 
 
 def compile_once(config: Config) -> None:
-    """Have the engine's loops compiled that a configuration needs, once in a process; says so on stderr."""
+    """Compile the loops that a configuration needs, once in a process, with a message on standard error."""
     compile_loops(complain, config)

@@ -1,4 +1,4 @@
-"""Tables in, a result out: the engine of `replay` on what a notebook has."""
+"""Evaluate tables in a notebook or program, with the engine of `replay`."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from prequential.topics.outputs import Alarm, Incident, Message, Output, decoded
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-#: The stream and the model of tables that don't name them.
+#: Names of the stream and the model for tables without such columns.
 STREAM, MODEL = "default", "model"
 
-#: A file's path, or what would stand in one.
+#: The path of a configuration file, or its content.
 ConfigSource = str | os.PathLike[str] | Mapping[str, Any] | None
 
 
@@ -54,72 +54,74 @@ def evaluate(
     reference: Any = None,
     **settings: Unpack[Settings],
 ) -> Result:
-    """Evaluate predictions by the labels that came, as `prequential replay` does.
+    """Evaluate predictions against their labels, as `prequential replay` does.
 
-    Tables are of pandas, polars, Arrow and whatever else has the Arrow C interface, dicts of columns,
-    iterables of dicts, or paths of files; predictions and labels may also be a Series, an array of shape (n,)
-    or a list of values. Columns have the names that records have: `instance_id`, `y_pred`, `y_true`, `ts`
-    (epoch ms, RFC 3339, or the table's own times), `y_proba`, `segments`, …
+    A table may come from pandas, polars, Arrow or any library with the Arrow C interface. A dict of columns,
+    an iterable of dicts, or the path of a file also works. Predictions and labels may also be a Series, an
+    array of shape (n,) or a list of values. Columns are named as fields of records: `instance_id`, `y_pred`,
+    `y_true`, `ts` (epoch ms, RFC 3339, or a column type of times), `y_proba`, `segments`, …
 
-    Predictions and labels may be one and the same table. Where no table has a `ts`, the order of rows is that
-    of time: in one table each label follows its prediction, of two tables all labels come after all
-    predictions. Without an `instance_id` the rows of both belong together one by one, and where they have no
-    `ts` either each label follows its prediction, as in one table.
+    Predictions and labels may be the same table. If no table has a `ts`, rows are taken in order. In a single
+    table, each label then follows its prediction; with two tables, all labels follow all predictions. Without
+    an `instance_id`, rows of both tables are matched by position. If there is no `ts` either, each label then
+    follows its prediction, as in a single table.
 
     Parameters
     ----------
     predictions
-        A table; what has no columns is `y_pred`.
+        A table; values without columns are `y_pred`.
     labels
-        A table, perhaps the same one; what has no columns is `y_true`.
+        A table, which may be the same one; values without columns are `y_true`.
     instances
-        A table of when instances came, of their segments and label propensities; None: there is none.
+        A table with the arrival times, segments and label propensities of instances; None: there is none.
     config
         A configuration file, or a dict of the same form; None: all defaults.
     columns
-        Where columns are that have other names: `{"instance_id": "customer", "ts": {"path": "when", "unit":
-        "s"}}`, or by table `{"labels": {"y_true": "churned"}}`, in the form of the configuration's section
-        `files`. An id may be several columns: `{"instance_id": ["customer", "day"]}`.
+        The names of columns that are not named as fields, in the form of the configuration's section `files`:
+        `{"instance_id": "customer", "ts": {"path": "when", "unit": "s"}}`, or by table `{"labels": {"y_true":
+        "churned"}}`. An ID may consist of several columns: `{"instance_id": ["customer", "day"]}`.
     stream
-        The stream of tables without such a column.
+        The name of the stream if tables have no such column.
     model
-        The model of tables without such a column.
+        The name of the model if tables have no such column.
     reused_ids
-        Allow ids that come again while labels are awaited: instances then meet each other's labels.
+        Accept an ID that is used again while its label is pending. Instances may then get each other's
+        labels.
     progress
-        Whether a bar shows on standard error how far it is, if that is a terminal, or in a notebook with
+        Whether to show a progress bar on standard error, if that is a terminal, or in a notebook with
         ipywidgets.
     reference
-        What later numbers stand beside, with intervals of differences (`Result.references`): so many first
-        outcomes of each sequence, a duration such as `"30d"` of label time from its first outcome on (both as
-        `objective.reference` of a configuration, and said in messages); or other outcomes, as a `Result` with
-        `details=["intervals"]`, as a table of predictions and labels, or as a tuple of the two, which is
-        evaluated by itself with the same settings. Beside a table or a result messages have `intervals`.
+        A reference period for comparison, with intervals of differences (`Result.references`). A number means
+        the first outcomes of each sequence, and a duration such as `"30d"` is label time from its first
+        outcome on. Both act as `objective.reference` of a configuration, and messages contain them.
+        Alternatively, give other outcomes: a `Result` with `details=["intervals"]`, a table of predictions
+        and labels, or a tuple of the two. Tables are evaluated separately with the same settings. With a
+        table or a result, messages also have `intervals`.
     **settings
-        Those of a stream: `estimators`, `stages`, `label_horizon`, `detectors`, `task`, … They win over
-        `config`. A `champion` is compared with each other model. `prequential.evaluation.Settings` lists
-        them.
+        Settings of a stream: `estimators`, `stages`, `label_horizon`, `detectors`, `task`, … They take
+        precedence over `config`. A `champion` is compared with each other model.
+        `prequential.evaluation.Settings` lists all settings.
 
     Returns
     -------
     Result
         Measures, comparisons, alarms and incidents: the numbers are those of `replay`, bit for bit. Python
-        warnings (`warnings.warn`) report what looks wrong, and that most records of a kind were dropped.
+        warnings (`warnings.warn`) report likely mistakes, and that most records of a kind were dropped.
 
     Raises
     ------
     ConfigError
-        In one sentence, for settings and columns that make no sense.
+        For invalid settings or columns, in one sentence.
     TypeError
-        For what is no table.
+        If an argument is not a table.
     ValueError
-        If rows belong together one by one, and the indexes of two pandas tables hold the same labels in
-        another order.
+        If rows are matched by position, and the indexes of two pandas tables hold the same labels in another
+        order.
     UsageError
-        If a file can't be opened, a table needs pyarrow and it isn't installed, or tables without ids have
+        If a file can't be opened, a table needs pyarrow and it isn't installed, or tables without IDs have
         different numbers of rows.
     WorkError
-        If a file has no such content as it should, nothing could be evaluated, or ids come again.
+        If a file has invalid content, nothing could be evaluated, or IDs are used again.
 
     Examples
     --------
@@ -152,7 +154,7 @@ def evaluate(
 
 
 def _evaluated(config: Config, inputs: Inputs, progress: bool) -> Result:
-    """The result of these tables."""
+    """Return the result of these tables."""
     files = inputs.open()
     whole = inputs.configured(config, files)
     compile_once(whole)
@@ -163,7 +165,7 @@ def _evaluated(config: Config, inputs: Inputs, progress: bool) -> Result:
 
 
 def _other(reference: Any, config: Config, inputs: Inputs, progress: bool) -> Result:
-    """Another evaluation, as it was given or of a table."""
+    """Return the evaluation to compare with: the result that was given, or the evaluation of a table."""
     if isinstance(reference, Result):
         check_result(reference)
         return reference
@@ -175,10 +177,10 @@ def run(
     config: Config, sources: list[Located], progress: Callable[[int], None] = lambda records: None,
     inputs: Inputs | None = None,
 ) -> Result:  # fmt: skip
-    """The result of a replay of these sources, one of each kind at most.
+    """Return the result of a replay of these sources, of which there is at most one of each kind.
 
-    `progress` takes the number of records just processed; `inputs` can read them once more. Raises WorkError
-    if nothing could be evaluated.
+    `progress` is called with the number of records just processed; `inputs` can read the records again.
+    Raises WorkError if nothing could be evaluated.
     """
     by_kind = {source.kind: source for source in sources}
     account = Account(

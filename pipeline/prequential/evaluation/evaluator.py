@@ -1,4 +1,4 @@
-"""One prediction and one label at a time: the engine in a loop of one's own, with river's verbs."""
+"""Evaluate one prediction and one label at a time in your own loop, with the method names of river."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ from prequential.topics.outputs import Alarm, DeadLetter, Incident, Message, dec
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-#: Records that are processed at once, and that are taken one by one: to process them all at once costs about
-#: as much as so many steps.
+#: The most records in the queue, and the most that are processed one by one. Processing a batch costs about
+#: as much as that many single steps.
 _MOST, _FEW = 1_000, 100
 
-#: Instances whose predictions are counted, at most: beyond these the counts begin again.
+#: The most instances whose predictions are counted; beyond these all counts start again.
 _MOST_PREDICTED = 100_000
 
-#: Before all times.
+#: A time before all others.
 _EARLIEST = -(1 << 62)
 
 
 class Evaluator:
-    """Evaluates predictions as their labels come.
+    """Evaluates predictions as their labels arrive.
 
-    Records are processed in the order of the calls, some at a time, and as soon as something is asked for:
-    whenever that is, the numbers are the same, and those of `evaluate` and `replay` for the same records in
-    that order.
+    Records are processed in the order of the calls, in batches, and at the latest when you ask for a value.
+    When you ask does not affect the numbers. They equal those of `evaluate` and `replay` for the same records
+    in that order.
 
     Parameters
     ----------
     stream
-        The stream that all predictions and labels are of.
+        The stream of all predictions and labels.
     config
         As in `evaluate`.
     **settings
@@ -64,9 +64,9 @@ class Evaluator:
     Raises
     ------
     ConfigError
-        In one sentence, for settings that make no sense.
+        For invalid settings, in one sentence.
     ValueError
-        If `stream` is no name of at most 256 bytes.
+        If `stream` is not a name of at most 256 bytes.
 
     Examples
     --------
@@ -95,19 +95,19 @@ class Evaluator:
         self._shard.state.courses = Courses()
         self._shard.catalog.untimed = True  # until a record has a time
         self._queue: list[tuple[int, Record]] = []
-        self._time = -1  # of the latest record: ms, or how many predictions came before
+        self._time = -1  # of the latest record: in ms, or the number of earlier predictions
         self._first: tuple[int, int] | None = None
         self._latest = [_EARLIEST] * 3  # by kind: the largest record time
-        self._asked = False  # since the latest label
-        self._in_a_row = 0  # labels, up to this one, after each of which something was asked
+        self._asked = False  # whether a value was asked for since the latest label
+        self._in_a_row = 0  # the latest labels with a question after each
         of_stream = self._config.stream(self._stream)
         self._stepper, self._present = Stepper(self._shard), Present(self._shard, of_stream)
         self._regression = of_stream.task == "regression"
         self._by_version = of_stream.versions == "separate"
-        #: Models, versions and classes of records that were taken: they are refused no more.
+        #: Models, versions and classes of accepted records, which need no further check.
         self._taken: set[tuple[Any, ...]] = set()
-        self._room = self._config.limits.instances_per_shard  # for further instances, at least
-        self._predicted: dict[str, int] = {}  # predictions by instance since its label
+        self._room = self._config.limits.instances_per_shard  # a lower bound of the remaining instances
+        self._predicted: dict[str, int] = {}  # by instance: predictions since its label
         self._outputs: list[Message] = []
         self._alarms_seen = 0
 
@@ -125,36 +125,36 @@ class Evaluator:
         y_lower: float | None = None,
         y_upper: float | None = None,
     ) -> None:
-        """Take a model's prediction; as often as it changes its mind before the label is known.
+        """Take a model's prediction. A model may predict an instance several times before its label.
 
         Parameters
         ----------
         instance_id
-            A string or an integer: what the label will name it by.
+            A string or an integer. The label names the instance by it.
         y_pred
-            The predicted class, or a number where `task` is `regression`; None is no prediction yet, as
-            learners say it that haven't learned anything.
+            The predicted class, or a number if `task` is `regression`. None, which learners return before
+            they have learned anything, is ignored.
         y_proba
             Probabilities by class.
         model
             The model's name.
         ts
-            When it was made: epoch milliseconds, or a datetime with a time zone. Without any `ts` the number
-            of the prediction is the time.
+            When the prediction was made: epoch milliseconds, or a datetime with a time zone. If no call has a
+            `ts`, the number of the prediction is the time.
         segments
             Groups of the instance, such as `{"region": "north"}`.
         model_version
             The version of the model.
         value
-            What is at stake, such as an amount, with `cost_per_value`: at least 0.
+            The value of the instance, such as an amount, for `cost_per_value`; at least 0.
         y_lower, y_upper
-            The bounds of an interval for a number, with a measure of intervals: both or neither.
+            The bounds of a prediction interval for a number, for measures of intervals: both or neither.
 
         Raises
         ------
         ValueError
-            For everything that can't be evaluated, quoting the argument: also for a model's name that is
-            reserved, and for a model, a class, an instance or a prediction beyond a limit.
+            If the prediction can't be evaluated; the error quotes the argument. Reserved names of models are
+            refused. So are models, classes, instances and predictions beyond a limit.
         """
         if y_pred is None:
             return
@@ -177,23 +177,24 @@ class Evaluator:
         self, instance_id: values.Id, y_true: values.Class, *, ts: values.Time = None,
         value: float | None = None,
     ) -> None:  # fmt: skip
-        """Take the truth about an instance; what differs from the label before it is a revision.
+        """Take the label of an instance; a label that differs from the previous one is a revision.
 
         Parameters
         ----------
         instance_id
             As in `predict`.
         y_true
-            The true class, or a number where `task` is `regression`.
+            The true class, or a number if `task` is `regression`.
         ts
-            When it became known, as in `predict`. Without any `ts` it is the time of the latest prediction.
+            When the label became known, as in `predict`. If no call has a `ts`, it is the time of the latest
+            prediction.
         value
-            As in `predict`; it counts before the prediction's.
+            As in `predict`; it takes precedence over the prediction's value.
 
         Raises
         ------
         ValueError
-            For what can't be used, quoting the argument.
+            If the label is invalid; the error quotes the argument.
         """
         record = Label(
             self._stream, values.identifier("instance_id", instance_id), self._target("y_true", y_true), None,
@@ -205,38 +206,38 @@ class Evaluator:
         self._check_limits(record, 0)
         self._in_a_row = self._in_a_row + 1 if self._asked else 0
         self._asked = False
-        if self._in_a_row > 1:  # so it will be after this one, too: then the answer is there
+        if self._in_a_row > 1:  # a question is likely to follow this label also, so prepare the answer
             self._process()
 
     def get(
         self, measure: str | None = None, *, model: str | None = None, stage: str = "final",
         estimator: str | None = None,
     ) -> Any:  # fmt: skip
-        """The present value of a measure, or of all that have one.
+        """Return the current value of a measure, or of all measures that have one.
 
         Parameters
         ----------
         measure
-            Its name; None: all.
+            The name of the measure; None: all.
         model
-            Must be named if there are several.
+            The name of the model, required if there are several.
         stage
             Which of an instance's predictions is evaluated.
         estimator
-            By default `all`, or the first one where that isn't evaluated, as in `Result.measures`;
+            By default `all`, or the first estimator if `all` isn't configured, as in `Result.measures`.
             `window:1000` gives the latest outcomes.
 
         Returns
         -------
         float, None or dict
-            The measure's value, None if it has none; without `measure` all values by name, empty while there
-            are no outcomes.
+            The measure's value, or None if it has none. Without `measure`, all values by name; the dict is
+            empty while there are no outcomes.
 
         Raises
         ------
         ValueError
-            For a measure, stage or estimator that isn't configured, listing those that are; for a model or
-            stage without outcomes; if there are several models and none is named.
+            If the measure, stage or estimator isn't configured; the error lists those that are. Also if the
+            model or stage has no outcomes, or if there are several models and none is named.
 
         Examples
         --------
@@ -253,7 +254,7 @@ class Evaluator:
 
     @property
     def drift_detected(self) -> bool:
-        """Whether a detector has raised an alarm since this was last asked; `result().alarms` says which."""
+        """Whether a detector has raised an alarm since the last access; `result().alarms` lists alarms."""
         self._process()
         self._asked = True
         alarms = self._shard.evaluation.alarms
@@ -261,12 +262,12 @@ class Evaluator:
         return detected
 
     def result(self) -> Result:
-        """What has been found so far.
+        """Return the results so far.
 
         Returns
         -------
         Result
-            Messages that were due, alarms, comparisons, and a summary; later calls don't change it.
+            The messages so far, alarms, comparisons, and a summary; later calls don't change it.
 
         Examples
         --------
@@ -318,15 +319,15 @@ class Evaluator:
         return target
 
     def _check(self, record: Any, names: tuple[Any, ...]) -> None:
-        """Raise ValueError for a record that the engine would refuse for its names.
+        """Raise ValueError for a record that the engine would refuse because of its names.
 
-        `names` are those of the record that limits and reserved names may refuse.
+        `names` are the names in the record that may exceed a limit or be reserved.
         """
         if self._regression:
             names = names[:-1]
         if names in self._taken:
             return
-        self._process()  # so that all names of earlier records are known
+        self._process()  # so that the catalog has all names of earlier records
         catalog, checked = self._shard.catalog, record
         if self._by_version and record.KIND == PREDICTIONS and record.model_version is not None:
             checked = msgspec.structs.replace(record, model=f"{record.model}:{record.model_version}")
@@ -335,13 +336,13 @@ class Evaluator:
         except Unusable as error:
             raise ValueError(str(error)) from None
         if news is not None and news.retires:
-            self._taken.clear()  # an older version gives way
+            self._taken.clear()  # the catalog drops an older version
         self._taken.add(names)
 
     def _check_limits(self, record: Any, predictions: int) -> None:
         """Raise ValueError if a limit is near and the engine refuses the latest record.
 
-        `predictions` is how many its instance has without a label, with this one.
+        `predictions` is how many predictions the instance has without a label, including this one.
         """
         limits, predicted = self._config.limits, self._predicted
         if len(predicted) >= _MOST_PREDICTED:
@@ -349,7 +350,7 @@ class Evaluator:
         predicted[record.instance_id] = predictions
         if not predictions:
             del predicted[record.instance_id]
-        self._room -= 1  # at most: the instance may be known
+        self._room -= 1  # a lower bound: the instance may not be new
         if self._room >= 0 and predictions <= limits.predictions_per_instance:
             return
         before = len(self._outputs)
@@ -378,7 +379,7 @@ class Evaluator:
             self._process()
 
     def _process(self) -> None:
-        """Process what is in the queue, whose order is that of time."""
+        """Process the records in the queue, which are in order of time."""
         queue, stepper = self._queue, self._stepper
         if not queue:
             return
@@ -407,7 +408,7 @@ class Evaluator:
         self._flush()
 
     def _close(self) -> None:
-        """Let everything that is evaluated know of all records."""
+        """Complete the steps of the stepper, so that the shard includes all records."""
         self._stepper.close()
         self._flush()
 
@@ -416,7 +417,7 @@ class Evaluator:
 
 
 def _last_set(config: Config, snapshot: list[bytes], *, untimed: bool) -> list[Message]:
-    """Return messages about every sequence as it is in a snapshot, made by a shard of their own."""
+    """Return messages about the state of every sequence in a snapshot, which a separate shard makes."""
     shard = Shard(config)
     shard.restore(map(msgspec.msgpack.decode, snapshot))
     shard.catalog.untimed = untimed
@@ -425,10 +426,10 @@ def _last_set(config: Config, snapshot: list[bytes], *, untimed: bool) -> list[M
 
 
 def _without_time(config: Config) -> Config:
-    """The configuration where messages are due by numbers of outcomes, unless it says otherwise.
+    """Return the configuration with messages due by numbers of outcomes, unless it sets a time.
 
-    (How long it will go on nobody knows, so there is no time that gives enough points and not too many.)
-    Periods give one.
+    The length of the run is unknown, so no time can be chosen that gives a suitable number of points. With
+    periods, their length gives a time.
     """
 
     def resolved(stream: StreamConfig) -> StreamConfig:

@@ -1,4 +1,4 @@
-"""Frames of pandas, and dicts of columns, whose columns have names or values that Arrow doesn't know."""
+"""Convert pandas frames and dicts of columns whose names or values Arrow doesn't support."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from prequential.mapping.model import KNOWN_FIELDS, as_text
 
 
 def with_text_names(frame: Any) -> Any:
-    """A frame of pandas whose columns have text as names, as paths have.
+    """Return a pandas frame whose column names are text, as paths need.
 
-    Names of several levels are put together with dots; a number whose text is another column's name goes.
+    Names of several levels are joined by dots. A column is dropped if the text of its name is the name of
+    another column.
 
     >>> import pandas as pd
     >>> with_text_names(pd.DataFrame({"y_pred": ["a"], 0: [0.5]})).columns.tolist()
@@ -30,10 +31,10 @@ def with_text_names(frame: Any) -> Any:
 
 
 def has_objects(frame: Any) -> bool:
-    """Whether a column of a frame of pandas has objects that Arrow doesn't know as they are, such as dicts.
+    """Return whether a column of a pandas frame has objects that Arrow would not keep, such as dicts.
 
-    Values of several types are that, too, but in a column that is a field: Arrow says what is wrong there.
-    Of times with and without a zone Arrow would forget which ones have one.
+    Values of several types also count, except in a column that is a field: there Arrow reports the error.
+    Times of which only some have a zone count also, because Arrow would lose which ones have one.
     """
     infer_dtype = importlib.import_module("pandas.api.types").infer_dtype
     for place, name in enumerate(frame.columns):
@@ -52,7 +53,7 @@ def has_objects(frame: Any) -> bool:
 
 
 def rows_of_pandas(frame: Any) -> list[dict[str, Any]]:
-    """The rows of a frame as dicts, with its index where that has labels of its own."""
+    """Return the rows of a frame as dicts, including its index if that is not the default one."""
     if type(frame.index).__name__ != "RangeIndex":
         frame = frame.reset_index()
     rows: list[dict[str, Any]] = with_text_names(frame).to_dict("records")
@@ -60,7 +61,7 @@ def rows_of_pandas(frame: Any) -> list[dict[str, Any]]:
 
 
 def flattened(columns: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Columns by name; those of a dict or a frame in one of them have its name before their own.
+    """Return columns by name; columns of a nested dict or frame get the outer name as a prefix.
 
     >>> flattened({"y_pred": ["a"], "y_proba": {True: [0.5], 0.0: [0.5]}})
     {'y_pred': ['a'], 'y_proba.true': [0.5], 'y_proba.0': [0.5]}

@@ -1,4 +1,4 @@
-"""A summary as HTML, for a notebook: a plot of each stream, and tables."""
+"""A summary as HTML for a notebook: a plot for each stream, and tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from prequential.topics.reasons import printable
 from prequential.wording.comparing import report
 from prequential.wording.stages import stage_in_words
 
-#: Rows of a table.
+#: The most rows in a table.
 _ROWS = 40
 
 STYLE = (
@@ -33,7 +33,7 @@ STYLE = (
 
 
 def page_of(summary: Summary) -> str:
-    """The summary as a piece of HTML: one `div` with its style, every text escaped."""
+    """Return the summary as an HTML fragment: one `div` with its style, all text escaped."""
     parts = [STYLE, _text([*record_lines(summary, IN_PYTHON), *outcome_lines(summary)])]
     parts += [one._repr_html_() for one in course_plots(summary.sequences, summary.incidents)]
     for task in COLUMNS:

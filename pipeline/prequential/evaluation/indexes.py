@@ -1,4 +1,4 @@
-"""Whether rows that belong together one by one have the same labels in their indexes."""
+"""Check the indexes of tables whose rows are matched by position."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-#: Frames below the code of a caller of `evaluate` or of a result's methods, for warnings.
+#: Stack frames between the warning and the code that calls `evaluate` or a result's method.
 _STACK = 5
 
 
 def check_indexes(tables: Mapping[str, Any]) -> None:
-    """Compare the indexes of pandas tables whose rows are joined by their place.
+    """Compare the indexes of pandas tables whose rows are joined by position.
 
     Raises ValueError if two of them hold the same labels in another order. Warns if their labels differ, but
-    some are the same at other places.
+    some labels occur in both.
     """
     known = [
         (name, index) for table, one in tables.items() for name, index in _indexes(table, one)
@@ -40,7 +40,7 @@ def check_indexes(tables: Mapping[str, Any]) -> None:
 
 
 def _indexes(name: str, table: Any) -> list[tuple[str, Any]]:
-    """The indexes of a table: its own, or those of the columns of a dict."""
+    """Return the indexes of a table: its own, or those of the columns of a dict."""
     if isinstance(table, Mapping):
         return [
             (f"{name}[{column!r}]", index)
@@ -54,5 +54,5 @@ def _indexes(name: str, table: Any) -> list[tuple[str, Any]]:
 
 
 def _counts_rows(index: Any) -> bool:
-    """Whether an index is the default one, which says nothing but the number of each row."""
+    """Return whether an index is the default one, which only counts the rows."""
     return type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)

@@ -1,4 +1,4 @@
-"""The tables of an evaluation, as they were given: what makes records of them, and does it again."""
+"""The tables of an evaluation as you gave them, from which records can be read repeatedly."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from rich.progress import Progress
 
 @dataclass(frozen=True)
 class Inputs:
-    """Tables by kind, as `evaluate` was given them, with what says how they are read."""
+    """Tables by kind, as passed to `evaluate`, with the arguments that describe how to read them."""
 
     tables: Mapping[int, Any]
     columns: Mapping[str, Any]
-    #: The stream and the model of tables without such a column.
+    #: Names of the stream and the model for tables without such columns.
     stream: str
     model: str
 
     def open(self) -> dict[int, RowFile]:
-        """The tables as rows; one object for those that are one table. Raises as `rows_of` does."""
+        """Return the tables as rows, the same object for the same table. Raises as `rows_of` does."""
         files: dict[int, RowFile] = {}
         for kind, table in self.tables.items():
             same = next((other for other in files if _is_same(self.tables[other], table)), None)
@@ -39,13 +39,13 @@ class Inputs:
         return files
 
     def configured(self, config: Config, files: Mapping[int, RowFile]) -> Config:
-        """The configuration with what `columns` says of these files. Raises ConfigError."""
+        """Return the configuration with the mappings of `columns` for these files. Raises ConfigError."""
         return replace(config, files={**config.files, **_mappings(self.columns, files)})
 
     def sources(self, config: Config, files: Mapping[int, RowFile], bar: Progress) -> list[Located]:
-        """The records of the opened tables, by a configuration that knows their columns.
+        """Return the records of the opened tables; the configuration must have the mappings of their columns.
 
-        Raises UsageError where rows don't correspond, and as `table_sources` and `in_order` do.
+        Raises UsageError if rows don't correspond, and as `table_sources` and `in_order` do.
         """
         defaults = {"stream": Field(const=self.stream), "model": Field(const=self.model)}
         by_row = all(_lacks_ids(file, config.files.get(KINDS[kind], ())) for kind, file in files.items())
@@ -58,7 +58,7 @@ class Inputs:
         return in_order(read, by_row=by_row)
 
     def check_again(self) -> None:
-        """Raise UsageError if the tables can't be read once more, since one was an iterator."""
+        """Raise UsageError if the tables can't be read again, because one was an iterator."""
         for kind, table in self.tables.items():
             if isinstance(table, Iterator):
                 raise UsageError(
@@ -68,7 +68,7 @@ class Inputs:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether they are one table, or paths of one file."""
+    """Return whether the two are the same table, or paths of the same file."""
     if isinstance(one, (str, os.PathLike)) and isinstance(other, (str, os.PathLike)):
         return os.fspath(one) == os.fspath(other)
     return one is other
@@ -77,7 +77,7 @@ def _is_same(one: Any, other: Any) -> bool:
 def _mappings(
     columns: Mapping[str, Any], files: Mapping[int, RowFile]
 ) -> dict[str, tuple[RecordMapping, ...]]:
-    """The mappings that `columns` says, by table; what is said of all tables is so of each that has it."""
+    """Return the mappings of `columns` by table; one without a table applies to each table that has it."""
     if not columns:
         return {}
     by_table = set(columns) <= set(KINDS)
@@ -102,7 +102,7 @@ def _mappings(
 
 
 def _columns_of_kind(columns: Mapping[str, Any], kind: int, files: Mapping[int, RowFile]) -> dict[str, Any]:
-    """Of what is said of all tables that which is meant for one: it has the column, or no table has it."""
+    """Select the mappings for one table: those whose columns are in this table, or in no table."""
     chosen = {}
     for name, one in columns.items():
         path = one.get("path") if isinstance(one, Mapping) else one
@@ -115,7 +115,7 @@ def _columns_of_kind(columns: Mapping[str, Any], kind: int, files: Mapping[int, 
 
 
 def _numbered(files: Mapping[int, RowFile]) -> dict[int, RowFile]:
-    """The tables with their rows' numbers as ids; raises UsageError if there are other numbers of rows."""
+    """Return the tables with row numbers as IDs; raises UsageError if the numbers of rows differ."""
     if not all(isinstance(file, Sized) and hasattr(file, "numbered") for file in files.values()):
         return dict(files)
     sizes = {KINDS[kind]: len(file) for kind, file in files.items()}  # type: ignore[arg-type]
@@ -130,7 +130,7 @@ def _numbered(files: Mapping[int, RowFile]) -> dict[int, RowFile]:
 
 
 def _lacks_ids(file: RowFile, mappings: tuple[RecordMapping, ...]) -> bool:
-    """Whether neither a mapping nor a column says which instance a row is of."""
+    """Return whether neither a mapping nor a column gives the instance of a row."""
     if any("instance_id" not in one.implied for one in mappings):
         return False
     return "instance_id" not in columns_of(file)

@@ -1,4 +1,4 @@
-"""Looking back at the records of an evaluation: detectors on the past, thresholds for a budget."""
+"""Read the records of an evaluation again: for backtests of detectors, and thresholds for a budget."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
 #: A change: after which outcome (from 1), or its fields.
 Change = int | Mapping[str, Any]
 
-#: How arguments are spelled that have other names than the options.
+#: Spellings of arguments whose names differ from those of the command-line options.
 _SPELLED = {"detector": "detectors="}
 
 
 class Backtest(Shown):
-    """What drift detectors would have said on the past, and how right they would be.
+    """The alarms that drift detectors would have raised on the past, and how accurate those are.
 
     Attributes
     ----------
     report
-        All of it: sequences with their alarms, detectors, and their scores against changes, as `prequential
-        detectors --json` prints it.
+        The complete report: sequences with their alarms, detectors, and their scores against changes, as
+        `prequential detectors --json` prints it.
     """
 
     def __init__(self, report: backtests.Report, svg: str) -> None:
@@ -63,11 +63,11 @@ class Backtest(Shown):
         return [alarm for one in self.report.past.sequences for alarm in one.alarms]
 
     def rows(self) -> list[dict[str, Any]]:
-        """A dict for each detector on the past (`on`: `past`), and in streams like it (`injected`).
+        """Return a dict for each detector on the past (`on`: `past`), and in streams like it (`injected`).
 
-        It has `detector`, `sequences`, `outcomes` and `alarms`; against changes also `changes`, `found`,
-        `probability` (the share found), `false_alarms_per_10000`, `delay_mean`, `delay_median` (outcomes) and
-        `f1`, which are None where no change is known, or there is nothing to be divided by.
+        Each dict has `detector`, `sequences`, `outcomes` and `alarms`. The scores against changes are
+        `changes`, `found`, `probability` (the share found), `false_alarms_per_10000`, `delay_mean`,
+        `delay_median` (in outcomes) and `f1`. They are None if no change is known, or if the divisor is 0.
         """
         injected = self.report.injected
         parts = [("past", self.report.past.lines), ("injected", injected.lines if injected else [])]
@@ -102,8 +102,8 @@ class Calibration(Shown):
     Attributes
     ----------
     report
-        All of it, as `prequential calibrate --json` prints it: also alarms by threshold, and what was left
-        out and why.
+        The complete report, as `prequential calibrate --json` prints it. It also has the alarms by threshold,
+        and what was left out and why.
     """
 
     def __init__(self, report: calibrations.Report) -> None:
@@ -126,12 +126,13 @@ class Calibration(Shown):
         return [{"stream": one.stream, "what": one.what, "why": one.why} for one in self.report.left]
 
     def rows(self) -> list[dict[str, Any]]:
-        """A dict for each detector that has a new threshold.
+        """Return a dict for each detector that has a new threshold.
 
-        It has `stream`, `budget`, `detector`, `sequences`, `parameter`, its value `before` and `after`;
-        `alarms_before` and `alarms`, the false alarms that are expected in the budget's time, these with 95%
-        bounds `alarms_low` and `alarms_high`; and for a rise of the mean loss by `change` the median `delay`
-        in outcomes (None: most don't find it) and the share `found`.
+        Each dict has `stream`, `budget`, `detector`, `sequences`, `parameter`, and its values `before` and
+        `after`. `alarms_before` and `alarms` are the false alarms expected in the budget's period;
+        `alarms_low` and `alarms_high` are the 95% bounds of `alarms`. For a rise of the mean loss by
+        `change`, there are the median `delay` in outcomes (None: most runs don't find the rise) and the share
+        `found`.
         """
         return [
             {
@@ -149,7 +150,7 @@ class Calibration(Shown):
 
 
 class Looking:
-    """Reads the records of an evaluation once more; what it found then is compared with `summary`."""
+    """Reads the records of an evaluation again, and compares the new summary with `summary`."""
 
     def __init__(self, inputs: Inputs | None, config: Config, summary: Summary) -> None:
         if inputs is None:
@@ -200,7 +201,7 @@ class Looking:
         return Calibration(report)
 
     def _past(self, config: Config, put: Any) -> list[Outcomes]:
-        """All sequences, of the tables read again; raises UsageError if they have changed."""
+        """Read the tables again and return all sequences; raises UsageError if the tables have changed."""
         with progress_bar() as bar:
             sources = self._inputs.sources(config, self._inputs.open(), bar)
             past, summary = read_past(config, sources, put, bar)
@@ -213,13 +214,13 @@ class Looking:
 
 
 def _levels(summary: Summary) -> Iterator[tuple[Any, ...]]:
-    """What two evaluations of the same records have in common, whatever their detectors."""
+    """Yield the values that two evaluations of the same records share, whatever their detectors."""
     for one in summary.sequences:
         yield one.stream, one.model, one.stage, one.outcomes, one.measures
 
 
 def _detectors(given: str | Mapping[str, Any]) -> list[DetectorConfig]:
-    """A detector as text, or as a configuration has it: both are read as a command line's."""
+    """Parse a detector given as text or as a configuration's dict; both are parsed as on a command line."""
     if isinstance(given, Mapping):
         fields = dict(given)
         words = [str(fields.pop("detector", ""))]
@@ -232,7 +233,7 @@ def _detectors(given: str | Mapping[str, Any]) -> list[DetectorConfig]:
 
 
 def _timed(change: Change) -> Change:
-    """With a datetime as epoch milliseconds."""
+    """Return the change with a datetime converted to epoch milliseconds."""
     if isinstance(change, Mapping) and not isinstance(change.get("ts"), (str, int, type(None))):
         try:
             return {**change, "ts": milliseconds(change["ts"])}
@@ -242,7 +243,7 @@ def _timed(change: Change) -> Change:
 
 
 def _check_whole(name: str, value: Any, least: int, most: int) -> None:
-    """Raise UsageError for what is neither None nor a whole number within bounds."""
+    """Raise UsageError unless the value is None or a whole number within bounds."""
     if value is not None and (type(value) is not int or not least <= value <= most):
         raise UsageError(f"{name} is {value!r:.40}: expected a whole number from {least} to {most}")
 

@@ -1,4 +1,4 @@
-"""Messages as Arrow tables: a row a message, a column a field, measures as columns of their own."""
+"""Messages as Arrow tables, with a row for each message and a column for each field and measure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from prequential.topics.outputs import Incident
 _TIMES = ("ts",)
 _SPREAD = ("measures",)
 
-#: Objects of plain values by name, which stay such.
+#: Objects of plain values, which become Arrow maps, by the type of their values.
 _MAPS = {"undefined": "string", "counts": "int64"}
 
 
-#: Columns that a table of incidents has, even one of none; times are known by their names.
+#: Columns of a table of incidents, which an empty table has also. Times are recognised by their names.
 _OF_INCIDENTS = {
     "id": "text", "stream": "text", "partition": "whole", "model": "text", "revision": "whole",
     "status": "text", "segment": "text", "stage": "text", "opened_outcome": "whole", "opened_ts": "",
@@ -30,10 +30,10 @@ _OF_INCIDENTS = {
 
 
 def table_of(messages: Sequence[msgspec.Struct], kind: type[msgspec.Struct]) -> Any:
-    """The table of messages of a kind, as pyarrow has it; other objects and lists in it are JSON text.
+    """Return the pyarrow table of messages of a kind; other objects and lists in it are JSON text.
 
-    Fields that no message has are left out; there is no column of a measure that never has a value. Raises
-    UsageError if pyarrow isn't installed.
+    Fields that no message has are left out, as are measures that no message has. Raises UsageError if pyarrow
+    isn't installed.
     """
     needs_pyarrow("a table of messages is Arrow")
     import pyarrow as pa
@@ -61,7 +61,7 @@ def table_of(messages: Sequence[msgspec.Struct], kind: type[msgspec.Struct]) -> 
 
 
 def table_of_incidents(incidents: Sequence[Incident]) -> Any:
-    """The table of incidents, a row each: objects as columns, lists as lists. Raises as `table_of` does."""
+    """Return the table of incidents: objects as columns, lists as lists. Raises as `table_of` does."""
     needs_pyarrow("a table of incidents is Arrow")
     import pyarrow as pa
 
@@ -82,12 +82,12 @@ def table_of_incidents(incidents: Sequence[Incident]) -> Any:
 
 
 def _type_of_times(pa: Any, rows: Sequence[dict[str, Any]]) -> Any:
-    """Times as such; where records had none, the numbers of rows that stand for them."""
+    """Return the Arrow type of times: timestamps, or whole numbers if rows are numbered instead."""
     return pa.int64() if any(row.get("untimed") for row in rows) else pa.timestamp("ms", "UTC")
 
 
 def _flat(fields: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """The entries of an object, those of objects within as entries of its own; intervals as two."""
+    """Return the entries of an object with nested objects flattened; an interval becomes two entries."""
     flat: dict[str, Any] = {}
     for key, value in fields.items():
         name = f"{above}{key}"
@@ -110,5 +110,5 @@ def _column(pa: Any, name: str, values: list[Any], kind: Any) -> Any:
         return pa.array(text, pa.string())
     types = {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
     names = str(kind).replace("<class '", "").partition("'")[0].split(" | ")
-    # What may be a whole number or not, such as the `n` of a fading estimator, is a float.
+    # A field that may or may not be a whole number, such as the `n` of a fading estimator, is a float.
     return pa.array(values, types.get("float" if "float" in names else names[0], pa.string()))

@@ -1,4 +1,4 @@
-"""Which lines a plot of an evaluation has: of messages, or of a summary's courses."""
+"""Choose the lines of a plot of an evaluation, from messages or from a summary's courses."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from prequential.watching.ranking import is_baseline
 from prequential.wording.incidents import cause_name, span_of
 from prequential.wording.measures import beside
 
-#: Plots of a summary: streams beyond these have their lines in the table.
+#: The most plots of a summary; further streams are only in the table.
 _STREAMS = 6
 
 
 def plot_of(messages: Sequence[Metrics], measure: str, incidents: Sequence[Incident], title: str) -> Plot:
-    """A measure by model, of messages of one stream, segment, stage and estimator.
+    """Plot a measure by model, from messages of one stream, segment, stage and estimator.
 
-    Beside the share of what is right, or 1 less it, stand both baselines', as the first model's messages say.
+    For the share of correct predictions, or 1 minus that share, the plot also shows both baselines. Their
+    values come from the first model's messages.
     """
     times = [one.ts for one in messages]
     timed = not messages[0].untimed and max(times) > min(times)
@@ -43,7 +44,7 @@ def plot_of(messages: Sequence[Metrics], measure: str, incidents: Sequence[Incid
 
 
 def course_plots(sequences: Iterable[Evaluated], incidents: Iterable[Incident]) -> Iterator[Plot]:
-    """Of each stream the courses of its models in their final stage: means of blocks of outcomes."""
+    """Yield a plot for each stream: the mean loss of its models by blocks of outcomes, in the final stage."""
     streams: dict[tuple[str, str], list[Evaluated]] = {}
     for one in sequences:
         if one.is_of(FINAL) and one.course.loss:
@@ -55,7 +56,7 @@ def course_plots(sequences: Iterable[Evaluated], incidents: Iterable[Incident]) 
         lines = [
             Line(
                 one.model,
-                # Each block stands where it ends, the last one perhaps before it is full.
+                # A block's point is at its end. The last block may not be full.
                 [
                     min(one.outcomes, one.course.outcomes * (place + 1))
                     for place in range(len(one.course.loss))
@@ -73,7 +74,8 @@ def course_plots(sequences: Iterable[Evaluated], incidents: Iterable[Incident]) 
 
 
 def _line(messages: Sequence[Metrics], name: str, measure: str, timed: bool) -> Line:
-    # Of points at the same place the last one counts: the last set says what was said before.
+    # If several points have the same place, the last one counts: the last set of messages repeats earlier
+    # ones.
     newest = {one.ts if timed else one.outcomes: one.measures.get(measure) for one in messages}
     return Line(name, list(newest), list(newest.values()), is_baseline(name))
 

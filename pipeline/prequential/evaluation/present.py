@@ -1,4 +1,4 @@
-"""The present values of measures of a shard, read where they are kept: no message is made."""
+"""Read the current values of measures directly from a shard's tables, without making messages."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from prequential.settings.model import StreamConfig
 from prequential.settings.stages import reported
 from prequential.topics.reasons import listed
 
-#: What is evaluated of a stream as a whole, in any stage.
+#: The kinds of entities that evaluate a stream as a whole, in any stage.
 _KINDS = (MODEL, BASELINE, CORRECTION, AGE, BASELINE_AGE)
 
-#: Model, stage and estimator, as `Evaluator.get` has them.
+#: Model, stage and estimator, as passed to `Evaluator.get`.
 Asked = tuple[Any, str, Any]
 
-#: Gives the values now: that of a measure, or (None) of all that have one, by name.
+#: Returns the current value of a measure, or (None) the values of all measures that have one, by name.
 Values = Callable[[Any], Any]
 
 
 class Present:
-    """Finds what is asked for, and remembers where it is until the shard's tables are other ones."""
+    """Finds values in a shard's tables, and caches their places until the tables change."""
 
     def __init__(self, shard: Shard, config: StreamConfig) -> None:
         self._shard = shard
@@ -40,9 +40,10 @@ class Present:
         self._state = 0, 0
 
     def get(self, asked: Asked, measure: str | None) -> Any:
-        """The value of a measure, None if it has none; without `measure` all values by name.
+        """Return the value of a measure, or None if it has none; without `measure`, all values by name.
 
-        Estimators must have all outcomes (`Evaluation.read`). Raises ValueError as `Evaluator.get` does.
+        The caller must have passed all outcomes to the estimators (`Evaluation.read`). Raises ValueError as
+        `Evaluator.get` does.
         """
         if measure is not None and measure not in self._measures:
             if measure in self._config.measures:
@@ -87,7 +88,7 @@ class Present:
         raise ValueError(f"no outcomes of {model or 'any model'} in stage {stage!r} yet")
 
     def _lines(self, about: Entity, stream: Stream, stage: str) -> dict[str, Line]:
-        """By estimator what is said of an entity in a stage, or in one that is the same."""
+        """Return by estimator the line of an entity in a stage, or in an identical stage."""
         lines = self._shard.reporter.of_estimators.lines(about.row, about, stream).all
         return {
             line.estimator: line for line in lines
@@ -116,7 +117,7 @@ def _reader(reading: Reading, places: dict[str, int]) -> Values:
 
 
 def _chosen(values: list[float], reasons: list[int], places: dict[str, int], measure: str | None) -> Any:
-    """Of values and reasons by place those of a measure, or of all that have a value."""
+    """Return the value of one measure, or by name the values of all measures that have one."""
     if measure is None:
         return {name: values[place] for name, place in places.items() if not reasons[place]}
     place = places.get(measure)

@@ -1,4 +1,4 @@
-"""What an evaluation stands beside: first outcomes of its own, or another evaluation."""
+"""The reference of an evaluation: its own first outcomes, or another evaluation."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from prequential.topics.errors import UsageError, existing
 from prequential.topics.outputs import Metrics
 from prequential.topics.reasons import listed
 
-#: The detail that differences between evaluations are made of.
+#: The detail from which differences between evaluations are computed.
 _NEEDED = "intervals"
 
 
 def is_extent(reference: Any) -> bool:
-    """Whether it is so many first outcomes, or a duration, and no table or path.
+    """Return whether a reference is a number of outcomes or a duration, rather than a table or path.
 
     >>> is_extent(1000), is_extent("30d"), is_extent("month.csv")
     (True, True, False)
@@ -36,9 +36,9 @@ def is_extent(reference: Any) -> bool:
 
 
 def with_extent(config: Config, reference: int | str) -> Config:
-    """The configuration with so many first outcomes, or a duration, as every stream's reference.
+    """Return the configuration with a number of first outcomes, or a duration, as every stream's reference.
 
-    Raises ConfigError for one that makes no sense.
+    Raises ConfigError if the reference is invalid.
     """
     given = combined(None, {"objective": {"reference": reference}}).defaults.objective
     read = existing(given, "the objective that was given")
@@ -52,14 +52,14 @@ def with_extent(config: Config, reference: int | str) -> Config:
 
 
 def with_intervals(config: Config) -> Config:
-    """The configuration with messages that say intervals, which differences are made of."""
+    """Return the configuration with intervals in messages, from which differences are computed."""
     return _of_all(config, lambda some: replace(some, details=tuple(dict.fromkeys((*some.details, _NEEDED)))))
 
 
 def _of_all(config: Config, changed: Callable[[StreamConfig], StreamConfig]) -> Config:
     if all(one.task == "regression" for one in (config.defaults, *config.streams.values())):
         raise ConfigError(
-            "reference: intervals are of shares of classes, and labels of task regression are numbers"
+            "reference: intervals exist for shares of classes only, but labels of task regression are numbers"
         )
     streams = {name: changed(some) for name, some in config.streams.items()}
     return replace(config, defaults=changed(config.defaults), streams=streams)
@@ -69,16 +69,17 @@ def check_result(reference: Result) -> None:
     """Raise UsageError if another evaluation has no intervals."""
     if not any(one.intervals for one in _newest(reference.messages).values()):
         raise UsageError(
-            "the reference was evaluated without intervals, of which those of differences are made: expected "
-            "a result with details=['intervals'], or the table"
+            "the reference was evaluated without intervals, which the intervals of differences need: "
+            "expected a result with details=['intervals'], or the table"
         )
 
 
 def stand_beside(result: Result, reference: Result) -> None:
-    """Note in the result's summary how its sequences differ from those of another evaluation.
+    """Add to the result's summary how its sequences differ from those of another evaluation.
 
-    Outcomes of the two are taken for disjoint. A sequence of the same stream, model and stage stands beside
-    all of the other's: its estimator `all`, or the first one. Raises UsageError if they share none.
+    The two evaluations are assumed to have no outcome in common. Each sequence is compared with the sequence
+    of the same stream, model and stage: with its estimator `all`, or its first one. Raises UsageError if the
+    evaluations share no sequence.
     """
     now, then = _newest(result.messages), _newest(reference.messages)
     found = False
@@ -104,7 +105,7 @@ def _key(one: Any) -> tuple[str, str, str]:
 
 
 def _newest(messages: Any) -> Mapping[tuple[str, str, str, str], Metrics]:
-    """The newest message of each sequence and estimator of the streams as wholes."""
+    """Return the newest message of each sequence and estimator, without segments and periods."""
     of_streams = (one for one in messages if isinstance(one, Metrics) and one.segment is None)
     return {(*_key(one), one.estimator): one for one in of_streams if one.period is msgspec.UNSET}
 

@@ -1,4 +1,4 @@
-"""What a result knows of a model's residuals: predicted numbers against what came, by decile."""
+"""A model's residuals in a result: predicted numbers compared with labels, by decile."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from prequential.topics.outputs import Metrics
 
 
 class Residuals:
-    """Predicted numbers of a model against what came, as one message has them (`details=["residuals"]`).
+    """A model's predicted numbers compared with labels, from one message (`details=["residuals"]`).
 
     Attributes
     ----------
     message
-        The message that says them: of which stage, estimator and time.
+        The message with the residuals, which also has their stage, estimator and time.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Residuals:
 
 
 def residuals_of(messages: list[Metrics], wanted: Wanted) -> Residuals:
-    """The newest among messages, of a stream as a whole. Raises ValueError saying what there is."""
+    """Return the newest residuals of a stream as a whole. Raises ValueError, which lists the choices."""
     some = [one for one in messages if isinstance(one.residuals, dict) and one.segment is None]
     if not some:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What an evaluation has found: tables of its messages, a summary to read, a report to pass on."""
+"""The result of an evaluation: tables of its messages, a summary to read, a report to share."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from prequential.wording.references import referred
 
 
 class Result:
-    """What an evaluation has found; `evaluate` and `Evaluator.result` make it.
+    """The result of an evaluation; `evaluate` and `Evaluator.result` return it.
 
-    Tables are Arrow's (`.to_pandas()`, `polars.from_arrow(…)`), with a row for each message that `replay`
-    would have written, the same bit for bit, and their measures as columns. They need pyarrow, and raise
-    UsageError without it; all else doesn't. In a notebook a result shows itself as HTML, elsewhere `print`
-    shows the same as text.
+    Tables are Arrow tables (`.to_pandas()`, `polars.from_arrow(…)`). They have a row for each message that
+    `replay` would have written, identical bit for bit, with measures as columns. Tables need pyarrow, and
+    raise UsageError without it; all other attributes work without it. A notebook displays a result as HTML;
+    elsewhere `print` shows the same as text.
 
     Attributes
     ----------
     messages
-        All messages in their order, as structs of `prequential.topics.outputs`.
+        All messages in order, as structs of `prequential.topics.outputs`.
     summary
-        What became of all records, and how models stand (see `replay --summary`).
+        How many records were used and dropped, and the models' measures (see `replay --summary`).
 
     Examples
     --------
@@ -64,30 +64,29 @@ class Result:
         self, outputs: Sequence[Message], summary: Summary, config: Config, inputs: Inputs | None = None,
         latest: Callable[[], Sequence[Message]] = tuple,
     ) -> None:  # fmt: skip
-        #: The messages themselves, in their order.
+        #: The messages, in order.
         self.messages: Sequence[Message] = outputs
-        #: What became of all records, and how models stand (see `replay --summary`).
+        #: How many records were used and dropped, and the models' measures (see `replay --summary`).
         self.summary = summary
         self._config = config
         self._inputs = inputs
-        #: Makes the messages about the present state, where `outputs` end with older ones.
+        #: Returns messages about the current state, if the newest ones in `outputs` are older.
         self._latest = latest
 
     @cached_property
     def metrics(self) -> Any:
-        """Measures in the course of time: an Arrow table, a row for each sequence and estimator when due.
+        """Measures over time: an Arrow table, with a row for each message of a sequence and estimator.
 
-        Columns are the fields of `prequential.topics.outputs.Metrics`, with each measure as one of its own;
-        `ts` is a timestamp in ms (UTC), or the number of a row where records had no times.
+        Columns are the fields of `prequential.topics.outputs.Metrics`, with a column for each measure. `ts`
+        is a timestamp in ms (UTC), or the number of a row if records had no times.
         """
         return self._table(Metrics)
 
     @cached_property
     def comparisons(self) -> Any:
-        """How pairs of models compared in the course of time: an Arrow table, a row for each message.
+        """Comparisons of pairs of models over time: an Arrow table, with a row for each message.
 
-        Columns are the fields of `prequential.topics.outputs.Comparison`, with each measure as one of its
-        own.
+        Columns are the fields of `prequential.topics.outputs.Comparison`, with a column for each measure.
         """
         return self._table(Comparison)
 
@@ -98,26 +97,26 @@ class Result:
 
     @cached_property
     def incidents(self) -> Any:
-        """Incidents, a row each, as its newest message has it.
+        """Incidents: an Arrow table, with a row for each incident, from its newest message.
 
-        Levels, places and causes have columns of their own (`before_level`, `change_point_outcome`, `cause`,
-        `cause_share`, …). All messages, each time one changed, are in `messages`.
+        Levels, places and causes have separate columns (`before_level`, `change_point_outcome`, `cause`,
+        `cause_share`, …). The messages about each change of an incident are in `messages`.
         """
         return table_of_incidents(list(self.summary.incidents))
 
     @cached_property
     def dead_letters(self) -> list[dict[str, Any]]:
-        """Records that couldn't be used: `input`, `number` in order of time from 0, and `reason` of each."""
+        """Invalid records: `input`, `number` in order of time from 0, and `reason` of each."""
         letters = [one for one in self.messages if isinstance(one, DeadLetter)]
         return [{"input": KINDS[one.kind], "number": one.offset, "reason": one.reason} for one in letters]
 
     @property
     def references(self) -> list[dict[str, Any]]:
-        """Measures at the end beside those of the reference (`evaluate(…, reference=1000)`).
+        """Measures at the end, compared with those of the reference (`evaluate(…, reference=1000)`).
 
-        A dict for each model, estimator and measure: `stream`, `model`, `stage`, `estimator`, `measure`,
-        `outcomes` of the reference, its value (`reference`), `now`, `difference`, and its 95% `interval`,
-        None while a memory has some of the reference's outcomes.
+        There is a dict for each model, estimator and measure. It has `stream`, `model`, `stage`, `estimator`,
+        `measure`, `outcomes` of the reference, its value (`reference`), `now`, and `difference`. The 95%
+        `interval` of the difference is None while the estimator contains outcomes of the reference.
         """
         return [
             {"stream": one.stream, "model": one.model, "stage": one.stage, "estimator": name, **row._asdict()}
@@ -128,29 +127,29 @@ class Result:
     def measures(
         self, measure: str, *, stage: str = "final", estimator: str | None = None, stream: str | None = None
     ) -> dict[str, float | None]:
-        """A measure of the whole run by model.
+        """Return a measure at the end of the run, by model.
 
         Parameters
         ----------
         measure
-            Its name, such as `kappa`.
+            The name of the measure, such as `kappa`.
         stage
             Which of an instance's predictions is evaluated.
         estimator
-            By default `all`, or the first one where that isn't evaluated; `window:1000` gives the latest
+            By default `all`, or the first estimator if `all` isn't configured; `window:1000` gives the latest
             outcomes.
         stream
-            Must be named if there are several.
+            The name of the stream, required if there are several.
 
         Returns
         -------
         dict
-            By model its value; None where it has none.
+            The value by model; None if it is undefined.
 
         Raises
         ------
         ValueError
-            For names that nothing has, and if there are several streams and none is named.
+            If a name is unknown, or there are several streams and none is named.
 
         Examples
         --------
@@ -181,20 +180,20 @@ class Result:
         self, measure: str, *, stage: str = "final", estimator: str | None = None,
         stream: str | None = None, segment: str | None = None,
     ) -> Plot:  # fmt: skip
-        """A measure in the course of time, a line for each model, with incidents behind: SVG for a notebook.
+        """Plot a measure over time, with a line for each model and incidents behind: SVG for a notebook.
 
-        A point is what a message said; few points are drawn as points.
+        Each message gives a point. A line with few points is drawn as separate points.
 
         Parameters
         ----------
         measure
-            Its name, such as `kappa`.
+            The name of the measure, such as `kappa`.
         stage
             Which of an instance's predictions is evaluated.
         estimator
-            By default the one of the latest outcomes (`window:1000`), or the first one.
+            By default the estimator of the latest outcomes (`window:1000`), or the first one.
         stream
-            Must be named if there are several.
+            The name of the stream, required if there are several.
         segment
             `key=value`; None: the stream as a whole.
 
@@ -206,7 +205,7 @@ class Result:
         Raises
         ------
         ValueError
-            For names that nothing has, and if there are several streams and none is named.
+            If a name is unknown, or there are several streams and none is named.
 
         Examples
         --------
@@ -234,21 +233,21 @@ class Result:
         return plot_of(chosen, measure, incidents, f"{measure}, {stage}, {estimator}{where}")
 
     def explain(self, incident: str | int | Incident = 0) -> list[str]:
-        """What is known of an incident, as lines of text: those of `prequential explain`.
+        """Explain an incident in lines of text, as `prequential explain` does.
 
-        They say since when it is, how bad, what changed, what other models and baselines did then, whether
-        detectors are noisy here, which records to look at, and its alarms.
+        The lines describe its start, its severity, the changes behind it, and other models and baselines at
+        the time. They also list noisy detectors, records to inspect, and the incident's alarms.
 
         Parameters
         ----------
         incident
-            (The beginning of) its id, its number in the order in which incidents opened, from 0 (-1: the
-            newest), or the incident itself.
+            The ID of the incident, or its beginning; the number of the incident in the order of opening, from
+            0 (-1: the newest); or the incident itself.
 
         Returns
         -------
         list of str
-            Lines of a text, without their ends.
+            Lines of a text, without line ends.
 
         Raises
         ------
@@ -291,16 +290,16 @@ severity 1.08'
         self, model: str | None = None, *, stage: str = "final", estimator: str | None = None,
         stream: str | None = None,
     ) -> Scores:  # fmt: skip
-        """A model's scores at the end of the run: histogram, curves, reliability, the best threshold.
+        """Return a model's scores at the end of the run: histogram, curves, reliability, the best threshold.
 
         Parameters
         ----------
         model, stream
-            Must be named if there are several.
+            The names of the model and the stream, required if there are several.
         stage
             Which of an instance's predictions is evaluated.
         estimator
-            By default `all`, or the first one where that isn't evaluated.
+            By default `all`, or the first estimator if `all` isn't configured.
 
         Returns
         -------
@@ -310,7 +309,7 @@ severity 1.08'
         Raises
         ------
         ValueError
-            For names that nothing has, and where there are no scores: it says why.
+            If a name is unknown, or there are no scores; the error gives the reason.
         """
         metrics = [one for one in self.messages if isinstance(one, Metrics)]
         return scores_of(metrics, Wanted(model, stage, estimator, stream), self._config)
@@ -319,16 +318,16 @@ severity 1.08'
         self, model: str | None = None, *, stage: str = "final", estimator: str | None = None,
         stream: str | None = None,
     ) -> Residuals:  # fmt: skip
-        """A model's predicted numbers against what came, at the end of the run, by decile.
+        """Return a model's predicted numbers compared with labels at the end of the run, by decile.
 
         Parameters
         ----------
         model, stream
-            Must be named if there are several.
+            The names of the model and the stream, required if there are several.
         stage
             Which of an instance's predictions is evaluated.
         estimator
-            By default `all`, or the first one where that isn't evaluated.
+            By default `all`, or the first estimator if `all` isn't configured.
 
         Returns
         -------
@@ -338,7 +337,7 @@ severity 1.08'
         Raises
         ------
         ValueError
-            For names that nothing has, and where there are no residuals: it says why.
+            If a name is unknown, or there are no residuals; the error gives the reason.
         """
         metrics = [one for one in self.messages if isinstance(one, Metrics)]
         return residuals_of(metrics, Wanted(model, stage, estimator, stream))
@@ -349,42 +348,43 @@ severity 1.08'
         seeds: int | None = None, block: int | None = None, stream: str | None = None,
         model: str | None = None, segment: str | None = None, stage: str | None = None,
     ) -> Backtest:  # fmt: skip
-        """What drift detectors would have said on this past: as `prequential detectors` does it.
+        """Run drift detectors on this past, as `prequential detectors` does.
 
-        The tables of `evaluate` are read once more, so they must be as they were; the result holds on to
-        them, and keeps no outcome. See `docs/reference/detectors.md`.
+        The tables of `evaluate` are read again, so they must not have changed. The result keeps references to
+        the tables, and no outcomes. See `docs/reference/detectors.md`.
 
         Parameters
         ----------
         detectors
-            In place of the configured ones, which stay if none is given: `"adwin delta=0.01"`, `"page-hinkley
-            window:100/window:1000 delta=0.1 lambda=100"`, dicts as in a configuration, `"all"` for each one
-            with its defaults.
+            Detectors that replace the configured ones: `"adwin delta=0.01"`, `"page-hinkley
+            window:100/window:1000 delta=0.1 lambda=100"`, dicts as in a configuration, or `"all"` for every
+            detector with its defaults. Without any, the configured detectors run.
         changes
-            Known changes: the last outcomes before them, or dicts with `outcome` or `ts`, and maybe `width`,
-            `stream`, `model`, `segment`, `stage`.
+            Known changes: for each, the last outcome before the change, or a dict. A dict has `outcome` or
+            `ts`, and optionally `width`, `stream`, `model`, `segment`, `stage`.
         inject
-            Rises of the error, `"abrupt:0.05@5000"` or `"gradual:0.1@5000+1000"`, in streams made of blocks
-            of the past's outcomes; several are in the same streams.
+            Rises of the error, `"abrupt:0.05@5000"` or `"gradual:0.1@5000+1000"`, in streams made from blocks
+            of the past's outcomes. Several rises are injected into the same streams.
         tolerance
             Outcomes after a change within which an alarm finds it.
         seeds
-            Streams that are made of each sequence; None: 100.
+            Streams that are made from each sequence; None: 100.
         block
-            Outcomes in a block; None: by the dependence of neighbouring losses.
+            Outcomes in a block; None: computed from the dependence of neighbouring losses.
         stream, model, segment, stage
-            Sequences of these alone.
+            Restrict the backtest to the sequences with these values.
 
         Returns
         -------
         Backtest
-            It shows itself; `.rows()` and `.table` have it for programs, `.save(path)` writes its plot.
+            `print` or a notebook displays it. `.rows()` and `.table` are for programs; `.save(path)` writes
+            its plot.
 
         Raises
         ------
         UsageError
-            For detectors, changes and rises that make no sense, and tables that can't be read again or have
-            changed; for a result of an `Evaluator`, which keeps no records.
+            If detectors, changes or rises are invalid, or the tables can't be read again or have changed.
+            Also for a result of an `Evaluator`, which keeps no records.
         WorkError
             If there are no such sequences, or no detectors or changes for them.
 
@@ -410,48 +410,48 @@ severity 1.08'
         self, budget: str | None = None, *, change: float | None = None, outcomes: int = OUTCOMES,
         seed: int = 1, stream: str | None = None,
     ) -> Calibration:  # fmt: skip
-        """Thresholds of the configured detectors for a budget of false alarms: as `prequential calibrate`.
+        """Find thresholds of the configured detectors for a budget of false alarms (`prequential calibrate`).
 
-        The tables of `evaluate` are read once more, as by `detectors`. See `docs/reference/detectors.md`.
+        The tables of `evaluate` are read again, as by `detectors`. See `docs/reference/detectors.md`.
 
         Parameters
         ----------
         budget
-            False alarms of a stream that are accepted, such as `"1 per 30d"`; None: its `alarm_budget`, or
-            else 1 per 30d.
+            The accepted false alarms of a stream, such as `"1 per 30d"`; None: its `alarm_budget`, or else
+            1 per 30d.
         change
             Rise of the mean loss whose delay is reported; None: the stream's `alarm_change`.
         outcomes
-            How many are made of each sequence: the more, the surer.
+            How many outcomes are generated from each sequence; more give better precision.
         seed
-            Of random numbers.
+            The seed of random numbers.
         stream
-            Sequences of this stream alone.
+            Restrict the calibration to the sequences of this stream.
 
         Returns
         -------
         Calibration
-            It shows itself; `.rows()` and `.table` have it for programs, `.config` goes to `evaluate`, and
-            `.text` into a file.
+            `print` or a notebook displays it. `.rows()` and `.table` are for programs; pass `.config` to
+            `evaluate`, or write `.text` to a file.
 
         Raises
         ------
         UsageError
-            For a budget or numbers that make no sense, and as `detectors` does.
+            If the budget or a number is invalid, and as `detectors` does.
         WorkError
-            If no threshold was found: it says why.
+            If no threshold was found; the error gives the reasons.
         """
         return Looking(self._inputs, self._config, self.summary).calibrate(
             budget, change, outcomes, seed, stream
         )
 
     def report(self, path: str | os.PathLike[str], title: str = "") -> int:
-        """Write a report as one HTML file that needs nothing else.
+        """Write a report as one self-contained HTML file.
 
         Parameters
         ----------
         path
-            Where to; a file that is there is replaced.
+            The path of the file; an existing file is replaced.
         title
             By default the names of the streams.
 

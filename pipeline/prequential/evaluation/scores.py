@@ -1,4 +1,4 @@
-"""What a result knows of a model's scores: its histogram, and the curves that are drawn of it."""
+"""A model's scores in a result: their histogram, and the curves computed from it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from prequential.topics.outputs import Metrics
 
 
 class Scores:
-    """The positive class's scores of a model, as one message has them (`details=["scores"]`).
+    """A model's scores of the positive class, from one message (`details=["scores"]`).
 
     Attributes
     ----------
     message
-        The message that says them: of which stage, estimator and time.
+        The message with the scores, which also has their stage, estimator and time.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Scores:
     ) -> None:
         self.message = message
         self._settings = settings or StreamConfig()
-        #: Messages of the same sequence and memory, this one the last.
+        #: Messages of the same sequence and estimator, of which this one is the last.
         self._course = course or (message,)
 
     @cached_property
@@ -80,27 +80,27 @@ class Scores:
         self, *, false_positive: float | None = None, false_negative: float | None = None,
         true_positive: float = 0.0, true_negative: float = 0.0, present: float = 0.5,
     ) -> BestThreshold:  # fmt: skip
-        """The threshold with the least mean cost, with its interval and the gain against the present one.
+        """Return the threshold with the least mean cost, with its interval and the gain over the present one.
 
         Parameters
         ----------
         false_positive, false_negative, true_positive, true_negative
-            What an outcome costs. Without the first two it is what the stream's `costs` say.
+            The costs of the outcomes. Without the first two, the stream's `costs` apply.
         present
             The threshold in use.
 
         Returns
         -------
         BestThreshold
-            Nothing is moved by it. `better_since` says from when on this threshold has been better than the
-            present one up to now: `outcome` and `ts` of the first message from which on, in every one, the
-            interval of the gain is above 0, each by itself, whatever was between the messages; None where it
-            isn't better now.
+            The method changes no threshold. `better_since` has the `outcome` and `ts` of the first message
+            since which this threshold has been better than the present one. In each message from there on,
+            the interval of the gain is above 0. Each message is tested separately, and nothing is tested
+            between messages. `better_since` is None if the threshold isn't better now.
 
         Raises
         ------
         ValueError
-            Where neither the arguments nor the settings say what mistakes of two classes cost.
+            If neither the arguments nor the settings give the costs of mistakes for two classes.
         """
         if false_positive is not None and false_negative is not None:
             costs = Costs(false_positive, false_negative, true_positive, true_negative)
@@ -113,7 +113,7 @@ class Scores:
 
     @cached_property
     def _said(self) -> list[Said]:
-        """What the messages had up to this one."""
+        """The histograms of the messages up to this one."""
         found = []
         for one in self._course:
             if not isinstance(one.scores, dict):
@@ -123,22 +123,22 @@ class Scores:
         return found
 
     def _configured(self) -> Costs:
-        """What the stream's settings say; raises ValueError saying why they don't."""
+        """Return the costs of the stream's settings; raises ValueError, with the reason if there are none."""
         settings = self._settings
         costs = configured_costs(settings.costs, settings.positive_class)
         if settings.cost_per_value:
-            why = "costs are by value (cost_per_value), which scores don't know"
+            why = "costs are by value (cost_per_value), which scores don't contain"
         elif settings.costs is None:
             why = "the stream has no costs"
         elif costs is None:
-            why = "costs aren't of two classes of which one is known as the positive one (positive_class)"
+            why = "costs must be for two classes, one of which is set as the positive one (positive_class)"
         else:
             return costs
         raise ValueError(f"{why}: expected false_positive and false_negative")
 
 
 def scores_of(messages: list[Metrics], wanted: Wanted, config: Config) -> Scores:
-    """The newest scores among messages, of a stream as a whole. Raises ValueError saying what there is."""
+    """Return the newest scores of a stream as a whole. Raises ValueError, which lists the choices."""
     some = [one for one in messages if isinstance(one.scores, dict) and one.segment is None]
     if not some:
         raise ValueError(

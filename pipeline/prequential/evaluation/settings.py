@@ -1,4 +1,4 @@
-"""The settings of a stream as keyword arguments, so that editors complete them and checkers check them."""
+"""The settings of a stream as keyword arguments, so that editors and type checkers support them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class Settings(TypedDict, total=False):
-    """What `defaults` of a configuration file may have, each under its name there.
+    """The settings of `defaults` in a configuration file, under the same names.
 
-    All are optional. `docs/reference/configuration.md` says what each means, and its default.
+    All are optional. `docs/reference/configuration.md` describes each setting and its default.
     """
 
-    #: `classification` or `regression`, and of that `absolute` or `squared`.
+    #: `classification` or `regression`; for regression, `loss` is `absolute` or `squared`.
     task: str
     loss: str
     positive_class: str | int | float | bool | None
@@ -31,9 +31,9 @@ class Settings(TypedDict, total=False):
     alpha: float
     costs: Mapping[str, Any] | None
     cost_per_value: bool
-    #: Labels among so many of the most probable classes count for `top_k_accuracy`.
+    #: The number of most probable classes that count as correct for `top_k_accuracy`.
     top_k: int
-    #: Which quantile predicted numbers are, for `pinball`.
+    #: The quantile that predicted numbers estimate, for `pinball`.
     quantile: float | None
     value_limit: float | None
     coverage: bool
@@ -47,7 +47,7 @@ class Settings(TypedDict, total=False):
     segments_per_key: int
     #: `persistent`, `majority`, `random`.
     baselines: Sequence[str]
-    #: What messages say beyond measures: `confusion`, `intervals`, `scores`, …
+    #: Further content of messages: `confusion`, `intervals`, `scores`, …
     details: Sequence[str]
     dependence_order: int
     label_horizon: Duration
@@ -58,7 +58,7 @@ class Settings(TypedDict, total=False):
     #: `N per DURATION`, as in `1 per 30d`.
     alarm_budget: str | None
     alarm_change: float
-    #: `auto`, or a duration: what varies within it counts as one observation.
+    #: `auto`, or a duration: predictions made within it count as one observation.
     cluster: Duration
     #: `N per DURATION` for each model, as in `1 per 30d`.
     incident_budget: str | None
@@ -77,9 +77,9 @@ class Settings(TypedDict, total=False):
 
 
 def with_settings(function: _Function) -> _Function:
-    """The function, whose `inspect.signature` has the settings by name in place of `**settings`.
+    """Return the function with a signature that lists the settings by name in place of `**settings`.
 
-    Notebooks complete arguments by it; checkers read the annotation, which says the same.
+    Notebooks use the signature to complete arguments. Type checkers use the equivalent annotation.
     """
     signature = inspect.signature(function)
     kept = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]

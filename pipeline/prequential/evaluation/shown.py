@@ -1,4 +1,4 @@
-"""What shows itself as tables: text, HTML for a notebook, and rows for programs."""
+"""Results that are displayed as tables: as text, as HTML for a notebook, and as rows for programs."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from prequential.tables.formats import needs_pyarrow
 from prequential.wording.console import Console, printable_lines
 from rich.table import Table
 
-#: Characters of a line: tables with courses need them.
+#: The width of a line in characters, which tables with courses need.
 WIDTH = 120
 
 
 class Shown(ABC):
-    """Something that tables tell: `print` shows them as text, a notebook as HTML."""
+    """A result that consists of tables: `print` shows them as text, a notebook as HTML."""
 
     @abstractmethod
     def _tables(self) -> Iterable[Table]:
-        """What is shown, for people."""
+        """Return the tables, for people."""
 
     @abstractmethod
     def rows(self) -> list[dict[str, Any]]:
-        """What it has found, for programs: a dict a row, all with the same keys."""
+        """Return the result for programs: a dict for each row, all with the same keys."""
 
     @property
     def table(self) -> Any:
@@ -48,15 +48,15 @@ class Shown(ABC):
 
 
 def text_of(show: Callable[[Console], None]) -> str:
-    """What is printed on a console, as plain text without blanks at the ends of lines."""
+    """Return the text that is printed on a console, without blanks at the ends of lines."""
     text = io.StringIO()
-    # In a notebook, too, it is to be written: `_repr_html_` is what is shown there.
+    # In a notebook the text must also go to `file`, since the notebook shows `_repr_html_` instead.
     show(Console(file=text, width=WIDTH, force_terminal=False, force_jupyter=False, color_system=None))
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
 def _html(table: Table) -> str:
-    """A table of rich as HTML; columns of text stand at the left."""
+    """Return a table of rich as HTML; columns of text are aligned left."""
     kinds = ["" if column.justify == "right" else ' class="l"' for column in table.columns]
     head = "".join(
         f"<th{kind}>{_text(column.header)}</th>" for kind, column in zip(kinds, table.columns)
@@ -72,5 +72,5 @@ def _html(table: Table) -> str:
 
 
 def _text(part: object) -> str:
-    """A part of a table as HTML."""
+    """Return a part of a table as HTML."""
     return escape(printable_lines(str(part)))

@@ -12,28 +12,28 @@ from typing import NamedTuple
 
 from prequential.topics.reasons import printable
 
-#: Pixels: the whole plot, and what is left beside the lines: numbers, names and times.
+#: Pixels: the size of the plot, and the margins for numbers, names and times.
 _WIDTH, _HEIGHT = 680, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 150, 40, 34
 
-#: Colours that can be read on white and on black, and dashes, which tell lines apart without them.
+#: Colours that are visible on white and on black, and dashes, which distinguish lines without colours.
 _COLOURS = ("#3b7dd8", "#d2691e", "#1f9d77", "#a855c7", "#9a8700", "#d6407a")
 _DASHES = ("", "7 4", "2 3", "10 3 2 3", "4 2 1 2", "1 5")
 
-#: A line of fewer points is its points: nobody knows what was between them.
+#: A line with fewer points is drawn as points, because the values in between are unknown.
 _FEW = 8
 
-#: Of a line with so many points the first twelfth doesn't matter for the heights: estimates of a few outcomes
-#: are anywhere.
+#: From this number of points on, the first twelfth of a line does not affect the range of the axis: estimates
+#: from a few outcomes vary too much.
 _SETTLING = 24
 
-#: Points of a line that are drawn: more than there are pixels for say nothing more.
+#: The most points of a line that are drawn; more would not be visible.
 _POINTS = 400
 
-#: Pixels between the names of lines, and letters of one.
+#: Pixels between the names of lines, and the most letters of a name.
 _NAME_STEP, _NAME_LENGTH = 14, 20
 
-#: Ticks of an axis, at least so many gaps; about so many letters have room above a band.
+#: The least number of gaps between ticks; and the pixels per letter of a band's name.
 _GAPS, _LETTER = 3, 6.2
 
 
@@ -47,7 +47,7 @@ class Line(NamedTuple):
 
 
 class Band(NamedTuple):
-    """From where to where something was going on (`end` None: until now), and what."""
+    """A named interval of the axis, such as an incident; it is still open if `end` is None."""
 
     start: float
     end: float | None
@@ -55,12 +55,12 @@ class Band(NamedTuple):
 
 
 class Plot:
-    """A plot that a notebook shows by itself: SVG, made without any library; `save` writes it to a file.
+    """A plot as SVG, made without any library. A notebook displays it; `save` writes it to a file.
 
     Attributes
     ----------
     title
-        What is drawn.
+        The title of the plot.
     lines
         The lines, with all of their points; few points are drawn as points, not as lines.
     bands
@@ -132,7 +132,7 @@ class Plot:
         )
 
     def _heights(self) -> tuple[float, float]:
-        """Values from which to which the plot goes."""
+        """Return the lowest and the highest value of the plot."""
         seen: list[float] = []
         for line in self.lines:
             known = [y for y in line.y if y is not None]

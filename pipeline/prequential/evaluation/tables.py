@@ -1,4 +1,4 @@
-"""What users of Python have as tables: pandas, polars, Arrow, lists of dicts, files."""
+"""Convert the tables of Python users to rows: pandas, polars, Arrow, lists of dicts, files."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from prequential.tables.formats import Stored, needs_pyarrow, open_rows
 from prequential.tables.objects import Objects
 from prequential.tables.rows import RowFile
 
-#: What a table without columns is, by what it is of.
+#: The field of values without columns, by the kind of table.
 _COLUMN = {"predictions": "y_pred", "labels": "y_true"}
 
-#: What a column of values alone may have in it.
+#: Types of the values in a list without columns.
 _VALUES = (str, int, float, bool, type(None))
 
 
 def rows_of(name: str, table: Any) -> RowFile:
-    """A table, however it comes, as rows.
+    """Return a table of any supported type as rows.
 
-    It may be a path of a file, anything that speaks the Arrow C interface (`__arrow_c_stream__`: Arrow
-    itself, pandas, polars, DuckDB, …), a dict of columns, or an iterable of dicts. What has no columns (a
-    Series, an array, a list of values) is the predictions' `y_pred`, or the labels' `y_true`. Raises
-    TypeError for anything else, UsageError where pyarrow is needed and isn't there.
+    The table may be the path of a file, a dict of columns, or an iterable of dicts. It may also be an object
+    with the Arrow C interface (`__arrow_c_stream__`: Arrow, pandas, polars, DuckDB, …). Values without
+    columns (a Series, an array, a list of values) are the predictions' `y_pred`, or the labels' `y_true`.
+    Raises TypeError for anything else, and UsageError if pyarrow is needed and isn't installed.
 
     >>> rows_of("labels", [{"y_true": "UP"}]).unit, rows_of("labels", ["UP", "DOWN"]).unit
     ('row', 'row')
@@ -69,11 +69,11 @@ def rows_of(name: str, table: Any) -> RowFile:
 
 
 class _Column(list[Any]):
-    """A list that is known to have values alone."""
+    """A list that contains only plain values."""
 
 
 def _values(name: str, table: Any) -> list[Any] | None:
-    """The values of what has no columns; None of a table. Raises TypeError for arrays of more dimensions."""
+    """Return the values of an object without columns; None for a table. Raises TypeError for 2-d arrays."""
     if isinstance(table, _Column):
         return table
     if _is(table, "numpy", "ndarray"):
@@ -93,14 +93,14 @@ def _values(name: str, table: Any) -> list[Any] | None:
 
 
 def _is(value: Any, package: str, name: str) -> bool:
-    """Whether it is an object of a class of a package that needn't be installed."""
+    """Return whether a value is of a class of this package, which needn't be installed."""
     return any(
         kind.__module__.partition(".")[0] == package and kind.__name__ == name for kind in type(value).__mro__
     )
 
 
 def _why_not_arrow(table: Any, error: Exception) -> str:
-    """In one sentence; the column with values of several types, if that is why."""
+    """Return the reason in one sentence; it names the column if that has values of several types."""
     for column in getattr(table, "columns", ()) if _is_pandas(table) else ():
         values = table[column]
         if not _is(values, "pandas", "Series"):
@@ -127,5 +127,5 @@ def _listed(values: Any) -> list[Any]:
 
 
 def _is_pandas(table: Any) -> bool:
-    """A DataFrame, also one of before the Arrow C interface."""
+    """Return whether this is a pandas DataFrame, also of a version without the Arrow C interface."""
     return _is(table, "pandas", "DataFrame")

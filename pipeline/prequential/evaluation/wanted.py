@@ -1,4 +1,4 @@
-"""Which of a run's values is asked for: of a measure, a model, a stage, an estimator, a stream."""
+"""Select values of a run by measure, model, stage, estimator and stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prequential.topics.reasons import listed
 
 
 class Wanted(NamedTuple):
-    """Whose message: None stands for any, and must then be one alone."""
+    """The messages to select. None stands for any value, of which there must then be only one."""
 
     model: str | None
     stage: str
@@ -25,9 +25,9 @@ def check(what: str, name: str, known: Iterable[str]) -> None:
     Parameters
     ----------
     what
-        What the name stands for: `measure`, `stage` or `estimator`.
+        The kind of name: `measure`, `stage` or `estimator`.
     name
-        What was asked for.
+        The name to check.
     known
         The names that are configured.
 
@@ -52,9 +52,9 @@ def check(what: str, name: str, known: Iterable[str]) -> None:
 
 
 def course_of(some: list[Metrics], wanted: Wanted, what: str) -> list[Metrics]:
-    """Of messages that say `what`, at least one, those that are asked for, the newest one last.
+    """Return the selected messages, the newest one last; there must be at least one, all with `what`.
 
-    Raises ValueError saying what there is.
+    Raises ValueError, which lists the choices.
     """
     for name, value in wanted._asdict().items():
         known = dict.fromkeys(_of(one, name) for one in some)

@@ -7,7 +7,7 @@ import warnings
 from prequential.replay.summary import Summary
 from prequential.replay.text import finding_in_words
 
-#: The share of the records of a kind that are dropped from which on most of them are.
+#: The share of dropped records of a kind above which a warning is given.
 _MOST = 0.5
 
 

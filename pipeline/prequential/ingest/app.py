@@ -1,4 +1,4 @@
-"""The process of `prequential ingest`: one Faust app, whose agent makes input records of fetched batches."""
+"""The process of `prequential ingest`: a Faust app whose agent converts fetched batches to input records."""
 
 from __future__ import annotations
 
@@ -38,28 +38,29 @@ from prequential.topics.specs import INPUTS
 
 log = logging.getLogger(__name__)
 
-#: Messages, and bytes of source records, after which a transaction is committed, whatever the time.
+#: Pending messages, or bytes of source records, at which a transaction is committed before its time.
 _FULL, _FULL_BYTES = 20_000, 20_000_000
 
-#: Messages, and bytes, that may wait while a transaction is committed: fetching is held beyond it.
+#: Pending messages, or bytes, above which fetching pauses until a transaction is committed.
 _MOST_WAITING, _MOST_WAITING_BYTES = 60_000, 60_000_000
 
-#: Seconds between looks whether there is something to commit.
+#: Seconds between checks for pending messages.
 _TICK_SECONDS = 0.02
 
-#: Seconds between questions for the committed offsets while the group can't tell them: first, and at most.
+#: Seconds between requests for committed offsets while the group can't answer: the first pause, and the
+#: longest.
 _AGAIN_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 5.0
 
-#: Seconds between looks at the cluster: do the clients reach it, are the inputs the same.
+#: Seconds between checks that the clients reach the cluster, and that the inputs are unchanged.
 _WATCH_SECONDS = 30.0
 
-#: Seconds without a decision of the group after which we join it anew: a rebalance takes as long as the
-#: slowest member, at most some tens of seconds.
+#: Seconds without a decision of the group after which the process joins again. A rebalance takes as long as
+#: its slowest member, which is at most tens of seconds.
 _UNDECIDED_SECONDS = 120.0
 
 
 class Pending:
-    """What waits for the next transaction: messages, next offsets, and what is counted once it is written."""
+    """The content of the next transaction: messages, next offsets, and counts to add once it is written."""
 
     def __init__(self) -> None:
         self.messages: list[Outgoing] = []
@@ -69,7 +70,7 @@ class Pending:
 
 
 class Ingest(Served):
-    """Everything of one process. `run` is its main coroutine."""
+    """The state of one process. `run` is its main coroutine."""
 
     def __init__(self, config: Config, translators: Mapping[str, SourceTranslator]) -> None:
         self.config = config
@@ -81,16 +82,16 @@ class Ingest(Served):
         self._writer = self._new_writer()
         self._pending = Pending()
         self._assignment: Assignment | None = None
-        self._opened: Assignment | None = None  # what is read
+        self._opened: Assignment | None = None  # the assignment whose partitions are read
         self._undecided_since = monotonic()
         self._taking: asyncio.Task[None] | None = None
-        self._writing = asyncio.Lock()  # a transaction is under way
+        self._writing = asyncio.Lock()  # held during a transaction
         self._written_at = 0.0
         self._stopping = False
         self.app = batch_app(config.ingest_group, config.kafka)
         self.app.fetcher = self._fetcher
         self.app.input_topics = self._topics
-        self.app.shard_count = 1  # all partitions look the same to Faust: the group gives and takes them
+        self.app.shard_count = 1  # Faust does not distinguish partitions: the consumer group assigns them
         self.app.agent(self.app.topic(*self._topics, schema=BatchSchema(), acks=False))(self._agent)
 
     async def _agent(self, fetched: AsyncIterable[list[Fetched]]) -> None:
@@ -100,7 +101,7 @@ class Ingest(Served):
 
     def _feed(self, batch: Fetched) -> None:
         if batch.opening != self._fetcher.opening or self._stopping:
-            return  # of an assignment that is over
+            return  # the batch belongs to an assignment that has ended
         topic, pending = self._topics[batch.kind], self._pending
         try:
             messages = self._translators[topic].translate(batch.partition, batch.messages, pending.counts)
@@ -114,7 +115,7 @@ class Ingest(Served):
         self._fetcher.held = len(pending.messages) > _MOST_WAITING or pending.size > _MOST_WAITING_BYTES
 
     def _tell_zones(self) -> None:
-        """Log what looks wrong with the zones of times, once."""
+        """Log each likely mistake with time zones once."""
         clocks = clocks_of(self._translators)
         kinds = sum(len(one.counts) for one in clocks.values())
         if kinds > self._kinds_of_times:
@@ -124,10 +125,10 @@ class Ingest(Served):
                     self._told_zones.add(key)
                     log.warning("looks wrong: %s", printable(str(finding)))
 
-    # ---- what is ours
+    # ---- partitions of this process
 
     def _on_assignment(self, assignment: Assignment | None) -> None:
-        """The group has decided (None: it is about to); called from within a fetch."""
+        """Handle the group's assignment (None: a rebalance has started); called from within a fetch."""
         self._assignment = assignment
         self._undecided_since = monotonic()
         self._drop()
@@ -136,7 +137,7 @@ class Ingest(Served):
             self._take(assignment)
 
     def _drop(self) -> None:
-        """Forget what is read and not yet being written: whoever reads it next begins with it."""
+        """Drop records that are read but not yet being written. The next reader starts with them."""
         self._opened = None
         self._fetcher.close()
         self._fetcher.held = False
@@ -147,12 +148,12 @@ class Ingest(Served):
         self._taking.add_done_callback(_end_if_failed)
 
     async def _open(self, assignment: Assignment) -> None:
-        """Begin to read.
+        """Start reading an assignment.
 
-        1. Wait for our own transaction of a former assignment: it is written, or refused.
-        2. Ask for the committed offsets. While a transaction is open that changes them, also another
-           process's, there is no answer.
-        3. Read from there, if the group hasn't decided anew meanwhile.
+        1. Wait until the transaction of the previous assignment is written or refused.
+        2. Ask for the committed offsets. There is no answer while any process has an open transaction that
+           changes them.
+        3. Read from these offsets, unless the group has rebalanced in the meantime.
         """
         async with self._writing:  # step 1
             pass
@@ -169,10 +170,10 @@ class Ingest(Served):
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
-    # ---- what is written
+    # ---- transactions
 
     async def _write(self) -> None:
-        """Write transactions, one after the other, until told to stop."""
+        """Write transactions, one after the other, until the process stops."""
         while not self._stopping:
             await asyncio.sleep(_TICK_SECONDS)
             full = len(self._pending.messages) >= _FULL or self._pending.size >= _FULL_BYTES
@@ -181,7 +182,7 @@ class Ingest(Served):
                 await self._write_pending()
 
     async def _write_pending(self) -> None:
-        """Write all that waits, by the membership that it was read by."""
+        """Write all pending messages, under the membership with which they were read."""
         async with self._writing:
             opened, pending, self._pending = self._opened, self._pending, Pending()
             self._fetcher.held = False
@@ -193,14 +194,14 @@ class Ingest(Served):
                     self._writer.write, pending.messages, pending.offsets, opened.metadata
                 )
             except Expelled as why:
-                log.info("the group has decided anew: what it hadn't heard of is read again (%s)", why)
-                if self._opened is opened:  # we haven't been told yet
+                log.info("the group has rebalanced: records that weren't committed are read again (%s)", why)
+                if self._opened is opened:  # the callback has not reported the rebalance yet
                     self._assignment, self._undecided_since = None, monotonic()
                     self._drop()
             except Fenced as why:
                 if self._writer.stopping:
                     return
-                log.warning("the broker has ended our transaction: beginning anew (%s)", why)
+                log.warning("the broker has ended our transaction: starting again (%s)", why)
                 await self._renew_writer()
             else:
                 self.counts.add(pending.counts)
@@ -212,7 +213,7 @@ class Ingest(Served):
         )
 
     async def _renew_writer(self) -> None:
-        """A new producer in place of one that can't write any more, and all that it didn't write again."""
+        """Replace a producer that can't write any more, and read again the records that it didn't write."""
         assignment = self._assignment
         self._drop()
         self._writer = self._new_writer()
@@ -223,12 +224,12 @@ class Ingest(Served):
     # ---- the process
 
     async def run(self) -> int:
-        """Work until told to stop; returns the exit status.
+        """Run until a signal stops the process; returns the exit status.
 
         1. Serve `/live`, `/ready` and `/metrics`.
-        2. Start the Faust app; the group gives partitions to us.
-        3. On SIGTERM or SIGINT: a last transaction, leave the group; a second signal ends the process
-           at once.
+        2. Start the Faust app; the group assigns partitions to this process.
+        3. On SIGTERM or SIGINT, write a last transaction and leave the group. A second signal ends the
+           process at once.
         """
         self._loop = asyncio.get_running_loop()
         stop = stop_on_signals(self._loop)
@@ -258,14 +259,14 @@ class Ingest(Served):
         return 0
 
     async def _watch(self) -> None:
-        """Look at the cluster now and then, with a client that is new each time."""
+        """Check the cluster regularly, each time with a new client."""
         names = [self.config.kafka.topic(name) for name in INPUTS]
         before: dict[str, int] | None = None
         while True:
             try:
                 now = await asyncio.to_thread(partition_counts, self.config.kafka, names)
-            except (WorkError, UsageError) as why:  # what is away comes back
-                log.warning("looking at the inputs: %s", why)
+            except (WorkError, UsageError) as why:  # temporary: the cluster comes back
+                log.warning("checking the inputs: %s", why)
                 await asyncio.sleep(_WATCH_SECONDS)
                 continue
             if before is None:
@@ -277,18 +278,18 @@ class Ingest(Served):
                 )
             undecided = self._assignment is None and monotonic() - self._undecided_since > _UNDECIDED_SECONDS
             if undecided or await asyncio.to_thread(self._fetcher.stranded):
-                log.warning("a client has lost its brokers, though they answer: beginning anew")
+                log.warning("a client has lost its brokers, though they answer: starting again")
                 self._assignment, self._undecided_since = None, monotonic()
                 self._drop()
                 self._fetcher.renew()
             elif await asyncio.to_thread(self._writer.stranded):
-                log.warning("the writing client has lost its brokers, though they answer: beginning anew")
-                self._writer.stopping = True  # whatever it tries, it gives up
+                log.warning("the writing client has lost its brokers, though they answer: starting again")
+                self._writer.stopping = True  # the writer gives up its retries
                 async with self._writing:
                     await self._renew_writer()
             await asyncio.sleep(_WATCH_SECONDS)
 
-    # ---- HTTP, in threads of its own
+    # ---- HTTP, in separate threads
 
     def _metrics(self) -> Answer:
         try:
@@ -309,7 +310,7 @@ class Ingest(Served):
         return (200 if ready else 503), TEXT, text.encode()
 
     async def _readiness(self) -> tuple[bool, str]:
-        """Ready: the group has decided, and what is ours is read."""
+        """Return whether the group has assigned partitions and this process reads them, with a message."""
         if self._assignment is None:
             return False, "waiting for the group\n"
         if self._opened is not self._assignment:
@@ -318,7 +319,7 @@ class Ingest(Served):
 
 
 def _shown(places: tuple[Place, ...]) -> str:
-    """Partitions by topic.
+    """Return partitions by topic, as text.
 
     >>> _shown((("logs", 0), ("logs", 1), ("labels", 3)))
     'logs 0 1, labels 3'
@@ -335,10 +336,10 @@ def _end_if_failed(task: asyncio.Future[None]) -> None:
 
 
 def run_ingest(config: Config) -> int:
-    """Run `ingest` in this process until it is told to stop; returns the exit status.
+    """Run `ingest` in this process until a signal stops it; returns the exit status.
 
-    Raises WorkError if topics are missing or don't fit, or Kafka can't be reached; UsageError without any
-    source.
+    Raises WorkError if topics are missing or don't fit, or Kafka can't be reached; UsageError if no source is
+    configured.
     """
     letters = check_topics(config)
     return leave(asyncio.run(Ingest(config, translators(config, letters)).run()))

@@ -1,4 +1,4 @@
-"""Avro behind Schema Registry's frame, read by fastavro with the schema that it was written with."""
+"""Avro with Schema Registry's frame, which fastavro reads with the writer's schema."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from prequential.ingest.formats import FRAME_BYTES, Unreadable
 from prequential.ingest.registry import Read, Registry
 
-#: What reading foreign bytes may raise.
+#: Exceptions that reading invalid bytes may raise.
 _UNREADABLE = (
     EOFError, ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, StopIteration,
     struct.error,
@@ -22,13 +22,13 @@ _SCHEMAS_BELOW = ("type", "fields", "items", "values")
 
 
 def reader(registry: Registry, number: int) -> Read:
-    """What reads the records of a schema. Raises Unreadable if it can't be used."""
+    """Return a function that reads the records of a schema. Raises Unreadable if the schema can't be used."""
     import fastavro
     import fastavro._read_py as in_python
 
     schema, named = _parsed(registry, number)
-    # Compiled it takes half the time, but a record of a schema that contains itself may be nested so deeply
-    # that the process's stack overflows; in Python that is an exception.
+    # The compiled reader takes half the time. But records of a recursive schema may be nested so deeply that
+    # they overflow the process's stack; in Python that raises an exception.
     schemaless_reader = (in_python if _is_recursive(named) else fastavro).schemaless_reader
 
     def read(content: bytes) -> Any:
@@ -45,7 +45,7 @@ def reader(registry: Registry, number: int) -> Read:
 
 
 def _is_recursive(named: Mapping[str, Any]) -> bool:
-    """Whether one of these types contains itself.
+    """Return whether one of these types contains itself.
 
     >>> node = {"type": "record", "name": "node", "fields": [{"name": "next", "type": ["null", "node"]}]}
     >>> leaf = {"type": "record", "name": "leaf", "fields": [{"name": "n", "type": "long"}]}
@@ -61,7 +61,7 @@ def _is_recursive(named: Mapping[str, Any]) -> bool:
 
 
 def _types_in(schema: Any) -> Iterator[str]:
-    """The names of all types in a parsed schema."""
+    """Yield the names of all types in a parsed schema."""
     if isinstance(schema, str):
         yield schema
     elif isinstance(schema, list):
@@ -74,7 +74,7 @@ def _types_in(schema: Any) -> Iterator[str]:
 
 
 def _parsed(registry: Registry, number: int) -> tuple[Any, dict[str, Any]]:
-    """A schema, and all types that have names."""
+    """Return a parsed schema, and all its named types."""
     from fastavro import parse_schema
     from fastavro.schema import SchemaParseException, UnknownType
 
@@ -91,7 +91,7 @@ def _parsed(registry: Registry, number: int) -> tuple[Any, dict[str, Any]]:
 
 
 def _referred(registry: Registry, schema: Any) -> list[str]:
-    """The schemas that one refers to, those first that others need."""
+    """Return the schemas that one refers to, in the order in which they depend on each other."""
     texts = []
     for reference in schema.references or ():
         other = registry.referred(reference.subject, reference.version)
@@ -100,7 +100,7 @@ def _referred(registry: Registry, schema: Any) -> list[str]:
 
 
 def _plain(schema: Any) -> Any:
-    """A schema whose UUIDs are strings, as ids of ours are."""
+    """Return a schema in which UUIDs are strings, as the IDs of records are."""
     if isinstance(schema, list):
         return [_plain(one) for one in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""What must be there before records are taken: the sources, the inputs and the dead letters' topic."""
+"""Check the topics before records are taken: the sources, the inputs and the dead letters' topic."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from prequential.topics.specs import DEAD_LETTER_HEADER_BYTES, DEAD_LETTERS, top
 
 log = logging.getLogger(__name__)
 
-#: The setting that bounds what a topic takes.
+#: The setting that limits the size of a topic's records.
 _LARGEST = "max.message.bytes"
 
 
 def check_topics(config: Config) -> int:
-    """Raise WorkError for all that is missing or doesn't fit; returns the dead letters' number of partitions.
+    """Raise WorkError if topics are missing or don't fit; returns the dead letters' number of partitions.
 
-    Raises UsageError for a source that is a topic of ours: what is written would be read again.
+    Raises UsageError if a source is one of our own topics: `ingest` would read its own messages again.
     """
     kafka = config.kafka
     specs = topic_specs(kafka)
@@ -32,12 +32,12 @@ def check_topics(config: Config) -> int:
     needed = [spec for spec in specs if spec.role in INGEST]
     names = [spec.name for spec in needed]
     letters = kafka.topic(DEAD_LETTERS)
-    # The inputs' settings are the worker's business: ours needn't be allowed to see them.
+    # Only the worker needs the inputs' settings, so `ingest` needs no permission to read them.
     existing = find(kafka, connect(kafka), [*sources, letters], as_far_as_possible=True)
     there = present(kafka, names)
     if unseen := [name for name, topic in existing.items() if not topic.seen]:
         hidden = [Permission("DescribeConfigs", "topic", name) for name in unseen]
-        log.info("whether dead letters may be too large isn't looked at: %s", lacking(kafka, hidden))
+        log.info("not checking whether dead letters may be too large: %s", lacking(kafka, hidden))
     wrong = [f"source {topic!r} is missing" for topic in sources if topic not in existing]
     missing = [name for name in names if name not in there]
     wrong += [f"topic {name!r} is missing: `prequential topics create` makes it" for name in missing]
@@ -52,7 +52,7 @@ def check_topics(config: Config) -> int:
 
 
 def refuse_own_topics(config: Config) -> None:
-    """Raise UsageError for a source that is a topic of ours: ingest would read again what it writes."""
+    """Raise UsageError if a source is one of our own topics: ingest would read its own messages again."""
     sources = [topic for source in config.ingest for topic in source.topics]
     ours = sorted({spec.name for spec in topic_specs(config.kafka)}.intersection(sources))
     if ours:
@@ -60,7 +60,7 @@ def refuse_own_topics(config: Config) -> None:
 
 
 def _too_large(letters: str, sources: list[str], sizes: dict[str, str | None]) -> list[str]:
-    """Sources whose records the dead letters' topic may not take; a size that isn't seen isn't judged."""
+    """Describe sources with records too large for the dead letters' topic; unknown sizes are skipped."""
     limit = sizes.get(letters)
     if limit is None:
         return []

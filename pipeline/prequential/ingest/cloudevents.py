@@ -1,8 +1,8 @@
 """CloudEvents 1.0 over Kafka, as KServe's payload logger sends them through Knative, in both of their modes.
 
-Whichever mode it is, paths find the event in the same form: its attributes (`value.id`, `value.type`,
+In both modes, paths address the event in the same form: its attributes (`value.id`, `value.type`,
 `value.inferenceservicename`) and its content (`value.data`). A request of KServe has the type
-`org.kubeflow.serving.inference.request`, its response `….response` and the same id.
+`org.kubeflow.serving.inference.request`; its response has the type `….response` and the same ID.
 (https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/kafka-protocol-binding.md)
 """
 
@@ -16,18 +16,18 @@ from typing import Any
 from confluent_kafka import Message
 from prequential.ingest.formats import Content, Unreadable, each, read_json
 
-#: Names of headers that hold attributes in binary mode begin so; the content's type has its own name.
+#: The prefix of headers with attributes in binary mode, and the header with the content type.
 _ATTRIBUTE, _CONTENT_TYPE = "ce_", "content-type"
 
-#: How the content type of an event in structured mode begins, and that of several in one record.
+#: Prefixes of the content type: for one event in structured mode, and for a batch of events.
 _STRUCTURED, _BATCHED = "application/cloudevents", "application/cloudevents-batch"
 
-#: Content that is JSON: `application/json`, or with a suffix.
+#: Endings of content types that are JSON: `application/json`, or a type with a suffix.
 _JSON = ("json", "+json")
 
 
 def decode(messages: Sequence[Message]) -> Content:
-    """The events of a batch; None for a record without value and attributes (a tombstone)."""
+    """Return the events of a batch; None for a record without value and attributes (a tombstone)."""
     return each(messages, _event)
 
 
@@ -70,14 +70,14 @@ def _structured(content: bytes, kind: str) -> dict[str, Any]:
 
 
 def _content(content: bytes | None, kind: str) -> Any:
-    """The content as its type says: JSON where it is that or nothing is said, else bytes."""
+    """Return the content as parsed JSON if its type is JSON or missing, else as bytes."""
     if content is None or (kind and not kind.endswith(_JSON)):
         return content
     return read_json(content)
 
 
 def _headers(message: Message) -> dict[str, str]:
-    """Headers by lower-case name, as text."""
+    """Return headers by lower-case name, as text."""
     return {
         name.lower(): (content or b"").decode("utf-8", "replace")
         for name, content in message.headers() or ()

@@ -1,4 +1,4 @@
-"""What became of the records of each source, and how Prometheus reads it."""
+"""Counts of the records of each source, and their metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prequential.topics.decoding import KINDS
 
 
 class Counts:
-    """Records read, passed over and dead, by source; messages written, by source and input.
+    """Counts by source: records read, passed over and dead; and messages written, by source and input.
 
     >>> counts, more = Counts(), Counts()
     >>> more.records["logs"] += 3
@@ -23,16 +23,16 @@ class Counts:
 
     def __init__(self) -> None:
         self.records: Counter[str] = Counter()
-        #: Tombstones, deletions, records that `when` leaves out, and rows of nothing but a label to come.
+        #: Tombstones, deletions, records that `when` excludes, and rows for a label that is still null.
         self.passed: Counter[str] = Counter()
         self.dead: Counter[str] = Counter()
-        #: Rows of Debezium's whose label isn't known yet.
+        #: Rows from Debezium or Avro whose label isn't known yet.
         self.unlabelled: Counter[str] = Counter()
         #: By source and kind of input.
         self.messages: Counter[tuple[str, int]] = Counter()
 
     def add(self, other: Counts) -> None:
-        """Add what has been counted elsewhere."""
+        """Add other counts to these."""
         for mine, its in (
             (self.records, other.records), (self.passed, other.passed), (self.dead, other.dead),
             (self.unlabelled, other.unlabelled),
@@ -48,7 +48,7 @@ def exposition(
     lag: Mapping[tuple[str, int], int],
     lost: Mapping[tuple[str, int], int],
 ) -> str:
-    """The metrics of a process; what is counted has been written, so it never counts twice.
+    """Return the metrics of a process as text. Only written records are counted, so none counts twice.
 
     `group` is the workers' consumer group, which every sample carries. `lag` and `lost` are by topic and
     partition.

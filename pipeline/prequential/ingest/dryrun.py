@@ -1,4 +1,4 @@
-"""`prequential ingest --dry-run N`: what the newest records of each source would become, in a table."""
+"""`prequential ingest --dry-run N`: show in a table how the newest records of each source are mapped."""
 
 from __future__ import annotations
 
@@ -30,26 +30,27 @@ from prequential.topics.reasons import kind_of, printable
 from prequential.wording.console import Console
 from rich.table import Table
 
-#: Columns of a table where the output is no terminal.
+#: The width of a table if the output is not a terminal.
 _WIDE = 160
 
-#: Characters shown of a record's value where it doesn't fit.
+#: The most characters shown of an invalid record's value.
 _EXCERPT = 300
 
-#: Most reasons shown of a source, the most frequent first.
+#: The most reasons shown for a source; the most frequent come first.
 _MOST_REASONS = 10
 
-#: Milliseconds between an event and its record that are no delay: twenty years.
+#: Milliseconds between an event and its record that can't be a delay: twenty years.
 _FAR_MS = 20 * 365 * 24 * 3_600_000
 
-#: Fields that have a column of their own.
+#: Fields with a separate column.
 _ABOUT = ("stream", "model", "instance_id", "ts")
 
 
 def dry_run(config: Config, count: int) -> int:
-    """Print what the newest `count` records of each source would become; returns the exit status.
+    """Print the messages made from the newest `count` records of each source; returns the exit status.
 
-    0 if all fit, 1 if some would go to dead-letters. Joins no group, commits nothing and writes nothing.
+    The status is 0 if all records fit, and 1 if some would go to dead-letters. The function joins no group,
+    commits nothing and writes nothing.
     """
     check_topics(config)
     console = Console()
@@ -65,13 +66,13 @@ def dry_run(config: Config, count: int) -> int:
 
 
 def newest(config: Config, topic: str, count: int) -> list[Message]:
-    """The newest records of a topic, by time: at most `count`."""
+    """Return the newest records of a topic by time, at most `count`."""
     messages = sorted(_ends(config, topic, count), key=lambda message: message.timestamp()[1])
     return messages[-count:]
 
 
 def _ends(config: Config, topic: str, count: int) -> Iterator[Message]:
-    """The last `count` records of each partition, or fewer where there are gaps."""
+    """Yield the last `count` records of each partition, or fewer if there are gaps."""
     require(config.kafka, {topic: READ})
     numbers = range(partition_counts(config.kafka, [topic])[topic])
     settings = {
@@ -103,7 +104,7 @@ def _ends(config: Config, topic: str, count: int) -> Iterator[Message]:
 
 
 def refusals(catalog: Catalog, made: Made) -> dict[int, str]:
-    """Why workers will refuse messages, by place: each stream's rules, checked by the engine itself."""
+    """Return the reasons for which workers will refuse messages, by place, as the engine checks them."""
     places = [place for place, value in enumerate(made.values) if value is not None]
     decoded = decode(made.kind, [made.values[place] for place in places])
     reasons = {places[index]: reason for index, reason in decoded.reasons.items()}
@@ -166,7 +167,7 @@ def _show(
 
 
 def _tell_far_times(console: Console, made: Any, messages: Sequence[Message]) -> None:
-    """Say so of event times that are decades from their records' own: a wrong unit, as a rule."""
+    """Print event times that are decades from the times of their records, usually because of a wrong unit."""
     far = [
         (message, record.ts)
         for _, records, _ in made
@@ -184,7 +185,7 @@ def _tell_far_times(console: Console, made: Any, messages: Sequence[Message]) ->
 
 
 def _cells(record: Any) -> list[str]:
-    """A message's fields as text: those with columns of their own, and the rest."""
+    """Return a message's fields as text: those with separate columns, and the rest."""
     fields = msgspec.to_builtins(record)
     first_cells = [fields.pop(name, "") for name in _ABOUT]
     if isinstance(first_cells[-1], int):

@@ -1,7 +1,7 @@
-"""From the bytes of source records to values in which paths can be followed.
+"""Decode the bytes of source records to values in which paths can be followed.
 
-A decoder takes the messages of a batch and gives their content. Of JSON only what a mapping's paths ask for
-is decoded: a request log has many more fields.
+A decoder takes the messages of a batch and returns their content. Only the parts of JSON that a mapping's
+paths need are decoded, because request logs have many more fields.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from prequential.mapping.translation import pick
 from prequential.topics.decoding import is_deep
 from prequential.topics.messages import MAX_NESTING
 
-#: How Schema Registry's records begin: a zero byte and the id of the schema in 32 bits, big-endian.
+#: The frame of Schema Registry: a zero byte, then the ID of the schema in 32 bits, big-endian.
 MAGIC, FRAME_BYTES = 0, 5
 
 Keys = tuple[str, ...]
 
-#: Headers in which serialisers write a schema's id instead of before the content, and how to change that.
+#: Headers in which serialisers may write a schema's ID instead of in the frame, and the setting that changes
+#: it.
 _ID_HEADERS = {
     "__value_schema_id": "`value.schema.id.serializer` with the class `PrefixSchemaIdSerializer`",
     "__key_schema_id": "`key.schema.id.serializer` with the class `PrefixSchemaIdSerializer`",
@@ -31,19 +32,19 @@ _ID_HEADERS = {
 
 _decode_any = msgspec.json.Decoder().decode
 
-#: What decoding foreign bytes as JSON may raise.
+#: Exceptions that decoding invalid bytes as JSON may raise.
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class Getter(NamedTuple):
-    """How a path is followed in a value of a known shape: attributes, and below them names and places."""
+    """The steps of a path in a value of a known shape: attributes, and below them names and places."""
 
     attributes: Callable[[Any], Any]
     below: Keys
 
 
 class Content:
-    """The values of a batch, None where there is none; `reasons` says of which it couldn't be read.
+    """The values of a batch (None: no value), and by place the `reasons` why records couldn't be read.
 
     >>> Content([{"a": {"b": 1}}, None]).column(("a", "b"))
     [1, None]
@@ -60,7 +61,7 @@ class Content:
         self._getters = getters or {}
 
     def column(self, keys: Keys) -> list[Any]:
-        """What every value has below these names; None where it has nothing."""
+        """Return from every value what it has at these keys; None if it has nothing there."""
         getter = self._getters.get(keys)
         if getter is None:
             return pick(self.values, keys)
@@ -71,16 +72,16 @@ class Content:
         return pick(values, getter.below) if getter.below else values
 
 
-#: What a batch is decoded with.
+#: A function that decodes a batch.
 Decode = Callable[[Sequence[Message]], Content]
 
 
 class Unreadable(ValueError):
-    """A record that can't be decoded: the message is one sentence."""
+    """A record can't be decoded; the message is one sentence."""
 
 
 def each(messages: Sequence[Message], decode: Callable[[Message], Any]) -> Content:
-    """Decode one by one; `decode` raises Unreadable for what it can't read."""
+    """Decode messages one by one; `decode` raises Unreadable for one that it can't read."""
     values: list[Any] = []
     reasons: dict[int, str] = {}
     for place, message in enumerate(messages):
@@ -93,11 +94,12 @@ def each(messages: Sequence[Message], decode: Callable[[Message], Any]) -> Conte
 
 
 class Json:
-    """Values that are JSON; of objects only what lies on these paths (the keys below the value) is decoded.
+    """Decodes JSON values, and in objects only the parts on these paths (the keys below the value).
 
-    Where one has another shape than the paths expect, all of its batch is decoded; following the paths tells
-    what is missing. With `framed` the JSON stands behind Schema Registry's frame (`json_schema`). It isn't
-    validated against its schema: who wrote it has done that, and the mapping says what it needs.
+    If a value's shape is not the one that the paths expect, the whole batch is decoded in full. Following the
+    paths then shows what is missing. With `framed`, the JSON follows Schema Registry's frame (`json_schema`).
+    The JSON isn't validated against its schema: the producer does that, and the mapping checks the fields
+    that it needs.
     """
 
     def __init__(self, paths: Iterable[Keys], *, framed: bool = False, of_keys: bool = False) -> None:
@@ -109,7 +111,7 @@ class Json:
         self._getters = {} if shape is Any else {keys: _getter(shape, keys) for keys in paths}
 
     def __call__(self, messages: Sequence[Message]) -> Content:
-        """The values of a batch."""
+        """Return the values of a batch."""
         decode = self._decode
         try:
             contents: Iterable[Any] = map(self._bytes, messages)
@@ -131,7 +133,7 @@ class Json:
 
 @contextmanager
 def named_header(message: Message) -> Iterator[None]:
-    """Name the cause of an Unreadable within it, if the record has the id of its schema in a header."""
+    """Improve the message of an Unreadable if the record has its schema's ID in a header."""
     try:
         yield
     except Unreadable as error:
@@ -144,7 +146,7 @@ def named_header(message: Message) -> Iterator[None]:
 
 
 def read_json(content: bytes) -> Any:
-    """All of a JSON text. Raises Unreadable.
+    """Decode a complete JSON text. Raises Unreadable.
 
     >>> read_json(b"{")
     Traceback (most recent call last):
@@ -163,7 +165,7 @@ def read_json(content: bytes) -> Any:
 
 
 def schema_id(content: bytes) -> int:
-    """The id of the schema of a value of Schema Registry's. Raises Unreadable.
+    """Return the schema ID in the frame of Schema Registry. Raises Unreadable if there is no frame.
 
     >>> schema_id(bytes([0, 0, 0, 1, 2]))
     258
@@ -194,9 +196,9 @@ def _reached(attributes: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _shape(paths: Iterable[Keys]) -> Any:
-    """The type of what lies on these paths, for msgspec: objects with the keys that are asked for.
+    """Return a type for msgspec that decodes only these paths: objects with just the keys in the paths.
 
-    A key that is a number may be a place in a list, so all is decoded from there on.
+    A numeric key may be a place in a list, so everything below it is decoded.
     """
     tree: dict[str, Any] = {}
     for keys in paths:
@@ -216,7 +218,7 @@ def _type(tree: dict[str, Any]) -> Any:
 
 
 def _getter(shape: Any, keys: Keys) -> Getter:
-    """How to follow a path in values of a shape."""
+    """Return the steps of a path in values of a shape."""
     names = []
     for place, key in enumerate(keys):
         fields = {field.encode_name: field for field in msgspec.structs.fields(shape)}

@@ -1,8 +1,7 @@
-"""Protobuf behind Schema Registry's frame, read by the registry's own descriptors (`format=serialized`).
+"""Protobuf with Schema Registry's frame, read with the registry's descriptors (`format=serialized`).
 
-Nothing is generated or compiled: messages are made of the descriptors, and paths are followed in them by
-the fields' names as the schema has them. A field without presence that isn't set has its default, as Protobuf
-has it; one with presence is absent.
+No code is generated: message classes are made from the descriptors. Paths use the fields' names in the
+schema. A field that isn't set has its Protobuf default if it has no presence; otherwise it is absent.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 from prequential.ingest.formats import FRAME_BYTES, Content, Keys, Unreadable
 from prequential.ingest.registry import Read, Registry
 
-#: The form of schemas that has a file's descriptor, and not its text.
+#: The form of schemas with a file's descriptor instead of its text.
 _SERIALIZED = "serialized"
 
 #: Bits of a variable-length integer in each byte.
@@ -29,12 +28,12 @@ class Messages(Content):
     """The messages of a batch."""
 
     def column(self, keys: Keys) -> list[Any]:
-        """What every message has below these names."""
+        """Return from every message what it has at these keys."""
         return [None if message is None else follow(message, keys) for message in self.values]
 
 
 def reader(registry: Registry, number: int) -> Read:
-    """What reads the records of a schema. Raises Unreadable if it can't be used."""
+    """Return a function that reads the records of a schema. Raises Unreadable if the schema can't be used."""
     from google.protobuf import descriptor_pool, message, message_factory
 
     schema = registry.schema(number, _SERIALIZED)
@@ -60,7 +59,7 @@ def reader(registry: Registry, number: int) -> Read:
 
 
 def follow(message: Any, keys: Keys) -> Any:
-    """What a message has below these names; None where it has nothing."""
+    """Return what a message has at these keys; None if it has nothing there."""
     reached: Any = message
     field = None
     for key in keys:
@@ -81,7 +80,7 @@ def follow(message: Any, keys: Keys) -> Any:
 
 
 def _value(given: Any, field: Any) -> Any:
-    """A field's value in Python's terms: enumerations by name, messages and maps as dicts."""
+    """Return a field's value as plain Python: enumerations by name, messages and maps as dicts."""
     if hasattr(given, "DESCRIPTOR"):
         kind = given.DESCRIPTOR
         if kind.full_name == _TIMESTAMP:
@@ -103,7 +102,7 @@ def _value(given: Any, field: Any) -> Any:
 
 
 def _add(registry: Registry, pool: Any, name: str, schema: Any, added: set[str]) -> Any:
-    """Add a schema's file, and before it those that it imports; returns its descriptor."""
+    """Add a schema's file to the pool, after the files that it imports; returns its descriptor."""
     from google.protobuf import descriptor_pb2
 
     file = descriptor_pb2.FileDescriptorProto.FromString(base64.standard_b64decode(schema.schema_str))
@@ -138,7 +137,7 @@ def _add_known(pool: Any, name: str, added: set[str]) -> None:
 
 
 def _descriptor(file: Any, indexes: tuple[int, ...], number: int) -> Any:
-    """The message of a file that indexes name: one of its messages, then of those that are nested in it."""
+    """Return the message type at these indexes: the index of a message in the file, then of nested ones."""
     descriptor = None
     for index in indexes:
         among = list(file.message_types_by_name.values()) if descriptor is None else descriptor.nested_types
@@ -149,7 +148,9 @@ def _descriptor(file: Any, indexes: tuple[int, ...], number: int) -> Any:
 
 
 def _indexes(content: bytes) -> tuple[tuple[int, ...], int]:
-    """Which message of the schema follows, and where: a count and as many numbers; a zero for the first.
+    """Return the indexes of the message type, and the place of the content after them.
+
+    The encoding is a count and as many numbers; a zero stands for the first message type.
 
     >>> _indexes(bytes([0, 0, 0, 0, 1, 0])), _indexes(bytes([0, 0, 0, 0, 1, 4, 2, 0]))
     (((0,), 6), ((1, 0), 8))
@@ -165,7 +166,7 @@ def _indexes(content: bytes) -> tuple[tuple[int, ...], int]:
 
 
 def _integer(content: bytes, at: int) -> tuple[int, int]:
-    """A variable-length integer, zigzag, and where the next one is."""
+    """Decode a variable-length zigzag integer; returns the value and the place after it."""
     encoded = shift = 0
     while at < len(content):
         byte = content[at]

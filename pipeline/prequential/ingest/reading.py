@@ -1,9 +1,8 @@
-"""Reading the sources: which partitions the group gives to this process, and their records in batches.
+"""Read the sources: the partitions that the group assigns to this process, and their records in batches.
 
-As in the worker (`prequential.kafka.fetching`), a *member* joins the group and fetches nothing, and a
-*reader* that belongs to no group fetches from offsets that it is told. A source has no state here that would
-have to stay where it is, so there is one reader for all topics, and each decision of the group begins anew
-from the committed offsets.
+As in the worker (`prequential.kafka.fetching`), a *member* joins the group and fetches nothing. A *reader*
+that belongs to no group fetches from given offsets. Sources have no state that must stay in one process. So
+there is one reader for all topics, and it starts again from the committed offsets after each rebalance.
 """
 
 from __future__ import annotations
@@ -26,17 +25,18 @@ from prequential.topics.permissions import refusal, to_join, why_unread
 
 log = logging.getLogger(__name__)
 
-#: Most records taken from librdkafka at once: some ms of work.
+#: The most records taken from librdkafka at once, which is a few ms of work.
 _MOST = 4_000
 
-#: Seconds between looks at the ends of the partitions (they come with fetches: no request).
+#: Seconds between checks of the partitions' ends, which fetches report without a further request.
 _LAG_SECONDS = 1.0
 
-#: Seconds that one question for committed offsets may take. The broker has no answer while a transaction of
-#: the former member is open, which it aborts by itself (`prequential.kafka.group_transactions`).
+#: Seconds that one request for committed offsets may take. The broker does not answer while a transaction of
+#: the previous member is open. It aborts that transaction after a time
+#: (`prequential.kafka.group_transactions`).
 _COMMITTED_SECONDS = 5.0
 
-#: How librdkafka's serialised group metadata begin: these bytes, then the generation in 32 bits.
+#: The start of librdkafka's serialised group metadata: these bytes, then the generation in 32 bits.
 _METADATA, _GENERATION_BYTES = b"CGMDv2:", 4
 
 
@@ -47,28 +47,27 @@ class Fetched(NamedTuple):
     kind: int
     partition: int
     messages: list[Message]
-    #: Which opening of the reader it is of: batches of a former one mean nothing.
+    #: The opening of the reader that fetched the batch. Batches of previous openings are ignored.
     opening: int
 
     @property
     def size(self) -> int:
-        """How many records it has."""
+        """The number of records."""
         return len(self.messages)
 
 
 class Assignment(NamedTuple):
-    """What the group has decided: our partitions, and by which membership."""
+    """The group's assignment: the partitions of this process, and its membership."""
 
     places: tuple[Place, ...]
-    #: What the group checks offsets against that come in a transaction: member and generation.
+    #: Member and generation, against which the group checks the offsets in a transaction.
     metadata: bytes
 
 
 class SourceFetcher:
-    """Reads those partitions of the sources that the group gives to this process.
+    """Reads those partitions of the sources that the group assigns to this process.
 
-    `on_assignment` is called from within `fetch` with the group's decision, and with None when it is about to
-    decide anew.
+    `on_assignment` is called from within `fetch` with each assignment, and with None when a rebalance starts.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class SourceFetcher:
         self._on_assignment = on_assignment
         self.opening = 0
         self.held = False
-        #: Records that were gone before they were read, by place.
+        #: Records that were deleted before they were read, by place.
         self.lost: Counter[Place] = Counter()
         self._connect()
 
@@ -91,10 +90,10 @@ class SourceFetcher:
                 **{
                     "group.id": config.ingest_group,
                     "enable.auto.commit": False,
-                    # All partitions in turn: topics with few of them don't all land at the first member.
+                    # Round robin over all partitions, so that small topics don't all go to the first member.
                     "partition.assignment.strategy": "roundrobin",
                     **session_settings(config.worker.session_timeout),
-                    # Committed offsets are asked for as they are, not as an open transaction may make them.
+                    # Requests return committed offsets, without those of an open transaction.
                     "isolation.level": "read_committed",
                     **COMPLAINING,
                 }
@@ -109,25 +108,25 @@ class SourceFetcher:
                     "enable.auto.commit": False,
                     "enable.auto.offset.store": False,
                     "enable.partition.eof": True,
-                    # An offset that is gone must be noticed, not skipped.
+                    # A deleted offset must raise an error, and not be skipped.
                     "auto.offset.reset": "error",
                     **COMPLAINING,
                 }
             )
         )
-        #: Next offsets of what is read, and high watermarks.
+        #: Next offsets of the partitions that are read, and high watermarks.
         self.positions: dict[Place, int] = {}
         self.ends: dict[Place, int] = {}
-        #: Where partitions ended when they were read to their ends: behind the last transaction's marker.
+        #: Ends of partitions that were read to their ends, after the marker of the last transaction.
         self._reached: dict[Place, int] = {}
-        #: Where reading stood at partitions that go on with the first record there is.
+        #: The lost positions of partitions that continue with the first existing record.
         self._resumed: dict[Place, int] = {}
         self._ends_at = 0.0
 
     # ---- partitions
 
     def committed(self, places: Iterable[Place]) -> dict[Place, int] | None:
-        """The group's offsets, -1 where it has none; None while it can't say. Blocks."""
+        """Return the group's offsets by place (-1: it has none); None while it can't answer. Blocks."""
         parts = [TopicPartition(topic, partition) for topic, partition in places]
         try:
             answers = self._member.committed(parts, timeout=_COMMITTED_SECONDS) if parts else []
@@ -145,7 +144,7 @@ class SourceFetcher:
         return {(answer.topic, answer.partition): max(answer.offset, -1) for answer in answers}
 
     def open(self, offsets: dict[Place, int]) -> None:
-        """Read these partitions from these offsets on (-1: from the beginning), and no others."""
+        """Read only these partitions, from these offsets on (-1: from the beginning)."""
         self.close()
         self.positions = dict(offsets)
         self._reader.assign(
@@ -156,13 +155,13 @@ class SourceFetcher:
         )
 
     def close(self) -> None:
-        """Read nothing; what is still on its way is of a former opening."""
+        """Stop reading; batches still in flight belong to a previous opening."""
         self.opening += 1
         self.positions, self.ends, self._reached, self._resumed = {}, {}, {}, {}
         self._reader.assign([])
 
     def lag(self) -> dict[Place, int]:
-        """Records of each partition that are there and not read yet, as far as it is known."""
+        """Return the number of unread records of each partition whose end is known."""
         return {
             place: max(self.ends[place] - max(position, self._reached.get(place, 0)), 0)
             for place, position in self.positions.items()
@@ -181,13 +180,13 @@ class SourceFetcher:
         )
 
     def fetch(self, now: float) -> list[list[Fetched]]:
-        """What has come, by topic; `now` is monotonic (seconds)."""
+        """Return the fetched batches, in a list for each topic; `now` is monotonic (seconds)."""
         message = self._member.poll(0)  # serves rebalances
         if message is not None and (error := message.error()) is not None:
             needed = to_join(self._config.ingest_group, self._topics, message.topic())
             if said := refusal(self._config.kafka, error, *needed):
                 raise WorkError(said)
-            complain(error)  # it is tried again
+            complain(error)  # the client tries again
         if now - self._ends_at > _LAG_SECONDS:
             self._ends_at = now
             self._look_at_ends()
@@ -199,19 +198,19 @@ class SourceFetcher:
         return list(by_kind.values())
 
     async def fetch_beside(self, now: float) -> list[list[Fetched]]:
-        """As `fetch`: making objects of records needs the interpreter, in whichever thread."""
+        """Call `fetch` in this thread: creating record objects needs the interpreter lock in any thread."""
         return self.fetch(now)
 
     def stranded(self) -> bool:
-        """Whether a client has lost its brokers for good; blocks, see `is_stranded`."""
+        """Return whether a client has lost its brokers for good; blocks, see `is_stranded`."""
         return any(is_stranded(client, self._topics[0]) for client in (self._member, self._reader))
 
     def renew(self) -> None:
-        """Begin anew with new clients: join the group again, with nothing open."""
+        """Start again with new clients: join the group again, with no open partitions."""
         former = [self._member, self._reader]
         self.opening += 1
         self._connect()
-        # The last references: whatever librdkafka does to end these, it keeps nobody waiting.
+        # The thread drops the last references to the old clients, so their slow end blocks nothing.
         threading.Thread(target=former.clear, daemon=True).start()
         self.subscribe()
 
@@ -221,7 +220,7 @@ class SourceFetcher:
         self._reader.close()
 
     def _batches(self, messages: list[Message]) -> list[Fetched]:
-        """Messages in runs of one partition, as they came."""
+        """Group messages into runs of one partition, in the order in which they arrived."""
         failed = [message for message in messages if message.error() is not None]
         if failed:
             messages = [message for message in messages if message.error() is None]
@@ -236,7 +235,7 @@ class SourceFetcher:
             run = messages[start:stop]
             start = stop
             if run[0].offset() < self.positions.get(place, sys.maxsize):
-                continue  # of a former assignment
+                continue  # of a previous assignment
             if place in self._resumed:
                 self.lost[place] += max(run[0].offset() - self._resumed.pop(place), 0)
             self.positions[place] = run[-1].offset() + 1
@@ -253,8 +252,8 @@ class SourceFetcher:
             if place not in self.positions:
                 return
             log.error(
-                "%s/%d: offset %d isn't there (any more): retention has removed records before they were "
-                "read, or the topic was made anew; going on with the first record that is there",
+                "%s/%d: offset %d isn't there (any more). Retention has removed unread records, or the topic "
+                "was created again. Continuing with the first existing record",
                 topic, partition, self.positions[place],
             )  # fmt: skip
             self._resumed[place], self.positions[place] = self.positions[place], -1
@@ -274,11 +273,12 @@ class SourceFetcher:
                 self.ends[topic, partition] = high
 
     def _on_assign(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
-        # Now, as the membership may end at any time: without one, offsets wouldn't be checked at all.
+        # Read the metadata now, as the membership may end at any time. Offsets without one would be
+        # unchecked.
         metadata = consumer.consumer_group_metadata()
-        consumer.assign([])  # membership only: the reader reads
+        consumer.assign([])  # membership only: the reader fetches
         if generation_of(metadata) < 0:
-            return  # lost already: the group decides anew
+            return  # the membership is lost already, and the group rebalances
         self._on_assignment(
             Assignment(tuple(sorted((part.topic, part.partition) for part in parts)), metadata)
         )
@@ -289,9 +289,9 @@ class SourceFetcher:
 
 
 def generation_of(metadata: bytes) -> int:
-    """The generation in librdkafka's group metadata, -1 outside of a group.
+    """Return the generation in librdkafka's group metadata, -1 outside of a group.
 
-    A transaction's offsets without one are taken by the broker as they come, from whomever.
+    The broker accepts offsets in a transaction without a generation unchecked, from any client.
     """
     if not metadata.startswith(_METADATA):
         raise WorkError(f"unknown form of group metadata {metadata[:8]!r}: expected {_METADATA!r}")
@@ -300,10 +300,10 @@ def generation_of(metadata: bytes) -> int:
 
 
 def run_end(partitions: list[Any], start: int) -> int:
-    """The place behind the last of the equal entries that begin at place `start`."""
+    """Return the place after the last of the equal entries that begin at place `start`."""
     partition = partitions[start]
     if partitions.count(partition) == len(partitions):
-        return len(partitions)  # the usual case, without a loop of our own
+        return len(partitions)  # the usual case, without a Python loop
     for place in range(start, len(partitions)):
         if partitions[place] != partition:
             return place

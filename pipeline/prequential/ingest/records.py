@@ -1,4 +1,4 @@
-"""From the records of a source to messages for the inputs, and to dead letters."""
+"""Convert the records of a source to messages for the inputs, and to dead letters."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from prequential.topics.partitioning import key_of
 from prequential.topics.specs import DEAD_LETTERS
 from prequential.topics.values import why_no_record_time
 
-#: Where Debezium's events have the row as it is now and what was done, and the operations after which there
-#: is none: deletion, truncation, and an application's own messages.
+#: Fields of Debezium's events with the current row and the operation; and the operations without a current
+#: row: deletion, truncation, and an application's own messages.
 _AFTER, _OPERATION, _WITHOUT_ROW = "after", "op", frozenset("dtm")
 
-#: Kafka's timestamp of a record that has none.
+#: Kafka's value for a missing timestamp.
 _NO_TIMESTAMP = -1
 
-#: Names of what is there that a dead letter quotes, where a path leads elsewhere.
+#: The most existing names that a dead letter quotes when a path does not match.
 _MOST_NAMES = 20
 
 
 class _Instance(Instance, omit_defaults=True, gc=False):
-    """An instance as it is written: without what isn't known."""
+    """An instance as it is written: without unknown fields."""
 
 
 class _Prediction(Prediction, omit_defaults=True, gc=False):
@@ -62,19 +62,19 @@ class _Writing(Translator):
 
 
 class _Table(Records):
-    """A batch for a translator, whose values lie as their format has them."""
+    """A batch for a translator, with values in the form of their format."""
 
     def __init__(self, content: Content, **others: Any) -> None:
         super().__init__(content.values, **others)
         self._content = content
 
     def column(self, path: Path) -> list[Any]:
-        """What every record has there; None where it has nothing."""
+        """Return from every record the value at a path; None if it has nothing there."""
         return self._content.column(path.keys) if path.root == "value" else super().column(path)
 
 
 class Made(NamedTuple):
-    """What one mapping makes of a batch: records of one kind and their values by place, or None."""
+    """The result of one mapping for a batch: records of one kind and their values by place, or None."""
 
     kind: int
     records: list[Any]
@@ -82,24 +82,25 @@ class Made(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What becomes of a batch."""
+    """The result of all mappings for a batch."""
 
     made: list[Made]
-    #: Why a place becomes a dead letter.
+    #: By place, the reason why a record becomes a dead letter.
     reasons: dict[int, str]
-    #: Places that mean nothing: tombstones, deletions, what no mapping's `when` lets through, and rows of
-    #: Debezium's whose label isn't known yet.
+    #: Places of records that give no message: tombstones, deletions, records that every `when` excludes, and
+    #: rows whose label isn't known yet.
     passed: frozenset[int]
-    #: Places of rows whose label isn't known yet, whatever else they become.
+    #: Places of rows whose label isn't known yet, even if they give other messages.
     unlabelled: frozenset[int] = frozenset()
 
 
 class SourceTranslator:
-    """Makes messages of the records of one source.
+    """Makes messages from the records of one source.
 
-    A record becomes all that its mappings say, or, if one doesn't fit, a dead letter and nothing else.
-    `decode` reads values, `decode_key` keys where paths lead into them; `letters` is the number of
-    partitions of the dead letters' topic. With `nullable` a label that is null isn't known yet.
+    A record becomes the messages of all its mappings. If one mapping doesn't fit, the record becomes a dead
+    letter and nothing else. `decode` reads values, and `decode_key` reads keys if paths lead into them.
+    `letters` is the number of partitions of the dead letters' topic. With `nullable`, a null label means that
+    the label isn't known yet.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class SourceTranslator:
         self.topic = topic
         self._nullable = nullable
         self._translators = [(one.kind, _Writing(one, config)) for one in mappings]
-        #: What times say of their zone, by input.
+        #: Counts of times with and without a zone, by input.
         self.clocks: dict[str, Clocks] = {}
         for kind, translator in self._translators:
             translator.clocks = self.clocks.setdefault(KINDS[kind], Clocks())
@@ -131,7 +132,7 @@ class SourceTranslator:
         self._repeats = len({one.kind for one in mappings}) < len(mappings)
 
     def translate(self, partition: int, messages: Sequence[Message], counts: Counts) -> list[Outgoing]:
-        """What is to be written of a batch of one partition, in its order."""
+        """Return the messages to write for a batch of one partition, in its order."""
         made, reasons, passed, unlabelled = self.apply(messages)
         outgoing: list[Any] = []
         for kind, records, values in made:
@@ -147,7 +148,7 @@ class SourceTranslator:
             )  # fmt: skip
             outgoing += zip(places, written) if self._repeats else written
             counts.messages[self.topic, kind] += len(records)
-        if self._repeats:  # several messages of a record for one input: record by record
+        if self._repeats:  # a record may give several messages for one input: restore the order of records
             outgoing = [one for _, one in sorted(outgoing, key=lambda placed: placed[0])]
         for place, reason in sorted(reasons.items()):
             outgoing.append(self._letter(partition, messages[place], reason))
@@ -158,7 +159,7 @@ class SourceTranslator:
         return outgoing
 
     def apply(self, messages: Sequence[Message]) -> Outcome:
-        """What becomes of a batch."""
+        """Apply all mappings to a batch."""
         content = self._decode(messages)
         reasons = {place: f"value: {reason}" for place, reason in content.reasons.items()}
         nothing = self._without_content(content)
@@ -196,7 +197,7 @@ class SourceTranslator:
         self, translator: Translator, reasons: Mapping[int, str], messages: Sequence[Message],
         content: Content,
     ) -> frozenset[int]:  # fmt: skip
-        """Places of Debezium's rows, and of Avro's records, whose label is null: it is not known yet."""
+        """Return places of Debezium's rows and Avro's records whose label is null, so not known yet."""
         path = translator.mapping.fields["y_true"].path if translator.mapping.kind == LABELS else None
         if path is None or path.root != "value" or not (self._nullable or operation_path([path])):
             return frozenset()
@@ -207,7 +208,7 @@ class SourceTranslator:
         )  # fmt: skip
 
     def names_there(self, message: Message, reason: str) -> str | None:
-        """Of a record that has nothing at a path of its value: which names stand where the path ends."""
+        """Return the names that exist where a path of the value ends, if a record has nothing at the path."""
         for path in self._paths:
             if path.root == "value" and reason == f"{path} is missing":
                 [value] = self._decode([message]).values
@@ -220,9 +221,9 @@ class SourceTranslator:
         return None
 
     def choices(self, messages: Sequence[Message]) -> dict[str, tuple[list[int], str]]:
-        """Paths that take one of several values: a place of a list, or a header that comes more than once.
+        """Return paths that select one of several values: a place of a list, or a repeated header.
 
-        By path the places of these records, and what the first of them has.
+        By path, the result has the places of these records, and a description of the first one.
         """
         content = self._decode(messages)
         found: dict[str, tuple[list[int], str]] = {}
@@ -239,7 +240,7 @@ class SourceTranslator:
         return found
 
     def _without_content(self, content: Content) -> frozenset[int]:
-        """Places of tombstones, and of Debezium's events after which a row isn't there."""
+        """Return places of tombstones, and of Debezium's events without a current row."""
         nothing: set[int] = set()
         if None in content.values:
             absent = [place for place, value in enumerate(content.values) if value is None]
@@ -252,7 +253,7 @@ class SourceTranslator:
         return frozenset(nothing)
 
     def _table(self, messages: Sequence[Message], content: Content, reasons: dict[int, str]) -> _Table:
-        """The batch for the translators; of what no path begins with nothing is taken."""
+        """Return the batch for the translators, with only the parts that paths start with."""
         keys: list[Any] | None = None
         if self._decode_key is not None:
             decoded = self._decode_key(messages)
@@ -270,7 +271,7 @@ class SourceTranslator:
         )
 
     def _letter(self, partition: int, message: Message, reason: str) -> Outgoing:
-        """The original record, with the reason and its origin in headers."""
+        """Return the dead letter: the original record, with the reason and its origin in headers."""
         if (there := self.names_there(message, reason)) is not None:
             reason = f"{reason}; {there}"
         origin = (self.topic, partition, message.offset())
@@ -282,7 +283,7 @@ class SourceTranslator:
 
 
 def clocks_of(translators: Mapping[str, SourceTranslator]) -> dict[str, Clocks]:
-    """What times say of their zone, by input and topic."""
+    """Return counts of times with and without a zone, by input and topic."""
     return {
         f"{kind} in {topic}": clocks
         for topic, translator in translators.items() for kind, clocks in translator.clocks.items()
@@ -290,7 +291,7 @@ def clocks_of(translators: Mapping[str, SourceTranslator]) -> dict[str, Clocks]:
 
 
 def _times(messages: Sequence[Message]) -> list[int | None]:
-    """When the records were written (epoch ms), as far as they say it."""
+    """Return the times when the records were written (epoch ms); None for a record without a time."""
     times = [message.timestamp()[1] for message in messages]
     return [None if time == _NO_TIMESTAMP else time for time in times]
 
@@ -304,7 +305,7 @@ def _too_large(kind: int, values: Sequence[bytes | None]) -> dict[int, str]:
 
 
 def whole(message: Message, value: Any) -> Any:
-    """All of a decoded value, also where of JSON only what is asked for was decoded."""
+    """Return the complete value of a record, even if only parts of its JSON were decoded."""
     if not isinstance(value, msgspec.Struct):
         return value
     content = message.value() or b""
@@ -315,7 +316,7 @@ def whole(message: Message, value: Any) -> Any:
 
 
 def names_beside(value: Any, path: Path) -> tuple[str, list[str]] | None:
-    """Where a path leaves what is there: the object's own path, and its names; None if it doesn't.
+    """Return the path and the names of the object in which a path finds no name; None if the path exists.
 
     >>> names_beside({"a": {"b": 1, "c": None}}, Path.parse("value.a.d"))
     ('value.a', ['b', 'c'])
@@ -331,7 +332,7 @@ def names_beside(value: Any, path: Path) -> tuple[str, list[str]] | None:
 
 
 def several_headers(headers: Any, name: str) -> str | None:
-    """How often a header comes, if more than once: the last one counts.
+    """Describe a header that occurs more than once, of which the last one counts; None if it doesn't.
 
     >>> several_headers([("id", b"1"), ("id", b"2")], "id")
     'the last of 2 headers'
@@ -341,7 +342,7 @@ def several_headers(headers: Any, name: str) -> str | None:
 
 
 def several_below(value: Any, path: Path) -> str | None:
-    """Which list a path takes one value of, if the list has more.
+    """Describe the list from which a path takes one of several values; None if there is no such list.
 
     >>> several_below({"models": [{"id": 1}, {"id": 2}]}, Path.parse("value.models.0.id"))
     'value.models has 2 values'
@@ -357,7 +358,7 @@ def several_below(value: Any, path: Path) -> str | None:
 
 
 def operation_path(paths: Iterable[Path]) -> tuple[str, ...] | None:
-    """Where in a value Debezium says what was done, if paths lead into the row that this left behind.
+    """Return the keys of Debezium's operation in a value, if a path leads into the current row.
 
     >>> operation_path([Path.parse("value.payload.after.id")])
     ('payload', 'op')

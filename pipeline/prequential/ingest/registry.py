@@ -1,8 +1,8 @@
-"""Schema Registry: the schemas behind the ids that records begin with, through confluent-kafka's own client.
+"""Schema Registry: fetch the schemas whose IDs records begin with, through confluent-kafka's client.
 
-What reads a schema's records is made once for each id. A registry that can't be asked is no fault of the
-record: the process ends with a sentence, and nothing of the batch is committed. A schema that the registry
-doesn't have, or that can't be used, is a reason to refuse the record.
+The reader of a schema's records is made once for each ID. If the registry can't be reached, the process ends
+with an error and commits nothing of the batch, because the record is not at fault. A record is refused if the
+registry does not have its schema, or if that schema can't be used.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from prequential.ingest.formats import Content, Unreadable, each, named_header, 
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 
-#: Seconds that one question may take, unless `kafka.schema_registry.timeout` says otherwise.
+#: The default of `kafka.schema_registry.timeout`: seconds that one request may take.
 _TIMEOUT_SECONDS = 10
 
-#: Seconds until a schema that the registry didn't have is asked for again.
+#: Seconds until the client asks again for a schema that the registry didn't have.
 _AGAIN_SECONDS = 30.0
 
 _NOT_FOUND = 404
 
-#: Formats that carry no id of a schema.
+#: Formats without the ID of a schema.
 _WITHOUT_REGISTRY = ("json", "cloudevents")
 
-#: What reads a record: all of its bytes, the frame too.
+#: A function that reads a record from all of its bytes, including the frame.
 Read = Callable[[bytes], Any]
 
 
 def refuse_without_registry(kafka: KafkaConfig, format: str) -> None:
-    """Raise UsageError where a format needs Schema Registry and no address of it is configured."""
+    """Raise UsageError if a format needs Schema Registry and no address is configured."""
     if format not in _WITHOUT_REGISTRY and not kafka.schema_registry.get("url"):
         raise UsageError(
             f"ingest reads {format}, but kafka.schema_registry.url is missing: expected e.g. "
@@ -41,7 +41,7 @@ def refuse_without_registry(kafka: KafkaConfig, format: str) -> None:
 
 
 class Registry:
-    """A client of the registry that the configuration names; raises UsageError if it can't be made."""
+    """A client of the configured registry; raises UsageError if it can't be made."""
 
     def __init__(self, kafka: KafkaConfig, format: str) -> None:
         refuse_without_registry(kafka, format)
@@ -61,11 +61,11 @@ class Registry:
         self._refused = SchemaRegistryError
 
     def schema(self, number: int, form: str | None = None) -> Any:
-        """The schema of an id: `schema_str`, `schema_type`, `references`. Raises Unreadable."""
+        """Return the schema of an ID: `schema_str`, `schema_type`, `references`. Raises Unreadable."""
         return self._asked(f"schema {number}", lambda: self._client.get_schema(number, fmt=form))
 
     def referred(self, subject: str, version: int, form: str | None = None) -> Any:
-        """The schema of a subject's version, which another one refers to."""
+        """Return the schema of a subject's version, to which another schema refers."""
         what = f"version {version} of {subject}"
         return self._asked(what, lambda: self._client.get_version(subject, version, fmt=form)).schema
 
@@ -76,12 +76,12 @@ class Registry:
             if error.http_status_code == _NOT_FOUND:
                 raise Unreadable(f"Schema Registry at {self.url} has no {what}") from error
             raise WorkError(f"Schema Registry at {self.url} refuses {what}: {error}") from error
-        except Exception as error:  # whatever its HTTP client raises
+        except Exception as error:  # the HTTP client raises various errors
             raise WorkError(f"Schema Registry at {self.url} can't be asked for {what}: {error!r}") from error
 
 
 class Framed:
-    """Reads records by the schema's id before their content; `prepare` makes what reads those of an id."""
+    """Reads records by the schema's ID before their content; `prepare` makes the reader for an ID."""
 
     def __init__(
         self, prepare: Callable[[int], Read], *, of_keys: bool = False,
@@ -93,7 +93,7 @@ class Framed:
         self._bytes: Callable[[Message], bytes | None] = Message.key if of_keys else Message.value
 
     def __call__(self, messages: Sequence[Message]) -> Content:
-        """The contents of a batch."""
+        """Return the contents of a batch."""
         read = each(messages, self._one)
         return self._make(read.values, dict(read.reasons))
 

@@ -1,4 +1,4 @@
-"""The configuration's sources, each with what reads and translates its records."""
+"""Make a translator for each configured source."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from prequential.settings.model import Config, SourceConfig
 
 
 def translators(config: Config, letters: int = 1) -> dict[str, SourceTranslator]:
-    """What translates the records of each topic; `letters` is the dead letters' number of partitions.
+    """Return the translator of each topic's records; `letters` is the dead letters' number of partitions.
 
-    Raises UsageError if a format needs what isn't configured or installed.
+    Raises UsageError if a format needs a setting or a package that is missing.
     """
     return {
         topic: SourceTranslator(
@@ -45,7 +45,7 @@ def _decoder(config: Config, source: SourceConfig) -> Decode:
 
 
 def _key_decoder(config: Config, source: SourceConfig) -> Decode | None:
-    """What reads keys, where paths lead into them: as the values are written, else as JSON."""
+    """Return the decoder of keys if paths lead into them: that of the values' format, else JSON."""
     if not any(path.keys for path in _paths(source, "key")):
         return None
     if source.format in _SCHEMAS:

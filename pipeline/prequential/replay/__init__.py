@@ -1,1 +1,1 @@
-"""The engine on files, and what it found."""
+"""Run the engine on files, and summarise the results."""

@@ -1,4 +1,4 @@
-"""When a replay of files says something: often enough for a curve, whatever span of time the files are of."""
+"""Set how often a replay of files emits messages: often enough for a curve, whatever the time span."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from itertools import chain, count
 from prequential.settings.durations import duration
 from prequential.settings.model import Config, StreamConfig
 
-#: Messages of one sequence and estimator in a replay of files: more points than a screen has columns.
+#: The most messages of one sequence and estimator in a replay of files: more points than a screen has
+#: columns.
 POINTS = 1_000
 
-#: Of these, those that time makes due, at least, however many `emit.outcomes` alone makes.
+#: The least number of these messages that are due by time, however many are due by `emit.outcomes`.
 _LEAST_POINTS = POINTS // 2
 
-#: Least messages in a period and in the horizon of its labels: intervals of what is expected of periods
-#: come from what was said of earlier ones at the same age.
+#: The least number of messages within a period, and within the label horizon. The intervals of expected
+#: measures use the messages about earlier periods at the same age.
 _LOOKS_IN_PERIOD, _LOOKS_IN_HORIZON = 24, 28
 
-#: Times that read well, from a worker's on; beyond the last one, 1, 2 and 5 times powers of ten of it.
+#: Round times, from a worker's default on; above the last one, its multiples by 1, 2 and 5 times powers of
+#: ten.
 _STEPS = tuple(
     map(
         duration,
@@ -32,7 +34,7 @@ _STEPS = tuple(
 
 
 def every_for(span: int, points: int) -> int:
-    """The shortest time (ms) that reads well and passes at most `points` of its multiples in `span` ms.
+    """Return the shortest round time (ms) with at most `points` multiples in `span` ms.
 
     >>> every_for(0, 1000), every_for(7 * 86_400_000, 1000), every_for(1_000_000, 1000)
     (1000, 900000, 2000)
@@ -45,7 +47,7 @@ def every_for(span: int, points: int) -> int:
 
 
 def most_with_period(stream: StreamConfig) -> int | None:
-    """The longest `emit.every` (ms) with which what is said of periods can be graded; None without periods.
+    """Return the longest `emit.every` (ms) with which expected measures can be graded; None without periods.
 
     >>> most_with_period(StreamConfig(period=86_400_000, label_horizon=86_400_000))
     3085714
@@ -56,11 +58,11 @@ def most_with_period(stream: StreamConfig) -> int | None:
 
 
 def for_files(config: Config, span: int, labels: int) -> Config:
-    """The configuration for files of `span` ms of record time with so many labels.
+    """Return the configuration for files with a number of labels over `span` ms of record time.
 
-    Where `emit.every` was left to its default it is a time that gives at most `POINTS` messages for each
-    sequence and estimator, those by `emit.outcomes` and the last one among them; so is `emit.comparisons`,
-    but it is never shorter than by default. With periods it is at most `most_with_period`.
+    If `emit.every` isn't configured, it is set so that each sequence and estimator has at most `POINTS`
+    messages. These include the messages due by `emit.outcomes`, and the last one. With periods, `emit.every`
+    is at most `most_with_period`. `emit.comparisons` is set the same way, but never below its default.
     """
 
     def resolved(stream: StreamConfig) -> StreamConfig:
@@ -77,7 +79,7 @@ def for_files(config: Config, span: int, labels: int) -> Config:
 
 
 def without_metrics(config: Config) -> Config:
-    """The same configuration with metrics messages that are never due; alarms and incidents are the same."""
+    """Return the configuration with metrics messages turned off; alarms and incidents stay the same."""
     return _with_streams(
         config,
         lambda stream: replace(

@@ -1,4 +1,4 @@
-"""Replaying files: the same engine without a broker; and files of JSON lines."""
+"""Replay files with the same engine, without a broker; and read files of JSON lines."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from prequential.topics.decoding import KINDS, LABELS, Decoded, decode
 from prequential.topics.messages import INPUT_MESSAGE_BYTES
 from prequential.topics.outputs import Output
 
-#: Records decoded at once, and buffered of each file: numpy and msgspec are at full speed well below.
+#: Records that are decoded at once and buffered for each file; numpy and msgspec reach full speed well below.
 _BATCH = 10_000
 
-#: A watermark above all times: the file is read to its end.
+#: A watermark above all times, for a file that is read to its end.
 _ENDED = 1 << 62
 
-#: No record of a file has a time.
+#: The time of records if no record of the file has one.
 _UNKNOWN = -(1 << 62)
 
 
-#: A record's time where it is text, and lines that are searched for one.
+#: A record's time as text, and the number of lines that are searched for one.
 _TEXT_TIME, _FEW = re.compile(rb'"ts"\s*:\s*"([^"]*)"'), 100
 
 
 class AnySource(Protocol):
-    """The records of one kind, in the order in which they are processed, from whatever file."""
+    """The records of one kind from any file, in the order of processing."""
 
     @property
     def kind(self) -> int:
-        """Which input the records are of: 0 instances, 1 predictions, 2 labels."""
+        """The input of the records: 0 instances, 1 predictions, 2 labels."""
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -49,10 +49,10 @@ class AnySource(Protocol):
 
     @property
     def has_times(self) -> bool:
-        """Whether a record says when something happened, or there are no records."""
+        """Whether a record has a time, or there are no records."""
 
     def row(self, offset: int) -> int:
-        """The line or row, from 0, of the record that was processed as number `offset`."""
+        """Return the line or row, from 0, of the record that was processed as number `offset`."""
 
     def __len__(self) -> int: ...
 
@@ -61,31 +61,34 @@ class AnySource(Protocol):
 
 
 class Located(AnySource, Protocol):
-    """Records of which it is known where they stand."""
+    """Records whose places in the file are known."""
 
     @property
     def clocks(self) -> Clocks:
-        """What the records' times say of their zone."""
+        """Counts of the records' times with and without a zone."""
 
     @property
     def uses(self) -> Sequence[Uses]:
-        """What of each mapping has occurred; of records in our own form there is none."""
+        """The parts of each mapping that records used; records in the project's own form have no mapping."""
 
     def place(self, offset: int) -> Place:
-        """Where the record is that was processed as number `offset`: file, and line from 1 or row from 0."""
+        """Return the place of the record that was processed as number `offset`.
+
+        The place is a file with a line (from 1) or a row (from 0).
+        """
 
     def raw(self, offset: int) -> bytes:
-        """The line, or the row as text, of the record that was processed as number `offset` of late."""
+        """Return the line, or the row as text, of the recent record that was processed as number `offset`."""
 
     def find(self, stream: str, instance_id: str) -> Place | None:
-        """Where the first record about an instance stands; None if there is none."""
+        """Return the place of the first record about an instance; None if there is none."""
 
 
 class Source:
-    """The records of one file of JSON lines in the order in which they are processed.
+    """The records of one file of JSON lines, in the order of processing.
 
-    Record time is the record's `ts`; a record without one (or without any sense) has the time of the
-    record before it. A file needn't be sorted: ties keep the order of the file.
+    Record time is the record's `ts`. A record without a valid `ts` has the time of the record before it. A
+    file needn't be sorted; records with equal times keep the order of the file.
     """
 
     uses: Sequence[Uses] = ()
@@ -95,7 +98,7 @@ class Source:
         self.lines = lines
         self.name = name
         times = np.fromiter(_times(kind, lines), dtype=np.int64, count=len(lines))
-        #: Whether a record says when something happened.
+        #: Whether a record has a time.
         self.has_times = not len(times) or int(times[0]) != _UNKNOWN
         if not self.has_times:
             times[:] = 0
@@ -104,7 +107,7 @@ class Source:
             order = np.argsort(times, kind="stable")
             self.order, times = order.tolist(), times[order]
         self._all_times = times
-        #: What its times say of their zone: text has an offset, or else the record can't be used.
+        #: Counts of times with a zone: a time as text must have an offset, or the record is invalid.
         self.clocks = Clocks()
         if (text := next(filter(None, map(_TEXT_TIME.search, lines[:_FEW])), None)) is not None:
             self.clocks.note("aware", text[1].decode("utf-8", "replace"))
@@ -127,19 +130,19 @@ class Source:
         return len(self.lines)
 
     def row(self, offset: int) -> int:
-        """The line, from 0, of the record that was processed as number `offset`."""
+        """Return the line, from 0, of the record that was processed as number `offset`."""
         return self.order[offset]
 
     def place(self, offset: int) -> Place:
-        """The file, and the line from 1, of the record that was processed as number `offset`."""
+        """Return the file, and the line from 1, of the record that was processed as number `offset`."""
         return {"file": self.name, "line": self.order[offset] + 1}
 
     def raw(self, offset: int) -> bytes:
-        """The line of the record that was processed as number `offset`, without its end."""
+        """Return the line of the record that was processed as number `offset`, without its end."""
         return self.lines[self.order[offset]]
 
     def find(self, stream: str, instance_id: str) -> Place | None:
-        """Where the first record about an instance stands; None if there is none."""
+        """Return the place of the first record about an instance; None if there is none."""
         for start in range(0, len(self.lines), _BATCH):
             decoded = decode(self.kind, self.lines[start : start + _BATCH])
             for line, record in enumerate(decoded.records, start + 1):
@@ -149,10 +152,10 @@ class Source:
 
 
 def lines_of(stream: IO[bytes], most: int = INPUT_MESSAGE_BYTES) -> Iterator[bytes]:
-    r"""The lines of a stream with their ends; what it begins with to say that it is UTF-8 is no part of them.
+    r"""Yield the lines of a stream with their ends, without the byte order mark of UTF-8.
 
-    Of a longer line come the first `most` bytes, which are too many for a record; the rest is skipped, so
-    that a line without an end takes no memory.
+    A longer line is cut after `most` bytes, which is too long for a record. The rest is skipped, so that a
+    line without an end takes no memory.
 
     >>> from io import BytesIO
     >>> list(lines_of(BytesIO(b"\xef\xbb\xbf{}\n[]"))), list(lines_of(BytesIO(b"\xef\xbb\xbf")))
@@ -168,7 +171,7 @@ def lines_of(stream: IO[bytes], most: int = INPUT_MESSAGE_BYTES) -> Iterator[byt
 
 
 def cut_lines(stream: IO[bytes], most: int = INPUT_MESSAGE_BYTES) -> Iterator[bytes]:
-    """The lines of a stream with their ends, those of more than `most` bytes cut off there."""
+    """Yield the lines of a stream with their ends; longer lines are cut after `most` bytes."""
     for line in iter(partial(stream.readline, most), b""):
         if len(line) == most and not line.endswith(b"\n"):
             rest = line
@@ -180,7 +183,7 @@ def cut_lines(stream: IO[bytes], most: int = INPUT_MESSAGE_BYTES) -> Iterator[by
 
 
 def read_lines(stream: IO[bytes], most: int = INPUT_MESSAGE_BYTES) -> list[bytes]:
-    """The lines of a stream as `lines_of` has them, without their ends."""
+    """Return the lines of a stream as `lines_of` yields them, without their ends."""
     return [line.rstrip(b"\r\n") for line in lines_of(stream, most)]
 
 
@@ -202,7 +205,7 @@ def _times(kind: int, lines: list[bytes]) -> Iterator[int]:
 
 
 def place_of(sources: Mapping[int, Located], config: Config) -> Callable[[int, int, int], Place]:
-    """Where a record stands by its kind, partition and offset: in one of these files, or else in a topic."""
+    """Return a function that finds a record by kind, partition and offset, in these files or in a topic."""
 
     def place(kind: int, partition: int, offset: int) -> Place:
         if kind in sources:
@@ -213,13 +216,13 @@ def place_of(sources: Mapping[int, Located], config: Config) -> Callable[[int, i
 
 
 def is_untimed(sources: Sequence[AnySource]) -> bool:
-    """Whether no record has a time."""
+    """Return whether no record has a time."""
     some = [source for source in sources if len(source)]
     return bool(some) and not any(source.has_times for source in some)
 
 
 def for_files(config: Config, sources: Sequence[AnySource]) -> Config:
-    """The configuration with which these files are replayed: `emit.every` may be theirs."""
+    """Return the configuration for the replay of these files, which may set `emit.every`."""
     spans = [source.span for source in sources if source.span is not None]
     span = max(last for _, last in spans) - min(first for first, _ in spans) if spans else 0
     return emission.for_files(config, span, sum(len(source) for source in sources if source.kind == LABELS))
@@ -235,11 +238,11 @@ def replay(
     courses: Courses | None = None,
     past: Past | None = None,
 ) -> Shard:
-    """Drive a shard over whole files; at the end comes one last set for every sequence.
+    """Process complete files in a shard, which ends with a last set of messages for every sequence.
 
-    `put` takes each output, `progress` the number of records just processed. Without `metrics` no metrics
-    messages are made; all else is the same. `courses` and `past` are kept on the way. Returns the shard,
-    whose configuration says how often there were messages: see `prequential.replay.emission`.
+    `put` takes each output, and `progress` the number of records just processed. Without `metrics`, the shard
+    makes no metrics messages, and all else is the same. `courses` and `past` are filled during the replay.
+    Returns the shard, whose configuration has the times between messages: see `prequential.replay.emission`.
     """
     shard = Shard(for_files(config, sources) if metrics else emission.without_metrics(config))
     shard.state.courses, shard.state.past = courses, past

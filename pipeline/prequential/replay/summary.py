@@ -1,4 +1,4 @@
-"""What a replay found: what was read and dropped, outcomes, models, incidents, and what looks wrong."""
+"""The summary of a replay: records read and dropped, outcomes, models, incidents, and likely mistakes."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ from prequential.wording.comparing import WHOLE, Pair, latest_of, recent_of
 from prequential.wording.expected import ExpectedPeriod, expected_period
 from prequential.wording.incidents import Newest
 
-#: What is evaluated of a stream as a whole: in stages without an age, and in all stages.
+#: Kinds of entities that evaluate a stream as a whole, in stages without an age; and in all stages.
 _WHOLE = (MODEL, BASELINE, CORRECTION)
 _ALL_STAGES = (*_WHOLE, AGE, BASELINE_AGE)
 
-#: How instances end whose records are dropped for a reason that comes with no record.
+#: For reasons of dropping that no record triggers: how the affected instances end.
 _ENDS = {"unmatched_label": NO_PREDICTION, "expired": NO_LABEL}
 
-#: Where a record stands: a file and a line, or a topic, a partition and an offset.
+#: The place of a record: a file and a line, or a topic, a partition and an offset.
 Place = dict[str, Any]
 
 
 def place_in_words(place: Place) -> str:
-    """Where a record stands.
+    """Return the place of a record as text.
 
     >>> place_in_words({"file": "labels.jsonl", "line": 7})
     'labels.jsonl line 7'
@@ -69,7 +69,7 @@ def place_in_words(place: Place) -> str:
 
 
 class Kind(msgspec.Struct):
-    """What became of the records of one kind."""
+    """Counts of the records of one kind: read, used and dropped."""
 
     read: int = 0
     used: int = 0
@@ -78,7 +78,7 @@ class Kind(msgspec.Struct):
 
 
 class Drop(msgspec.Struct):
-    """Records of a kind that were dropped for one reason, and where the first one stands, as far as known."""
+    """Records of a kind that were dropped for one reason, and the place of the first one, if known."""
 
     kind: str
     code: str
@@ -88,7 +88,7 @@ class Drop(msgspec.Struct):
 
 
 class Outcomes(msgspec.Struct):
-    """Outcomes of a model, and its predictions that wait still."""
+    """Outcomes of a model, and its pending predictions."""
 
     stream: str
     partition: int
@@ -100,7 +100,7 @@ class Outcomes(msgspec.Struct):
 
 
 class WaitingLabels(msgspec.Struct):
-    """Labels of a stream that wait for a prediction."""
+    """Labels of a stream that have no prediction yet."""
 
     stream: str
     partition: int
@@ -108,14 +108,14 @@ class WaitingLabels(msgspec.Struct):
 
 
 class Course(msgspec.Struct):
-    """Mean losses, block by block of so many outcomes: the share wrong, or the mean of |error|."""
+    """Mean losses by blocks of outcomes: the share of wrong predictions, or the mean of |error|."""
 
     outcomes: int
     loss: list[float]
 
 
 class Sequence(msgspec.Struct):
-    """What is evaluated of a model in a stage: outcomes, measures by estimator and name, and its course."""
+    """The evaluation of a model in a stage: outcomes, measures by estimator and name, and its course."""
 
     stream: str
     partition: int
@@ -125,18 +125,21 @@ class Sequence(msgspec.Struct):
     outcomes: int
     measures: dict[str, dict[str, float]]
     course: Course
-    #: Stages that are the same, as each instance has had one prediction.
+    #: Identical stages, as each instance has had one prediction.
     same: list[str] = []
-    #: By estimator what its measures are beside the reference's, as messages say it (`reference`).
+    #: By estimator, its measures compared with the reference's, as in messages (`reference`).
     reference: dict[str, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
 
     def is_of(self, stage: str) -> bool:
-        """Whether it is of this stage, or of one that is the same."""
+        """Return whether the sequence is of this stage, or of an identical one."""
         return stage in (self.stage, *self.same)
 
 
 class Expected(msgspec.Struct):
-    """What is expected of a model at the end: of its newest whole period, unless final, and of what waits."""
+    """Expected measures of a model at the end: of its newest whole period, and of pending predictions.
+
+    A period is left out if it is final.
+    """
 
     stream: str
     partition: int
@@ -144,18 +147,18 @@ class Expected(msgspec.Struct):
     period: ExpectedPeriod | None
     #: As in `coverage` of messages.
     waiting: dict[str, Any] | None
-    #: No record had a time: periods are of rows.
+    #: No record had a time, so periods count rows.
     untimed: bool = False
 
 
 class Emission(msgspec.Struct):
-    """When there were metrics messages: of a stream with settings of its own, or (null) of all others."""
+    """The times between metrics messages: of a stream with its own settings, or (null) of all others."""
 
     stream: str | None
     outcomes: int | None
     every_ms: int | None
     by_default: bool  # `emit.every` wasn't configured
-    #: No record had a time: it is no ms, but so many rows.
+    #: No record had a time, so `every_ms` counts rows.
     untimed: bool = False
 
 
@@ -168,7 +171,7 @@ class Saying(msgspec.Struct):
 
 
 class Summary(msgspec.Struct):
-    """What `replay --summary` writes, as JSON: records, outcomes, how models stand, and what looks wrong."""
+    """The JSON that `replay --summary` writes: records, outcomes, models, and likely mistakes."""
 
     evaluated: bool
     records: dict[str, Kind]
@@ -179,16 +182,16 @@ class Summary(msgspec.Struct):
     sequences: list[Sequence]
     comparisons: list[Pair]
     alarms: list[Alarm]
-    incidents: list[Incident]  # the newest message about each
+    incidents: list[Incident]  # the newest message of each
     findings: list[Saying]
     expected: list[Expected] = []
 
 
 class Account:
-    """Collects what a summary says, while records are replayed and of each shard at its end.
+    """Collects the content of a summary, during a replay and from each shard at its end.
 
-    `place` says where the record of a kind, partition and offset stands, `find` where the first record of a
-    kind about an instance of a stream does.
+    `place` returns the place of a record by kind, partition and offset. `find` returns the place of the first
+    record of a kind about an instance of a stream.
     """
 
     def __init__(
@@ -211,13 +214,13 @@ class Account:
         self._misplaced: dict[str, int] = {}
         self._evaluated = False
         self._configured: tuple[str, ...] = ()
-        #: What times say of their zone, by input.
+        #: Counts of times with and without a zone, by input.
         self.clocks: dict[str, Clocks] = {}
-        #: What of mappings has occurred.
+        #: The parts of mappings that records used.
         self.uses: list[Uses] = []
 
     def add(self, shard: Shard) -> None:
-        """Take in all that a shard knows, which has come to its end."""
+        """Add the state of a shard that has reached its end."""
         for name, read, unusable in zip(KINDS, read_by(shard), shard.state.dead_letters):
             self._records[name].read += read
             self._records[name].dropped += unusable
@@ -236,11 +239,11 @@ class Account:
 
     def _place_in_words(self, partition: int, kind: int, offset: int) -> str:
         place = place_in_words(self._place(kind, partition, offset))
-        # The files of an evaluation are called as what they are of.
+        # The tables of an evaluation have their kind as name.
         return place if KINDS[kind] in place else f"{KINDS[kind]} in {place}"
 
     def facts(self) -> Facts:
-        """What is known of all shards so far, for findings about what looks wrong."""
+        """Return facts about all shards so far, from which likely mistakes are found."""
         records = [self._records[name].read for name in KINDS]
         return Facts(
             tuple(self._streams), triple(records), tuple(one for one, _ in self._refusals.values()),
@@ -248,9 +251,9 @@ class Account:
         )  # fmt: skip
 
     def summary(self, emission: list[Emission] | None) -> Summary:
-        """The summary of all shards so far.
+        """Return the summary of all shards so far.
 
-        `emission` says when there were metrics messages (see `emission_of`); None: it isn't known.
+        `emission` has the times between metrics messages (see `emission_of`); None: unknown.
         """
         for kind in self._records.values():
             kind.used = kind.read - kind.dropped - kind.waiting
@@ -335,16 +338,16 @@ class Account:
         return self._place(kind, shard.partition, offset)
 
     def _ended(self, shard: Shard, stream: Stream, kind: int, way: int) -> Place | None:
-        """Where the first record of a kind is about the first instance that ended in this way."""
+        """Return the place of the first record of a kind about the first instance that ended in this way."""
         instance_id = first_end(shard.state.logs, way, stream.code)
         return None if instance_id is None else self._find(kind, stream.name, instance_id)
 
 
 def emission_of(config: Config, configured: Config, *, untimed: bool = False) -> list[Emission]:
-    """When a replay with a configuration emits: first of all streams, then of those that differ.
+    """Return the times between messages of a replay: first for all streams, then for those that differ.
 
-    `configured` is what the user has written, before defaults that depend on the files. `untimed`: `every_ms`
-    counts rows.
+    `configured` is the configuration as you wrote it, before defaults that depend on the files. `untimed`
+    means that `every_ms` counts rows.
     """
 
     def emission_for(name: str | None, stream: StreamConfig, written: StreamConfig) -> Emission:
@@ -360,7 +363,7 @@ def emission_of(config: Config, configured: Config, *, untimed: bool = False) ->
 
 
 def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
-    """What is evaluated of a stream as a whole: model by model, in every stage that has messages."""
+    """Yield the sequences of a stream as a whole: model by model, in every stage that has messages."""
     catalog, entities = shard.catalog, shard.catalog.columns.entities
     rows = [
         about.row for about in catalog.entities_of(stream)
@@ -390,7 +393,7 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
 
 
 def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
-    """How models of a stream as a whole stand, and what is evaluated beside them."""
+    """Yield the comparisons between models, baselines and corrections of a stream as a whole."""
     rows = [about.row for about in shard.catalog.entities_of(stream) if about.kind in _WHOLE]
     copies = comparisons.take(shard.emission.comparisons, shard.state.pairing, rows)
     for one in comparisons.pair_statuses(copies):
@@ -407,7 +410,7 @@ def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
 
 
 def _expected(shard: Shard, stream: Stream) -> Iterator[Expected]:
-    """Of models with periods, as far as there is something to expect."""
+    """Yield expected measures of models with periods, if there are any."""
     clock = int(shard.catalog.columns.streams.clock[stream.code])
     expectations = shard.reporter.expectations
     rows = np.array(list(stream.models.values()), dtype=np.int64)
@@ -430,12 +433,12 @@ def _measures(names: tuple[str, ...], state: State) -> dict[str, float]:
 
 
 def refuse_reused_ids(summary: Summary, way: str) -> None:
-    """Raise WorkError if ids come again while labels are awaited; `way` is how to have it all the same."""
+    """Raise WorkError if IDs are used again while their labels are pending; `way` is how to allow that."""
     for one in summary.findings:
         if one.code == REUSED_IDS:
             raise WorkError(f"{one.stream}: {one.sentence}; {way} evaluates it all the same")
 
 
 def why(summary: Summary, facts: Facts) -> str:
-    """Why nothing was evaluated, in one sentence."""
+    """Return the reason why nothing was evaluated, in one sentence."""
     return why_nothing(facts, [Finding(one.code, one.stream, one.sentence) for one in summary.findings])

@@ -10,16 +10,16 @@ from prequential.wording.console import Console
 from rich.table import Table
 from rich.text import Text
 
-#: Characters for a course.
+#: The width of a course in characters.
 _COURSE = 18
 _BARS = "▁▂▃▄▅▆▇█"
 
-#: Width of a table with courses; what doesn't go to a terminal is as wide.
+#: The width of a table with courses, and of all output that doesn't go to a terminal.
 _WIDE = 100
 
 
 class Row(NamedTuple):
-    """A line of the table; a course is of values from 0 to 1, and `ends` a group of lines."""
+    """A row of the table. The course has values from 0 to 1, and `ends` marks the last row of a group."""
 
     names: tuple[str, ...]
     values: tuple[float | None, ...]
@@ -31,9 +31,9 @@ def models_table(
     rows: Sequence[Row], names: Sequence[str], columns: Sequence[str], course: str | None, *, title: str,
     caption: str,
 ) -> Table:  # fmt: skip
-    """A table of the rows, a column for each of `names`, then of `columns`, then the course.
+    """Return a table with a column for each of `names`, then of `columns`, then the course.
 
-    `course` is the head of the courses; None leaves them out.
+    `course` is the heading of the courses; None leaves them out.
     """
     grid = Table(
         title=title, caption=caption, title_justify="left", caption_justify="left", show_edge=False,
@@ -53,19 +53,19 @@ def models_table(
 
 
 def with_courses(console: Console) -> bool:
-    """Whether the console is wide enough for courses, and has characters to draw them."""
+    """Return whether the console is wide enough for courses, and can print their characters."""
     return console.encoding.startswith("utf") and console.width >= _WIDE
 
 
 def print_wide(table: Callable[[Console], Table], console: Console) -> None:
-    """Print a table for good, as wide as it is with courses where it doesn't go to a terminal."""
+    """Print a table that stays, in the width for courses if the output isn't a terminal."""
     if not console.is_terminal:
         console = Console(width=_WIDE, no_color=True, file=console.file, force_jupyter=False)
     console.print(table(console))
 
 
 def bars(values: Sequence[float], width: int = _COURSE) -> str:
-    """A course as a row of bars, the newest at the right.
+    """Return a course as a row of bars, the newest at the right.
 
     The lowest bar stands for 0.5, or for 0 where some value is below 0.5; the highest for 1.
 
@@ -84,7 +84,7 @@ def bars(values: Sequence[float], width: int = _COURSE) -> str:
 
 
 def number(value: float | None) -> Text:
-    """A measure with three decimals; one below zero, which is worse than the baseline, is red.
+    """Return a measure with three decimals; one below zero, which is worse than the baseline, is red.
 
     None is shown as a dash.
     """

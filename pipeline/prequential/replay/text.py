@@ -1,4 +1,4 @@
-"""A summary in words, for a terminal: lines, and the table of models that the demo has, too."""
+"""A summary as text for a terminal: lines, and the table of models that the demo also shows."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from rich.text import Text
 #: Stages that the caption explains.
 _EXPLAINED = (INITIAL, FINAL)
 
-#: Lines of a table, of drops and of incidents (or alarms) that are shown; the file has all.
+#: The most lines shown of a table, of drops, and of incidents or alarms; the file has all.
 _ROWS, _DROPS, _ALARMS = 40, 10, 10
 
-#: What the table says of a sequence, by task: measures of the whole run, the first of which has a course, and
-#: of its latest part.
+#: The measures in the table by task: of the whole run, the first of which has a course; and of the latest
+#: part.
 COLUMNS = {task: (names[:1], names[:3]) for task, names in MEASURES.items()}
 
 _CAPTIONS = {
@@ -43,7 +43,7 @@ _CAPTIONS = {
 
 
 class Elsewhere(NamedTuple):
-    """Where more is to be found than is shown, of each: how a line that says so goes on."""
+    """Endings of the lines that report hidden rows: where you find all of them."""
 
     drops: str
     sequences: str
@@ -53,7 +53,7 @@ class Elsewhere(NamedTuple):
     expected: str
 
 
-#: To whoever typed a command, and to whoever has a `Result`.
+#: The endings for users of a command, and for users of a `Result`.
 AT_A_TERMINAL = Elsewhere(
     drops=": --summary has all", sequences=": --summary has all", pairs=": --summary has all",
     incidents=": --incidents-out and --summary have all", alarms=": --alarms-out and --summary have all",
@@ -67,7 +67,7 @@ IN_PYTHON = Elsewhere(
 
 
 def show(summary: Summary, console: Console, more: Elsewhere = AT_A_TERMINAL) -> None:
-    """Print a summary; `more` says where that is which isn't shown."""
+    """Print a summary; `more` has the endings of lines that report hidden rows."""
     for line in (*record_lines(summary, more), *outcome_lines(summary)):
         _print(line, console)
     for task in COLUMNS:
@@ -84,7 +84,7 @@ def show(summary: Summary, console: Console, more: Elsewhere = AT_A_TERMINAL) ->
 
 
 def finding_in_words(said: Saying) -> str:
-    """A finding as one sentence, with the stream that it is about."""
+    """Return a finding as one sentence, with the name of its stream."""
     return str(Finding(said.code, said.stream, said.sentence))
 
 
@@ -93,7 +93,7 @@ def _print(line: str, console: Console) -> None:
 
 
 def record_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:
-    """Lines about what was read and what became of it, and the most frequent reasons for what was dropped."""
+    """Yield lines about records read, used and dropped, and the most frequent reasons for dropping."""
     read = [f"{kind.read:,} {name}" for name, kind in summary.records.items() if kind.read]
     became = (
         f"{name}: {sum(getattr(kind, name) for kind in summary.records.values()):,}"
@@ -108,7 +108,7 @@ def record_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[
 
 
 def outcome_lines(summary: Summary) -> Iterator[str]:
-    """Lines about outcomes by stream and model, and about when there were messages."""
+    """Yield lines about outcomes by stream and model, and about the times between messages."""
     by_stream: dict[str, dict[str, tuple[int, int]]] = {}
     for one in summary.outcomes:
         models = by_stream.setdefault(one.stream, {})
@@ -135,7 +135,7 @@ def outcome_lines(summary: Summary) -> Iterator[str]:
 
 
 def _table(rows: list[Sequence], task: str, console: Console) -> Table:
-    """The models, as the demo shows them."""
+    """Return the table of models, as the demo shows it."""
     whole, latest = COLUMNS[task]
     several = len({one.stream for one in rows}) > 1
     lines = []
@@ -169,7 +169,7 @@ def _table(rows: list[Sequence], task: str, console: Console) -> Table:
 
 
 def reference_lines(summary: Summary) -> Iterator[str]:
-    """Lines about sequences beside their first outcomes: the main measure of the latest ones."""
+    """Yield lines that compare sequences with their first outcomes, by their main measure."""
     for one in [one for one in summary.sequences if one.reference][:_ROWS]:
         if one.reference is msgspec.UNSET:
             raise Fault("a sequence has no reference: this is a fault of prequential, please report it")
@@ -179,9 +179,10 @@ def reference_lines(summary: Summary) -> Iterator[str]:
 
 
 def shown_estimators(measures: dict[str, Any]) -> tuple[str, str]:
-    """The estimators, of those that measures are of, that show the whole run and its latest part.
+    """Choose two estimators of the measures: one for the whole run, and one for its latest part.
 
-    That is `all`, or the first; and the first one that forgets, or the same.
+    For the whole run it is `all`, or the first. For the latest part it is the first one that forgets; if
+    there is none, it is the one for the whole run.
     """
     names = list(measures)
     whole = "all" if "all" in names else names[0]
@@ -189,9 +190,9 @@ def shown_estimators(measures: dict[str, Any]) -> tuple[str, str]:
 
 
 def course_of(one: Sequence) -> list[float]:
-    """The course of a sequence as heights from 0 to 1.
+    """Return the course of a sequence as heights from 0 to 1.
 
-    They are accuracies; of numbers, errors as shares of the largest one.
+    The heights are accuracies; for regression, they are errors as shares of the largest one.
     """
     losses = one.course.loss
     if one.task == "classification":
@@ -201,7 +202,7 @@ def course_of(one: Sequence) -> list[float]:
 
 
 def expected_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:
-    """What is expected of periods that aren't final and of what waits: a line for each model."""
+    """Yield a line for each model with expected measures of its non-final period and pending predictions."""
     for one in summary.expected[:_ROWS]:
         said = "; ".join(in_words(one.period, one.waiting, untimed=one.untimed))
         yield f"before labels are there, {one.stream}/{one.model}: {said}"
@@ -212,7 +213,7 @@ def expected_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterato
 
 
 def incident_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:
-    """Incidents, each in one line; and alarms that are in none."""
+    """Yield a line for each incident, and lines for alarms outside of incidents."""
     incidents, alarms = summary.incidents, summary.alarms
     yield f"incidents: {len(incidents):,} (drift alarms: {len(alarms):,})"
     for incident in incidents[:_ALARMS]:

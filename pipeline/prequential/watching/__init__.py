@@ -1,1 +1,1 @@
-"""What `prequential watch` knows of the output topics, and how it shows that in a terminal."""
+"""The program `prequential watch`: read the output topics, and show their content in a terminal."""

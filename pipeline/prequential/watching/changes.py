@@ -1,4 +1,4 @@
-"""Alarms that tell of one change of one model, as one thing."""
+"""Group alarms about the same change of a model."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections import Counter, deque
 
 from prequential.watching.messages import Notice
 
-#: Detectors notice a change one after another: within so much time (ms) …
+#: The longest time (ms) between two alarms about the same change: detectors find a change one after another.
 _GAP_MS = 600_000
-#: … or so many outcomes, which is the memory of the default window: on a stream with few outcomes an hour
-#: these take long.
+#: The most outcomes between two such alarms, which matters on slow streams: the length of the default window.
 _GAP_OUTCOMES = 1_000
 
-#: Alarms of a change, and changes of a model, that are kept: a detector that doesn't fit its stream alarms
-#: without end.
+#: The most alarms kept for a change, and changes kept for a model. A detector that doesn't fit its stream
+#: raises alarms without end.
 _ALARMS = 50
 _CHANGES = 20
 
@@ -21,10 +20,11 @@ _CHANGES = 20
 class Change:
     """Alarms of one model that follow each other closely: within 10 minutes, or within 1,000 outcomes.
 
-    Without times (`untimed`) these alone count.
+    Without times (`untimed`), only the number of outcomes counts.
 
-    `time` is when the newest one was published, `began` the first one's label time (both epoch ms), `outcome`
-    the first one's place in its sequence. Of `alarms` the newest are kept, `count` counts all.
+    `time` is when the newest alarm was published, and `began` is the first alarm's label time (both epoch
+    ms). `outcome` is the first alarm's place in its sequence. `alarms` has the newest ones, and `count`
+    counts all.
     """
 
     def __init__(self, first: Notice, time: int) -> None:
@@ -38,7 +38,7 @@ class Change:
         #: Whether an alarm was about the model as a whole.
         self.whole = False
         self.alarms: deque[Notice] = deque(maxlen=_ALARMS)
-        #: By segment (sequences of others have their own numbers): the newest alarm's place.
+        #: The place of the newest alarm by segment, as each segment numbers its outcomes separately.
         self._newest: dict[str | None, int] = {}
         self.add(first, time)
 
@@ -57,7 +57,7 @@ class Change:
         self._newest[alarm.segment] = alarm.outcome
 
     def goes_on_with(self, alarm: Notice) -> bool:
-        """Whether an alarm tells of the same change."""
+        """Return whether an alarm is about the same change."""
         newest = self._newest.get(alarm.segment)
         near = newest is not None and abs(alarm.outcome - newest) <= _GAP_OUTCOMES
         return near or (not alarm.untimed and abs(alarm.ts - self.ts) <= _GAP_MS)
@@ -70,7 +70,7 @@ class Changes:
         self._changes: deque[Change] = deque(maxlen=_CHANGES)
 
     def add(self, alarm: Notice, time: int) -> None:
-        """Take an alarm in, which was published at this time (epoch ms)."""
+        """Add an alarm that was published at this time (epoch ms)."""
         newest = self.newest
         if newest is not None and newest.goes_on_with(alarm):
             newest.add(alarm, time)
@@ -79,7 +79,7 @@ class Changes:
 
     @property
     def newest(self) -> Change | None:
-        """The newest change, None without any."""
+        """Return the newest change; None without any."""
         return self._changes[-1] if self._changes else None
 
     def newest_first(self) -> list[Change]:

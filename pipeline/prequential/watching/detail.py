@@ -1,4 +1,4 @@
-"""All that is known of one model."""
+"""The page of one model: its messages, segments, predictions and alarms."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-#: Columns that the names of stages, estimators and counts take beside measures, and those of a measure.
+#: Columns for the names of stages, estimators and counts, and columns for each measure.
 _NAMES_WIDTH, _MEASURE = 44, 11
 
-#: Columns of a measure with its name in the list of all.
+#: Columns of a measure with its name in the list of all measures.
 _LISTED = 40
 
 
 def detail(row: Row, state: State, by: str | None, now: int, width: int) -> Group:
-    """A model's messages, its segments, what became of its predictions, and its alarms; `now` in epoch ms."""
+    """Return a model's messages, segments, coverage and alarms, to be printed; `now` in epoch ms."""
     model, reading, shown = row.model, row.reading, row.sequence
     readings = {sequence: state.reading(newest) for sequence, newest in model.sequences.items()}
     known = {name for one in readings.values() if one is not None for name in one.measures}
@@ -82,7 +82,7 @@ def _fields(row: Row, now: int) -> Table:
 
 
 def _estimates(readings: Mapping[Sequence, Reading | None], names: list[str]) -> Table:
-    """Of sequences of the model as a whole, or of its segments."""
+    """Return a table of sequences, either of the model as a whole or of its segments."""
     grid = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
     of_segments = any(sequence.segment is not None for sequence in readings)
     for name in ("segment",) if of_segments else ("stage", "estimator"):
@@ -104,14 +104,14 @@ def _estimates(readings: Mapping[Sequence, Reading | None], names: list[str]) ->
 
 
 def _expected(model: Model) -> Iterator[Text]:
-    """The newest whole period, what waits, and what is assumed."""
+    """Yield lines about the newest whole period, the pending predictions, and the assumptions."""
     if lines := expected_lines(model):
         yield from map(Text, lines)
         yield Text(ASSUMPTION, style="dim")
 
 
 def _comparisons(pairs: Iterable[Pair], model: Model) -> Iterator[Text]:
-    """The model's; first those of the stream as a whole."""
+    """Yield the model's comparisons, those of the stream as a whole first."""
     its_pairs = [pair for pair in pairs if model.key.model in (pair.model, pair.against)]
     for pair in sorted(its_pairs, key=lambda pair: pair.segment or ""):
         segment = f" {pair.segment}" if pair.segment is not None else ""
@@ -119,7 +119,7 @@ def _comparisons(pairs: Iterable[Pair], model: Model) -> Iterator[Text]:
 
 
 def _measures(reading: Reading, width: int) -> Columns:
-    """In as many columns as there is room for; those without a value with the reason."""
+    """Return the measures in as many columns as fit; a measure without a value has the reason."""
     known = [name for name in NAMES if name in reading.measures or name in reading.undefined]
     cells = []
     for name in dict.fromkeys([*known, *reading.measures]):

@@ -1,11 +1,11 @@
-"""Which stages and estimators a change of the configuration has ended, told by what no longer comes."""
+"""Find the stages and estimators that a change of the configuration has ended: their messages stop."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-#: A stage that would have been due so many reports since the change, by its share of outcomes, and has made
-#: none has ended. One that few labels reach, such as `after:1h`, is waited for accordingly longer.
+#: A stage has ended if it has made no report since the change, although this many were due by its share of
+#: outcomes. A stage that few labels reach, such as `after:1h`, therefore gets more time.
 _DUE_REPORTS = 10
 
 
@@ -18,9 +18,10 @@ class Ended(NamedTuple):
 
 
 class _Stage:
-    """A stage's reports under one configuration: outcomes at the first and the newest, the longest step.
+    """A stage's reports under one configuration: outcomes at the first and the newest, and the longest step.
 
-    `before`: outcomes at the newest report under the configuration before, or else at the first.
+    `before` is the number of outcomes at the newest report under the previous configuration, or else at the
+    first report.
     """
 
     __slots__ = ("before", "config", "estimators", "first", "longest", "newest")
@@ -35,10 +36,10 @@ class _Stage:
 
 
 class Endings:
-    """The stages of one model as a whole, by its messages in their order.
+    """The stages of one model as a whole, tracked by its messages in order.
 
-    All estimators of a stage report after the same outcomes. So when a stage makes its second report under
-    another configuration, an estimator that wasn't in the first has ended:
+    All estimators of a stage report after the same outcomes. So an estimator has ended if it is missing from
+    a stage's first report under a new configuration, which is known at the second report:
 
     >>> endings = Endings()
     >>> for config, outcomes, estimator in [("a", 1, "all"), ("a", 1, "window:9"), ("b", 2, "all")]:
@@ -54,7 +55,7 @@ class Endings:
         self._changing = False
 
     def add(self, stage: str, estimator: str, config: str, outcomes: int) -> list[Ended]:
-        """What is known to have ended now that there is this message."""
+        """Add a message, and return the stages and estimators that have ended by it."""
         known = self._stages.get(stage)
         if known is None or known.config != config:
             before, estimators = (outcomes, {}) if known is None else (known.newest, known.estimators)
@@ -68,7 +69,7 @@ class Endings:
         return ended
 
     def _ended(self, stage: str, known: _Stage) -> list[Ended]:
-        """What a stage that reports once more says of others with another configuration, and of itself."""
+        """Return the estimators of this stage, and the stages with another configuration, that have ended."""
         ended = []
         gone = frozenset(name for name, config in known.estimators.items() if config != known.config)
         if gone:

@@ -1,4 +1,4 @@
-"""What is known of a model before its labels are there: its newest whole period, and what waits."""
+"""Expected measures of a model before labels arrive: its newest whole period, and pending predictions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from prequential.watching.messages import PeriodReading
 from prequential.watching.state import Model, coverage_of
 from prequential.wording.expected import ExpectedPeriod, expected_period, in_words
 
-#: Fields without which nothing is said of what waits.
+#: Fields that the line about pending predictions needs.
 _NEEDED = {"predictions", "labels", "right"}
 
 
 def expected_lines(model: Model) -> list[str]:
-    """Sentences, the most important first; none of a model without periods."""
+    """Return sentences, the most important first; none for a model without periods."""
     period = None if model.period is None else _period(model.period)
     return list(in_words(period, _waiting(model), untimed=model.untimed))
 
@@ -27,6 +27,6 @@ def _period(said: PeriodReading) -> ExpectedPeriod | None:
 
 
 def _waiting(model: Model) -> Mapping[str, Any] | None:
-    """What the newest `coverage` says of it."""
+    """Return the pending predictions in the newest `coverage`."""
     said = coverage_of(model).get("waiting_expected")
     return said if isinstance(said, dict) and said.keys() >= _NEEDED else None

@@ -1,4 +1,4 @@
-"""Incidents that aren't over, of one model, and how they stand in a line."""
+"""The current incidents of one model, and their lines of text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prequential.watching.text import age, counted, moment
 from prequential.wording.incidents import cause_in_words, levels_in_words
 from rich.text import Text
 
-#: Incidents of a model that are kept.
+#: The most incidents that are kept for a model.
 _KEPT = 20
 
 CLOSED = "closed"
@@ -18,7 +18,7 @@ CLOSED = "closed"
 
 
 class _Place(msgspec.Struct):
-    """Where in a sequence something was."""
+    """A place in a sequence."""
 
     outcome: int
     ts: int
@@ -32,14 +32,14 @@ class _Level(msgspec.Struct):
 
 
 class _Cause(msgspec.Struct):
-    """What has changed, and how much of the difference that explains."""
+    """A cause of an incident, and its share of the difference."""
 
     cause: str
     share: float
 
 
 class _Shape(msgspec.Struct):
-    """What readers take from the objects whose fields the schema leaves open."""
+    """The fields that are shown from objects whose schema is open."""
 
     opened: _Place
     change_point: _Place
@@ -53,7 +53,7 @@ _decode, _check = msgspec.json.Decoder(Incident).decode, msgspec.json.Decoder(_S
 
 
 def decode_incident(value: bytes) -> Incident:
-    """A message about an incident; raises msgspec's errors if it lacks what is shown of each."""
+    """Decode a message about an incident; raises msgspec's errors if a shown field is missing."""
     _check(value)
     return _decode(value)
 
@@ -65,12 +65,12 @@ class OpenIncident:
         self.message, self.time = message, time
 
     def covers(self, change: Change) -> bool:
-        """Whether grouped alarms are this incident's."""
+        """Return whether grouped alarms belong to this incident."""
         return change.ts >= self.message.opened["ts"]
 
 
 class Incidents:
-    """The incidents of one model that aren't over."""
+    """The incidents of one model that have not ended."""
 
     def __init__(self) -> None:
         self._open: dict[str, OpenIncident] = {}
@@ -79,7 +79,7 @@ class Incidents:
         return len(self._open)
 
     def add(self, message: Incident, time: int) -> None:
-        """Take a message in; one that comes again or late changes nothing."""
+        """Add a message; a repeated or late message changes nothing."""
         known = self._open.get(message.id)
         if known is not None and known.message.revision > message.revision:
             return
@@ -90,12 +90,12 @@ class Incidents:
                 del self._open[next(iter(self._open))]
 
     def newest_first(self) -> list[OpenIncident]:
-        """All that are open, or have recovered."""
+        """Return all incidents that are open or have recovered, the newest first."""
         return list(reversed(self._open.values()))
 
 
 def incident_line(incident: OpenIncident, now: int, width: int, whose: str = "") -> Text:
-    """One incident in one line, after the name of `whose` it is: since when, how bad, and what changed."""
+    """Return an incident as one line: the name `whose`, the start, the severity and the causes."""
     message = incident.message
     where = [] if message.segment is None else [printable(message.segment)]
     point = message.change_point

@@ -1,4 +1,4 @@
-"""Keys as they are pressed, without a line's end; the terminal is given back as it was."""
+"""Read single keys from the terminal, without waiting for a line end, and restore the terminal afterwards."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from types import TracebackType
 try:
     import termios
     import tty
-except ImportError:  # Windows has neither: no keys there
+except ImportError:  # Windows has neither module, so there are no keys
     termios = None  # type: ignore[assignment]
 
-#: Keys with names, by what they send; others are the characters that they type.
+#: Names of special keys by the characters that they send; other keys are the characters that they type.
 _NAMED = {
     "[A": "up", "OA": "up", "[B": "down", "OB": "down", "[5~": "pageup", "[6~": "pagedown",
     "[H": "home", "OH": "home", "[1~": "home", "[F": "end", "OF": "end", "[4~": "end",
@@ -28,20 +28,20 @@ _CONTROL = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspac
 _KEY = re.compile(r"\x1b(\[[0-?]*[@-~]|O.|)|.", re.DOTALL)
 _UNFINISHED = re.compile(r"\x1b(\[[0-?]*|O|)$")
 
-#: What ends when standard input does: there will be no key any more.
+#: A pseudo key that reports the end of standard input, after which no key can come.
 CLOSED = "closed"
 
-#: Bytes that are read at once: more than anybody types meanwhile.
+#: Bytes that are read at once, which is more than you can type between two reads.
 _BYTES = 1024
 
-#: Seconds in which the rest of a key's sequence comes: over a slow line they may come apart.
+#: Seconds to wait for the rest of a key's sequence, whose characters may be separated on a slow connection.
 _REST_SECONDS = 0.05
 
 
 class Keyboard:
-    """Keys from standard input, where it is a terminal; a `with` statement gives it back.
+    """Keys from standard input, if it is a terminal; a `with` statement restores the terminal.
 
-    Without one there are none, and `wait` only waits.
+    If standard input isn't a terminal, there are no keys, and `wait` only waits.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Keyboard:
             self._descriptor = descriptor
             tty.setcbreak(descriptor)
             settings = termios.tcgetattr(descriptor)
-            # Ctrl-Z would leave the shell with a screen that isn't its own.
+            # Ctrl-Z would return to the shell with the wrong screen.
             settings[6][termios.VSUSP] = b"\x00"
             termios.tcsetattr(descriptor, termios.TCSANOW, settings)
         return self
@@ -73,9 +73,9 @@ class Keyboard:
         return self._descriptor is not None
 
     def wait(self, seconds: float) -> list[str]:
-        """The keys that were pressed; returns at the first, and after so many seconds without.
+        """Return the pressed keys as soon as there is one, or none after `seconds`.
 
-        The last one is `CLOSED` where the terminal is gone.
+        The last key is `CLOSED` if the terminal is gone.
         """
         if self._descriptor is None:
             time.sleep(seconds)
@@ -96,7 +96,7 @@ class Keyboard:
 
 
 def keys(typed: str) -> list[str]:
-    r"""What was typed, key by key; unknown keys and control characters are left out.
+    r"""Split typed characters into keys; unknown keys and control characters are left out.
 
     >>> keys("j\x1b[6~\x1b\r\x1b[15~q")
     ['j', 'pagedown', 'escape', 'enter', 'q']

@@ -1,4 +1,4 @@
-"""Messages as plain lines, for what is no terminal."""
+"""Messages as plain lines, for output that isn't a terminal."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from prequential.watching.text import clock
 from prequential.wording.comparing import Pair, pair_of
 from prequential.wording.measures import COLUMNS
 
-#: Measures of a line, at most.
+#: The most measures in a line, by task.
 _MEASURES = {CLASSIFICATION: 4, REGRESSION: 3}
 
 
 def line(topic: str, value: bytes, split: Collection[str] = ()) -> str:
-    """A message of a topic in one line; raises msgspec's errors if it can't be read.
+    """Return a message of a topic as one line; raises msgspec's errors if it can't be read.
 
-    Where its stream is one of `split`, those in several partitions, the line's end says which one it is.
+    `split` are the streams in several partitions. For these, the line ends with the partition.
     """
     if topic == DRIFT_ALARMS:
         alarm = decode_notice(value)
@@ -47,7 +47,7 @@ def line(topic: str, value: bytes, split: Collection[str] = ()) -> str:
 
 
 def newest_lines(state: State) -> Iterator[str]:
-    """The newest message of every sequence by names, with each model's pairs; then alarms and incidents."""
+    """Yield the newest message of each sequence by name with its pairs; then alarms and incidents."""
     alarms: list[Notice] = []
     incidents: list[Incident] = []
     for key, model in sorted(state.models.items()):
@@ -58,7 +58,7 @@ def newest_lines(state: State) -> Iterator[str]:
                 )
                 yield metrics_line(heading, reading) + _place(heading, state.split)
         for pair in state.pairs(key.stream, key.partition):
-            # With the first model, unless that isn't asked for.
+            # A pair is listed with its first model, unless that model is not selected.
             first = key._replace(model=pair.model)
             if key.model == (pair.model if first in state.models else pair.against):
                 yield comparison_line(pair) + _place(pair, state.split)
@@ -71,7 +71,7 @@ def newest_lines(state: State) -> Iterator[str]:
 
 
 def metrics_line(heading: Heading, reading: Reading) -> str:
-    """`-` stands for a measure without a value, and for the time where there is none.
+    """Return a metrics message as a line; `-` stands for a missing time or value.
 
     >>> metrics_line(Heading("s", "nb", None, "final", "all"), Reading(2, 2, 0, {"kappa": 0.5}))
     '1970-01-01T00:00:00Z s nb final all n=2 outcomes=2 accuracy=- kappa=0.5000 kappa_per=- kappa_plus=-'
@@ -87,9 +87,9 @@ def metrics_line(heading: Heading, reading: Reading) -> str:
 
 
 def comparison_line(pair: Pair) -> str:
-    """How two models stand over all history, and in the latest outcomes.
+    """Return the verdicts about two models over all history, and over the latest outcomes, as a line.
 
-    `-` stands for what isn't known, or undecided.
+    `-` stands for an unknown or undecided verdict.
     """
     low, high = pair.interval or (None, None)
     latest = pair.latest
@@ -108,7 +108,7 @@ def comparison_line(pair: Pair) -> str:
 
 
 def alarm_line(alarm: Notice) -> str:
-    """An alarm: of what, and where in its sequence."""
+    """Return an alarm as a line: its signal, and its place in its sequence."""
     return _line(
         None if alarm.untimed else alarm.ts,
         alarm,
@@ -120,7 +120,7 @@ def alarm_line(alarm: Notice) -> str:
 
 
 def incident_line(incident: Incident) -> str:
-    """An incident: since which outcome, how bad, and its causes."""
+    """Return an incident as a line: its first outcome, its severity, and its causes."""
     causes = ",".join(f"{one['cause']}:{one['share']:.2f}" for one in incident.causes)
     return _line(
         None if incident.untimed else incident.ts,
@@ -147,7 +147,7 @@ def _place(about: Heading | Pair | Notice | Incident, split: Collection[str]) ->
 
 
 def partition_name(partition: int) -> str:
-    """What a partition is called.
+    """Return the name of a partition.
 
     >>> partition_name(3), partition_name(-1)
     ('3', 'all')

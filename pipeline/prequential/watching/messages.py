@@ -1,4 +1,4 @@
-"""Messages as far as they are shown: what isn't needed isn't decoded, and what is new is no obstacle."""
+"""Decode messages as far as they are shown: other fields are skipped, and unknown fields are ignored."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from prequential.core.tables.score_bins import BINS
 from prequential.settings.stages import sides
 from prequential.topics.outputs import BY_PARTITION, Comparison
 
-#: Stands for a field that isn't there.
+#: The value of a missing field.
 ABSENT = msgspec.Raw()
 
 
 class Heading(msgspec.Struct, gc=False):
-    """What a metrics message is about: a quarter of the cost of decoding it as a whole.
+    """The identifying fields of a metrics message, which take a quarter of the time to decode all of it.
 
-    `coverage` and `period` are left as they are.
+    `coverage` and `period` stay undecoded.
     """
 
     stream: str
@@ -24,7 +24,7 @@ class Heading(msgspec.Struct, gc=False):
     segment: str | None
     stage: str
     estimator: str
-    #: Whose absence (from a worker before there was such a field) means the first partition.
+    #: Workers of earlier versions omit this field, which then means the first partition.
     partition: int = 0
     outcomes: int = 0
     ts: int = 0
@@ -49,17 +49,17 @@ class Reading(msgspec.Struct, gc=False):
     undefined: dict[str, str] = {}
     counts: dict[str, int] = {}
     model_version: str | None = None
-    #: The outcome that was the first of this version.
+    #: The first outcome of this model version.
     version_since: int | None = None
     started_empty: bool = False
-    #: By measure, where the configuration asks for them.
+    #: By measure, if configured.
     intervals: dict[str, tuple[float, float]] = {}
-    #: By label and prediction, and by class; where the configuration asks for them.
+    #: By label and prediction, and by class; if configured.
     confusion: dict[str, dict[str, float]] = {}
     per_class: dict[str, dict[str, float]] = {}
-    #: Histogram of the positive class's scores, likewise.
+    #: Histogram of the positive class's scores, if configured.
     scores: dict[str, Any] = {}
-    #: First outcomes that it stands beside, likewise.
+    #: Measures of the reference period, and the differences from them, if configured.
     reference: dict[str, Any] = {}
     #: Deciles of predicted numbers.
     residuals: dict[str, Any] = {}
@@ -70,7 +70,7 @@ class Reading(msgspec.Struct, gc=False):
 
 
 class Period(msgspec.Struct, gc=False):
-    """Of a message about a period of prediction time: which one, and how far it is (epoch ms, counts)."""
+    """The period of prediction time in a message, and its progress (epoch ms, counts)."""
 
     start: int
     end: int = 0
@@ -80,15 +80,15 @@ class Period(msgspec.Struct, gc=False):
 
 
 class Expected(msgspec.Struct, gc=False):
-    """What is expected of a period; `maturity` is None while its time isn't over."""
+    """Expected measures of a period; `maturity` is None until the period's time has passed."""
 
-    #: By measure its value, interval and record, as the message has them.
+    #: By measure: value, interval and record, as in the message.
     measures: dict[str, dict[str, Any]] = {}
     maturity: float | None = None
 
 
 class PeriodReading(msgspec.Struct, gc=False):
-    """A message about a period; `measures` are those of the labels there are."""
+    """A message about a period; `measures` are computed from the labels so far."""
 
     period: Period
     measures: dict[str, float]
@@ -97,17 +97,17 @@ class PeriodReading(msgspec.Struct, gc=False):
 
     @property
     def is_final(self) -> bool:
-        """Whether its labels are there, as far as they come."""
+        """Whether all expected labels of the period have arrived."""
         return self.period.status == "final"
 
     @property
     def is_whole(self) -> bool:
-        """Whether its time is known to be over."""
+        """Whether the period's time is known to have passed."""
         return self.is_final or (self.expected is not None and self.expected.maturity is not None)
 
 
 class Notice(msgspec.Struct, gc=False):
-    """A drift alarm, of the versions of its message that there have been; fields as in `outputs.Alarm`."""
+    """A drift alarm, in any version of its message; fields as in `outputs.Alarm`."""
 
     stream: str
     model: str
@@ -131,11 +131,11 @@ class Notice(msgspec.Struct, gc=False):
 Interval = tuple[float, float]
 
 
-# What readers take from objects whose fields the schema leaves open. A message that has other ones can't be
-# read: it is counted, and nothing else depends on it.
+# The fields that are shown from objects whose schema is open. A message with fields of other types can't be
+# read: it is only counted.
 
 
-#: Equal outcomes that something counts as: all sums of them are exact enough.
+#: A weight as a number of equal outcomes; its limit keeps sums precise.
 _Weight = Annotated[float, msgspec.Meta(ge=0, le=1 << 53)]
 
 
@@ -152,7 +152,7 @@ class _Scores(msgspec.Struct):
 
 
 class _Beside(msgspec.Struct):
-    """A measure beside its reference."""
+    """A measure compared with its reference."""
 
     value: float
     difference: float
@@ -160,21 +160,21 @@ class _Beside(msgspec.Struct):
 
 
 class _Reference(msgspec.Struct):
-    """Measures beside their reference."""
+    """Measures compared with their reference."""
 
     outcomes: int = 0
     measures: dict[str, _Beside] = {}
 
 
 class _ExpectedMeasure(msgspec.Struct):
-    """What is expected of a measure."""
+    """The expected value of a measure."""
 
     value: float
     interval: Interval | None = None
 
 
 class _Verdict(msgspec.Struct):
-    """A verdict, and since when it holds; also the one that forgets."""
+    """A verdict and the outcome since which it holds, for all history or for recent outcomes."""
 
     verdict: Literal["a_better", "b_better", "undecided", "by_partition"]
     since: int | None
@@ -185,7 +185,7 @@ class _Verdict(msgspec.Struct):
 
 
 class _Waiting(msgspec.Struct):
-    """What is expected of predictions that wait."""
+    """Expected measures of pending predictions."""
 
     predictions: float
     labels: float
@@ -194,7 +194,7 @@ class _Waiting(msgspec.Struct):
 
 
 class _Coverage(msgspec.Struct):
-    """What became of predictions."""
+    """Label coverage: labelled, pending and expired predictions."""
 
     label_latency_ms: dict[str, float] | None = None
     recent_label_latency_ms: dict[str, float] | None = None
@@ -213,7 +213,7 @@ _coverage = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def decode_reading(value: bytes) -> Reading:
-    """The state of an estimator; raises msgspec's errors where it can't be read."""
+    """Decode the state of an estimator; raises msgspec's errors if it can't be read."""
     read = _reading(value)
     if read.scores:
         msgspec.convert(read.scores, _Scores)
@@ -223,7 +223,7 @@ def decode_reading(value: bytes) -> Reading:
 
 
 def decode_period(value: bytes) -> PeriodReading:
-    """What a message says of a period; raises msgspec's errors where it can't be read."""
+    """Decode a message about a period; raises msgspec's errors if it can't be read."""
     read = _period(value)
     if read.expected is not None:
         msgspec.convert(read.expected.measures, dict[str, _ExpectedMeasure])
@@ -231,7 +231,7 @@ def decode_period(value: bytes) -> PeriodReading:
 
 
 def decode_comparison(value: bytes) -> Comparison:
-    """A comparison of two models; raises msgspec's errors where it can't be read."""
+    """Decode a comparison of two models; raises msgspec's errors if it can't be read."""
     read = _comparison(value)
     msgspec.convert({"verdict": read.verdict, "since": read.since}, _Verdict)
     if read.recent:
@@ -242,7 +242,7 @@ def decode_comparison(value: bytes) -> Comparison:
 
 
 def decode_coverage(value: bytes | msgspec.Raw) -> dict[str, Any]:
-    """What became of predictions; raises msgspec's errors where it can't be read."""
+    """Decode the label coverage; raises msgspec's errors if it can't be read."""
     read = _coverage(value)
     msgspec.convert(read, _Coverage)
     return read

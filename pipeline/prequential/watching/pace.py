@@ -1,15 +1,15 @@
-"""How often there is news of a model, and since when there is none."""
+"""The intervals between a model's messages, and the detection of silent models."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-#: A silence is news from so many times the longest former pause on, and never before so many ms: a worker
-#: that is replaced or recovers takes as long.
+#: A silence is reported after this multiple of the longest previous pause, and at least this many ms: the
+#: replacement or recovery of a worker takes as long.
 _TIMES, _LEAST_MS = 2, 60_000
 
-#: Pauses from which on a pace is known.
+#: The least number of pauses for which a pace is known.
 _KNOWN = 3
 
 
@@ -41,26 +41,26 @@ class Pace:
 
     @property
     def patience(self) -> int | None:
-        """Ms without news from which on that is a silence; None while the pace isn't known."""
+        """Ms without messages after which the model counts as silent; None while the pace isn't known."""
         return max(_LEAST_MS, _TIMES * self._longest) if self._pauses >= _KNOWN else None
 
 
 class Silence(NamedTuple):
-    """There have been no new outcomes since then (epoch ms); `alone`: of others of the stream there have."""
+    """There are no new outcomes since a time (epoch ms); `alone`: other models of the stream have some."""
 
     since: int
     alone: bool
 
     @property
     def why(self) -> str:
-        """In words what the silence is a sign of: predictions that stopped, or labels that did."""
+        """The likely cause of the silence as text: predictions that stopped, or labels that did."""
         if self.alone:
             return "its predictions stopped: its stream goes on"
         return "nor of any model of the stream: labels stopped, or all predictions"
 
 
 class StreamPace(NamedTuple):
-    """The models of a stream at a time (epoch ms): their longest patience (ms), how many aren't silent."""
+    """A stream's models at a time (epoch ms): their longest patience (ms), and how many aren't silent."""
 
     now: int
     patience: int
@@ -68,9 +68,9 @@ class StreamPace(NamedTuple):
 
     @classmethod
     def from_paces(cls, paces: Sequence[Pace], now: int | None) -> StreamPace:
-        """Of these models, now (epoch ms).
+        """Return the pace of a stream with these models at the time `now` (epoch ms).
 
-        Where there is no now, as for files, the newest message of the stream is.
+        If `now` is None, as for files, the time of the stream's newest message is used.
         """
         if now is None:
             now = max((one.newest for one in paces), default=0)
@@ -79,7 +79,7 @@ class StreamPace(NamedTuple):
 
 
 def silence(pace: Pace, stream: StreamPace) -> Silence | None:
-    """Whether a model is silent beyond its own former pace, or its stream's where it has none yet."""
+    """Return the silence of a model that exceeds its own patience, or its stream's if it has none yet."""
     patience = pace.patience or stream.patience
     if not patience or stream.now - pace.newest <= patience:
         return None

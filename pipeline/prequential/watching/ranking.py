@@ -1,4 +1,4 @@
-"""Which models come first, and what is shown of each."""
+"""The order of models, and the sequence that is shown for each."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ from prequential.watching.messages import Reading
 from prequential.watching.state import Model, ModelKey, Sequence, State
 from prequential.wording.measures import COLUMNS, COMPARED
 
-#: Milliseconds for which a model with an alarm stands above the others: the time in which an on-call looks.
+#: Milliseconds for which a model with an alarm is listed above the others: the time in which you should
+#: react.
 RECENT_MS = 3_600_000
 
 #: Ways to sort that aren't measures.
 NEWEST_ALARM, OUTCOMES, SILENT, NAME = "newest alarm", "fewest outcomes", "longest silent", "name"
 OTHER_WAYS = (NEWEST_ALARM, OUTCOMES, SILENT, NAME)
 
-#: Kinds of estimators by how well they tell how a model is now.
+#: Kinds of estimators, ordered by how well they show a model's current performance.
 _KINDS = (*(name for name, memory in MEMORIES.items() if memory.forgets), "all")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What to show, and in which order.
+    """The models to show, and their order.
 
-    `stage` and `estimator` None: of each model its own (`final`, its shortest window). `by` is a measure or
-    one of `OTHER_WAYS`; None: accuracy, of numbers mae. `search` leaves only names that contain it.
+    If `stage` and `estimator` are None, each model shows its own: `final`, and its shortest window. `by` is a
+    measure or one of `OTHER_WAYS`; None means accuracy, or mae for regression. `search` keeps only names that
+    contain it.
     """
 
     stage: str | None = None
@@ -50,7 +52,7 @@ class Row(NamedTuple):
     sequence: Sequence | None
     reading: Reading | None
     change: Change | None
-    #: Whether it is shown in the chosen stage and estimator (it may not have them).
+    #: Whether the model has the chosen stage and estimator, and shows them.
     as_chosen: bool
 
 
@@ -62,20 +64,20 @@ class Ranking:
         live: bool = True,
     ) -> None:
         self._state = state
-        #: Sorts rows before recent alarms do; of the same length for all.
+        #: A sort key that takes precedence over recent alarms; it has the same length for all rows.
         self._urgency = urgency
         self.choice = Choice()
-        #: Whether there is a now, by which models may be silent.
+        #: Whether there is a current time, by which models may be silent.
         self.live = live
-        #: By model: what is shown of it, and of which generation of its sequences, by which choice.
+        #: By model: the sequence that is shown, and the generation and the choice that it was selected for.
         self._shown: dict[ModelKey, tuple[Sequence | None, int, Choice]] = {}
 
     def choose(self, **what: Any) -> None:
-        """Choose something else; fields of `Choice`."""
+        """Change fields of the `Choice`."""
         self.choice = replace(self.choice, **what)
 
     def rows(self, now: int) -> list[Row]:
-        """The models that the choice leaves, in order; `now` in epoch ms."""
+        """Return the models that match the choice, in order; `now` in epoch ms."""
         wanted = self.choice.search.casefold()
         rows = [
             self.row(model)
@@ -86,7 +88,7 @@ class Ranking:
         return rows
 
     def row(self, model: Model) -> Row:
-        """A model with the one of its sequences that is shown by the choice, and its newest change."""
+        """Return a model with the sequence that is shown by the choice, and its newest change."""
         sequence = self._sequence(model)
         choice = self.choice
         as_chosen = sequence is not None and (
@@ -97,7 +99,7 @@ class Ranking:
         return Row(model, sequence, self._state.reading(newest), model.changes.newest, as_chosen)
 
     def _sequence(self, model: Model) -> Sequence | None:
-        """What is shown of a model: what is chosen or, where it has none of that, what is nearest."""
+        """Return the sequence of a model that is shown: the chosen one, or else the nearest one."""
         known = self._shown.get(model.key)
         if known is not None and known[1:] == (model.generation, self.choice):
             return known[0]
@@ -115,12 +117,12 @@ class Ranking:
             sequence.stage,
             estimator not in (None, sequence.estimator),
             _KINDS.index(kind) if kind in _KINDS else len(_KINDS),
-            len(sequence.estimator),  # of two windows the shorter one
+            len(sequence.estimator),  # the shorter of two windows first
             sequence.estimator,
         )
 
     def _place(self, row: Row, now: int) -> tuple[Any, ...]:
-        """Sorts rows: baselines last, models with a recent alarm first, then the worse one first."""
+        """Return the sort key: baselines last, models with a recent alarm first, then the worst first."""
         by, model, change = self.choice.by, row.model, row.change
         alone = is_baseline(model.key.model)
         if by == NAME:
@@ -137,17 +139,17 @@ class Ranking:
 
 
 def is_recent(change: Change, now: int) -> bool:
-    """Whether its newest alarm was published within the last hour; `now` in epoch ms."""
+    """Return whether the newest alarm of a change was published within the last hour; `now` in epoch ms."""
     return now - change.time <= RECENT_MS
 
 
 def is_shown(change: Change | OpenIncident, now: int) -> bool:
-    """Whether it stands below the table: an incident until it is over, alarms for an hour."""
+    """Return whether a change is listed below the table: an incident until its end, alarms for an hour."""
     return isinstance(change, OpenIncident) or is_recent(change, now)
 
 
 def is_baseline(model: str) -> bool:
-    """Whether it is one of the predictors that stand beside models to compare them with.
+    """Return whether a model is one of the baselines with which models are compared.
 
     >>> is_baseline("@majority"), is_baseline("nb@random"), is_baseline("nb@v2"), is_baseline("nb+temporal")
     (True, True, False, False)
@@ -156,7 +158,7 @@ def is_baseline(model: str) -> bool:
 
 
 def _badness(reading: Reading | None, by: str | None) -> tuple[int, float]:
-    """Sorts readings: those with the first measure, the worse one first; then those with the next one."""
+    """Return a sort key: first readings with the first measure, the worst first; then with the next one."""
     wanted = COMPARED if by is None else (by, *COMPARED)
     if reading is not None:
         for place, measure in enumerate(wanted):
@@ -167,14 +169,14 @@ def _badness(reading: Reading | None, by: str | None) -> tuple[int, float]:
 
 
 def measures_shown(known: Set[str], by: str | None) -> list[str]:
-    """Measures as columns, the most important first: what is sorted by, then the usual ones, then the rest.
+    """Return the measures for columns: the one that sorts the table, then the usual ones, then the rest.
 
     >>> measures_shown({"rmse", "kappa", "accuracy", "ece", "mae"}, "ece")
     ['ece', 'accuracy', 'mae', 'kappa', 'rmse']
     """
     of_classes, of_numbers = COLUMNS[CLASSIFICATION], COLUMNS[REGRESSION]
     both = [*of_classes, *of_numbers]
-    if not known.isdisjoint(OF_NUMBERS):  # there may be models of both tasks: in turns
+    if not known.isdisjoint(OF_NUMBERS):  # there may be models of both tasks: alternate between them
         turns = [name for pair in zip(of_classes, of_numbers) for name in pair]
         both = [*turns, *of_classes[len(of_numbers) :]]
     first = [by] if by in NAMES else []

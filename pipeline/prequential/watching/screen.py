@@ -1,4 +1,4 @@
-"""The live screen: models, the worst first, or one of them, and what keys do."""
+"""The live screen: all models, the worst first, or one of them; and the effects of keys."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from rich.console import (  # `Console`: the type that rich calls with
 from rich.segment import Segment
 from rich.text import Text
 
-#: What renders something at the screen's width.
+#: A function that renders objects at the screen's width.
 Lines = Callable[..., list[list[Segment]]]
 
-#: Lines that warnings take at most: what else is to be seen must be seen, too.
+#: The most lines for warnings, so that the rest of the screen stays visible.
 _WARNINGS = 4
 
-#: Share of the screen that recent changes take at most, below the table, and lines of them at least.
+#: The largest share of the screen for recent changes below the table (1 in this number), and their least
+#: lines.
 _CHANGES_SHARE = 5
 _CHANGES = 2
 
@@ -41,7 +42,7 @@ _NO_KEYS = "standard input is no terminal: no keys; Ctrl-C ends"
 
 
 class Screen:
-    """What is on the screen, for rich; `press` takes keys, `refresh` looks at the state again."""
+    """The content of the screen, for rich; `press` takes keys, and `refresh` reads the state again."""
 
     def __init__(self, state: State, cluster: str, choice: Choice | None = None) -> None:
         self._state, self._cluster = state, cluster
@@ -49,27 +50,28 @@ class Screen:
         self._ranking.choice = choice or Choice()
         self._rows: list[Row] = []
         self._recent: list[tuple[Change | OpenIncident, Model]] = []
-        #: The model that the cursor stays with (None: whichever is first), and the one that is open.
+        #: The model at the cursor (None: the first one), and the opened model.
         self._chosen: ModelKey | None = None
         self._opened: Model | None = None
-        #: The line of the list or of the opened model, the first that is seen of the list; lines that there
-        #: are, and room for them.
+        #: The current line of the list, its first visible line, and the first visible line of the opened
+        #: model; then the number of lines, and of lines that fit.
         self._at = self._top = self._scrolled = 0
         self._length = self._height = 1
         self._typing = False
         self._now = 0
-        #: What stands in the way of reading on, and whether what was there is still being read.
+        #: The problem that keeps the reader from going on, and whether existing messages are still being
+        #: read.
         self.trouble: str | None = None
         self.reading = False
-        #: Whether there is a keyboard, and whether the last key was the one that ends.
+        #: Whether there is a keyboard, and whether the last key ended the screen.
         self.has_keys = True
         self.over = False
 
     def refresh(self, now: int) -> None:
-        """Look at the state again; `now` in epoch ms."""
+        """Read the state again; `now` in epoch ms."""
         self._now = now
         self._rows = self._ranking.rows(now)
-        if self.reading:  # what is read later may have ended, or merged, what is known by now
+        if self.reading:  # messages still to be read may end or merge changes that are known so far
             self._rows = [row._replace(change=None) for row in self._rows]
         models = (
             row.model for row in self._rows
@@ -82,7 +84,7 @@ class Screen:
     # ---- keys
 
     def press(self, key: str) -> None:
-        """What a key does; `over` says whether it was the last one."""
+        """Handle a key; afterwards, `over` is true if it was the last one."""
         if key == CLOSED or (key == "q" and not self._typing):
             self.over = True
         elif self._typing:
@@ -155,7 +157,7 @@ class Screen:
             yield Segment.line()
 
     def _list(self, lines: Lines, width: int, height: int) -> list[list[Segment]]:
-        """The models that are seen, and below them the newest changes."""
+        """Return the lines of the visible models, and below them the newest changes."""
         if not self._rows:
             searched = self._ranking.choice.search
             return lines(Text("no model has these letters" if searched else "no metrics yet"))
@@ -181,7 +183,7 @@ class Screen:
         return line
 
     def _what(self) -> str:
-        """The second line: what is seen, in which order, and how far."""
+        """Return the second line: the shown stage and estimator, the order, and the position."""
         if self._opened is not None:
             key = self._opened.key
             return f"{printable(key.model)} of {label(key, self._state)}"

@@ -1,4 +1,4 @@
-"""What is known by now: messages in, models out. No clock, no I/O."""
+"""The state of all models, built from messages, without a clock and without I/O."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from prequential.watching.messages import (
 from prequential.watching.pace import Pace, Silence, StreamPace, silence
 from prequential.wording.comparing import Pair, Pairs
 
-#: The topics that are understood.
+#: The topics whose messages are read.
 TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS, INCIDENTS)
 
 
 class ModelKey(NamedTuple):
-    """A model of a stream, in one partition: where a stream lies in several, each is evaluated by itself."""
+    """A model of a stream in one partition; each partition of a stream is evaluated separately."""
 
     stream: str
     model: str
@@ -39,7 +39,7 @@ class ModelKey(NamedTuple):
 
 
 class Sequence(NamedTuple):
-    """What a metrics message is about, within a model."""
+    """The part of a model that a metrics message is about."""
 
     segment: str | None
     stage: str
@@ -47,52 +47,52 @@ class Sequence(NamedTuple):
 
 
 class Newest:
-    """The newest message of a sequence; it is decoded when somebody looks, and then once."""
+    """The newest message of a sequence, which is decoded once, at its first use."""
 
     __slots__ = ("reading", "same", "value")
 
     def __init__(self) -> None:
-        #: As it came; None if there is none that can be read.
+        #: The undecoded message; None without a readable one.
         self.value: bytes | None = None
         self.reading: Reading | None = None
-        #: Stages that are the same up to now.
+        #: Stages that are identical so far.
         self.same: tuple[str, ...] = ()
 
     def put(self, value: bytes) -> None:
-        """Take a newer message in; it is decoded when somebody looks."""
+        """Replace the message by a newer one, which is decoded at its first use."""
         self.value, self.reading = value, None
 
 
 class Model:
-    """What is known of a model. `time` is when it was last heard of (Kafka's time, epoch ms)."""
+    """The state of a model. `time` is the time of its newest message (Kafka's time, epoch ms)."""
 
     def __init__(self, key: ModelKey) -> None:
         self.key = key
         self.sequences: dict[Sequence, Newest] = {}
-        #: Counts how often a sequence came or went.
+        #: Counts how often a sequence was added or dropped.
         self.generation = 0
         self.endings = Endings()
         self.changes = Changes()
         self.incidents = Incidents()
         self.time = 0
-        #: No record of its stream had a time: label times and `time` are none.
+        #: No record of the model's stream had a time, so label times and `time` have no meaning.
         self.untimed = False
-        #: Of its metrics, which come with new outcomes alone.
+        #: The pace of the model's metrics, which only come with new outcomes.
         self.pace = Pace()
-        #: The newest message's field of that name, as it is.
+        #: The undecoded field of the newest message.
         self.coverage = ABSENT
-        #: The newest message about its newest period whose time is over.
+        #: The newest message about the newest period whose time has passed.
         self.period: PeriodReading | None = None
 
     def stages_of(self, sequence: Sequence) -> tuple[str, ...]:
-        """The stage of a sequence, and those that are the same up to now."""
+        """Return the stage of a sequence, and the stages that are identical so far."""
         return sequence.stage, *self.sequences[sequence].same
 
 
 class State:
-    """Newest messages of all sequences, pairs and incidents, and alarms, grouped by the change they tell of.
+    """The newest messages of all sequences, pairs and incidents, and alarms grouped by change.
 
-    `stream` and `model` leave out what is about others.
+    `stream` and `model` restrict the state to messages about them.
     """
 
     def __init__(self, stream: str | None = None, model: str | None = None) -> None:
@@ -105,26 +105,29 @@ class State:
         self.models: dict[ModelKey, Model] = {}
         #: By stream and partition.
         self._pairs: dict[tuple[str, int], Pairs] = {}
-        #: … of their models' metrics, and how these stand after so many messages, at some time.
+        #: By stream and partition: the paces of its models' metrics; and their summary, with the number of
+        #: messages and the time for which it was computed.
         self._paces: dict[tuple[str, int], list[Pace]] = {}
         self._streams: dict[tuple[str, int], StreamPace] = {}
         self._streams_at: tuple[int, int | None] = 0, None
-        #: By stream: the partitions in which it is evaluated, in order; and only of those that have several.
+        #: By stream: the partitions in which it is evaluated, in order; then only streams with several.
         self._partitions: dict[str, list[int]] = {}
         self.split: dict[str, list[int]] = {}
-        #: Measures that had a value in a message that was looked at.
+        #: Measures with a value in a message that was decoded.
         self.measures: set[str] = set()
         self.messages = 0
-        #: Who has said nothing since then (Kafka's time, epoch ms) isn't known; None where all was read.
+        #: The state lacks models without messages since this time (Kafka's time, epoch ms); None if all was
+        #: read.
         self.since: int | None = None
         self.unreadable = 0
-        #: Some messages are of records without times.
+        #: Whether some messages are about records without times.
         self.untimed = False
 
     def update(self, topic: str, value: bytes | None, time: int = 0) -> bool:
-        """Take in a message of a topic (its name without prefix); `time` is Kafka's (epoch ms).
+        """Add a message of a topic (its name without prefix); `time` is Kafka's (epoch ms).
 
-        Returns whether it is of use: readable, not left out, and of comparisons the first to say so.
+        Returns whether the message is used: it must be readable and not excluded, and a comparison must be
+        new.
         """
         self.messages += 1
         try:
@@ -134,7 +137,7 @@ class State:
             return False
 
     def reading(self, newest: Newest | None) -> Reading | None:
-        """What the newest message of a sequence says; None without one that can be read."""
+        """Return the newest message of a sequence; None without one that can be read."""
         if newest is None:
             return None
         if newest.reading is None and newest.value is not None:
@@ -149,15 +152,15 @@ class State:
 
     @property
     def misplaced(self) -> dict[str, list[int]]:
-        """Streams that lie in several partitions though nobody merges what these know of them."""
+        """Streams with records in several partitions, whose evaluations no worker merges."""
         return {name: places for name, places in self.split.items() if ALL_PARTITIONS not in places}
 
     def partitions(self, stream: str) -> list[int]:
-        """The partitions in which a stream is evaluated, ascending; first that of all together, if it is."""
+        """Return a stream's partitions in ascending order; the merged evaluation, if any, comes first."""
         return self._partitions.get(stream, [])
 
     def silence(self, model: Model, now: int | None) -> Silence | None:
-        """Whether a model has been silent for longer than ever before; `now` in epoch ms, None for files."""
+        """Return a model's silence if it is unusually long; `now` in epoch ms, None for files."""
         if model.untimed:
             return None
         if now is not None and now - model.pace.newest <= (model.pace.patience or 0):
@@ -171,7 +174,7 @@ class State:
         return silence(model.pace, self._streams[place])
 
     def pairs(self, stream: str, partition: int) -> list[Pair]:
-        """How the models of a partition's stream stand, pair by pair, in the order in which they came."""
+        """Return the comparisons of a stream's models in a partition, in order of their first message."""
         pairs = self._pairs.get((stream, partition))
         return [] if pairs is None else pairs.known()
 
@@ -207,7 +210,7 @@ class State:
         return True
 
     def _drop(self, model: Model, ended: Ended) -> None:
-        """Forget what the configuration has no more, also of segments."""
+        """Drop sequences that the configuration has ended, including those of segments."""
         gone = [
             one for one in model.sequences
             if one.stage == ended.stage and one.estimator in ended.estimators
@@ -221,16 +224,16 @@ class State:
         self._dropped(model, gone)
 
     def _dropped(self, model: Model, gone: list[Sequence]) -> None:
-        """Called with sequences that have ended, for a subclass to forget."""
+        """Called with sequences that have ended, so that a subclass can drop them."""
 
     def _made_by(self, heading: Heading, time: int) -> None:
-        """Called with each metrics message, for whoever remembers by which settings it was made."""
+        """Called with each metrics message, so that a subclass can keep the settings that made it."""
 
     def _noted(self, model: Model, sequence: Sequence, newest: Newest, heading: Heading) -> None:
-        """What whoever remembers more than the newest does with a metrics message."""
+        """Called with each metrics message, so that a subclass can keep more than the newest."""
 
     def _period_said(self, model: Model, said: PeriodReading) -> None:
-        """… and with one about a period of prediction time."""
+        """Called with each message about a period of prediction time, for a subclass to keep."""
 
     def _comparison(self, value: bytes, time: int) -> bool:
         said = decode_comparison(value)
@@ -264,10 +267,10 @@ class State:
         return True
 
     def _incident_said(self, model: Model, said: Incident) -> None:
-        """… and with an incident."""
+        """Called with each message about an incident, for a subclass to keep."""
 
     def _known(self, stream: str, name: str, partition: int, time: int, untimed: bool) -> Model | None:
-        """The model that a message of this time is about; None for one that was not asked for."""
+        """Return the model that a message of this time is about; None if the model is excluded."""
         key = ModelKey(stream, name, partition)
         model = self.models.get(key)
         if model is None:
@@ -288,7 +291,7 @@ class State:
 
 
 def coverage_of(model: Model) -> dict[str, object]:
-    """What the newest messages say of what became of a model's predictions; empty without."""
+    """Return the label coverage in a model's newest messages; empty without one."""
     try:
         return {} if model.coverage is ABSENT else decode_coverage(model.coverage)
     except (msgspec.MsgspecError, ValueError):

@@ -1,4 +1,4 @@
-"""Models as a table, and what stands above and below it: warnings, incidents and alarms."""
+"""The table of models, with the warnings above it, and the incidents and alarms below it."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-#: Columns of a name, at least: as many as tell names apart as a rule.
+#: The least width of a name, which usually distinguishes names.
 _NAME_WIDTH = 12
 
-#: Columns of a measure, at least: numbers that are usual.
+#: The least width of a measure, which fits common numbers.
 _NUMBER_WIDTH = 7
 
-#: The columns behind the measures, with their widths.
+#: The columns after the measures, with their widths.
 _LAST = (("outcomes", 8), ("heard", 5), ("alarm", 5))
 
-#: Columns of a change's line that names leave for the rest: its age, a count, a date, and the first signal.
+#: The width that names leave in a change's line for its age, a count, a date, and the first signal.
 _CHANGE_WIDTH = 54
 
-#: Split streams, and silent models, that are named in a warning.
+#: The most split streams, or silent models, that a warning names.
 _NAMED = 3
 
 
 def label(key: ModelKey, state: State) -> str:
-    """A stream's name, with the partition where there are several."""
+    """Return a stream's name, with the partition if there are several."""
     name = printable(key.stream)
     return f"{name}[{partition_name(key.partition)}]" if key.stream in state.split else name
 
@@ -41,9 +41,9 @@ def label(key: ModelKey, state: State) -> str:
 def table(
     rows: Sequence[Row], state: State, by: str | None, width: int, now: int, chosen: int | None = None
 ) -> Table:
-    """These rows, one of which may be chosen; `now` in epoch ms.
+    """Return a table of these rows, of which one may be highlighted; `now` in epoch ms.
 
-    Of measures there are as many as leave names their least width, and one in any case.
+    The table has as many measures as fit next to names of the least width, and at least one.
     """
     names = [label(row.model.key, state) for row in rows]
     models = [printable(row.model.key.model) + _mark(row) for row in rows]
@@ -57,7 +57,7 @@ def table(
             break
         shown.append(measure)
         room -= size
-    # What one of the names doesn't need is the other's.
+    # Width that one of the names doesn't need goes to the other.
     of_stream = max(1, min(wanted[0], max(room - 2 - wanted[1], (room - 1) // 2)))
     of_model = max(1, min(wanted[1], room - 2 - of_stream))
     grid = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
@@ -84,7 +84,7 @@ def table(
 
 
 def _mark(row: Row) -> str:
-    """Behind a model that isn't shown as was chosen."""
+    """Return the mark of a model that isn't shown in the chosen stage and estimator."""
     return "" if row.as_chosen or row.reading is None else "*"
 
 
@@ -93,7 +93,7 @@ def _longest(head: str, names: Iterable[str]) -> int:
 
 
 def whole_table(state: State, now: int, width: int, ranking: Ranking) -> list[RenderableType]:
-    """All that is known, where nobody scrolls: warnings, the models' table, and their changes.
+    """Return the complete output for a console without scrolling: warnings, models, and their changes.
 
     `now` is epoch ms, `width` the console's in characters.
     """
@@ -108,12 +108,12 @@ def whole_table(state: State, now: int, width: int, ranking: Ranking) -> list[Re
 def change_lines(
     changes: Iterable[tuple[Change | OpenIncident, Model]], state: State, now: int, width: int
 ) -> list[Text]:
-    """Changes of several models, each in a line."""
+    """Return the changes of several models, each as a line."""
     return [change_line(one, now, width, _names_of_change(model, state, width)) for one, model in changes]
 
 
 def change_line(change: Change | OpenIncident, now: int, width: int, whose: str = "") -> Text:
-    """One change in one line, after the name of `whose` it is: when, how many alarms, of what."""
+    """Return a change as one line: the name `whose`, the time, the number of alarms, and their signals."""
     if isinstance(change, OpenIncident):
         return incident_line(change, now, width, whose)
     where = [printable(segment) for segment in change.segments]
@@ -122,7 +122,7 @@ def change_line(change: Change | OpenIncident, now: int, width: int, whose: str 
     since = f"outcome {change.outcome:,}" if change.untimed else moment(change.began, now)
     alarms = f"{counted(change.count, 'alarm')} since {since}"
     signals = [", ".join(map(printable, change.signals)), ", ".join(change.stages)]
-    # Where the model as a whole is not affected, the segment is what matters.
+    # If the model as a whole is not affected, the segment is more important.
     what = [*signals, *where] if change.whole else [*where, *signals]
     heard = "-" if change.untimed else age(now - change.time)
     line = Text("  ".join([f"{heard:>4}", *([whose] if whose else []), alarms, *what]))
@@ -132,7 +132,7 @@ def change_line(change: Change | OpenIncident, now: int, width: int, whose: str 
 
 
 def _names_of_change(model: Model, state: State, width: int) -> str:
-    """The names of a model in front of its change: as much of the line as the rest can spare."""
+    """Return the names of a model for the line of its change, as wide as the rest of the line allows."""
     half = max(_NAME_WIDTH, (width - _CHANGE_WIDTH) // 2)
     name = printable(model.key.model)
     stream = elide(label(model.key, state), max(half, 2 * half - cell_len(name)))
@@ -140,9 +140,10 @@ def _names_of_change(model: Model, state: State, width: int) -> str:
 
 
 def warnings(state: State, trouble: str | None, now: int, *, reading: bool = False) -> list[Text]:
-    """Lines of what stands above everything else: whoever doesn't see it reads the table wrongly.
+    """Return the warnings above the table, without which you would misread the table.
 
-    While what is there is being read (`reading`), models aren't silent, and streams aren't split yet.
+    While existing messages are still being read (`reading`), there are no warnings about silent models and
+    split streams.
     """
     lines = []
     if trouble:
@@ -159,7 +160,7 @@ def warnings(state: State, trouble: str | None, now: int, *, reading: bool = Fal
 
 
 def silent_warning(state: State, now: int) -> str | None:
-    """Which models have no new outcomes for longer than ever before, since when (`now` in epoch ms)."""
+    """Return a warning about models with unusually long pauses, and their starts (`now` in epoch ms)."""
     silent = [
         (key, one) for key, model in state.models.items()
         if not is_baseline(key.model) and (one := state.silence(model, now)) is not None
@@ -176,7 +177,7 @@ def silent_warning(state: State, now: int) -> str | None:
 
 
 def split_warning(split: Mapping[str, list[int]]) -> str:
-    """A sentence about which streams lie in several partitions, and the way out.
+    """Return a warning about streams with records in several partitions, and the fix.
 
     >>> split_warning({"clicks": [0, 2]})
     'records of 1 stream lie in several partitions, each evaluated apart: clicks (0, 2); \
@@ -195,7 +196,7 @@ key records by stream with murmur2'
 
 
 def shown_changes(model: Model) -> list[Change | OpenIncident]:
-    """A model's incidents that aren't over, and changes by their alarms alone where no such one has them."""
+    """Return a model's current incidents, and the changes whose alarms belong to no current incident."""
     incidents = model.incidents.newest_first()
     changes = model.changes.newest_first()
     uncovered = [change for change in changes if not any(one.covers(change) for one in incidents)]
@@ -203,6 +204,6 @@ def shown_changes(model: Model) -> list[Change | OpenIncident]:
 
 
 def newest_changes(models: Iterable[Model]) -> list[tuple[Change | OpenIncident, Model]]:
-    """All changes with their models, the newest first."""
+    """Return all changes with their models, the newest first."""
     changes = [(change, model) for model in models for change in shown_changes(model)]
     return sorted(changes, key=lambda one: -one[0].time)

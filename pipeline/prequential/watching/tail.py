@@ -1,4 +1,4 @@
-"""Output topics from near their ends, as a reader sees them who changes nothing."""
+"""Read output topics from near their ends, without changing anything."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from prequential.topics.permissions import READ, require, why_unread
 from prequential.topics.reading import first_since, watermarks
 from prequential.topics.specs import SETTINGS_HEADER
 
-#: librdkafka wants a name, although assigned partitions need no group.
+#: librdkafka requires the name of a group, although assigned partitions need none.
 _GROUP = "prequential-watch"
 
-#: Records before each partition's end that are read first: the newest message of thousands of
-#: sequences, of models that have fallen silent, too, and some 100 MB, read in a few seconds.
+#: Records before each partition's end that are read first. They contain the newest messages of thousands of
+#: sequences, also of silent models. They are about 100 MB, which takes a few seconds.
 TAIL_RECORDS = 100_000
 
-#: Records taken at once, and seconds to wait for them.
+#: The most records taken at once, and seconds to wait for them.
 _BATCH_RECORDS = 5_000
 _BATCH_SECONDS = 0.25
 
-#: Milliseconds and bytes for which a broker keeps a fetch open. Workers publish some four times a second;
-#: what they wrote meanwhile comes with one answer instead of many.
+#: Milliseconds and bytes for which a broker keeps a fetch open. Workers publish about four times a second,
+#: and the broker then returns several transactions in one answer.
 _FETCH_WAIT_MS = 500
 _FETCH_BYTES = 1 << 20
 
@@ -40,16 +40,16 @@ class Record(NamedTuple):
     topic: str
     value: bytes | None
     time: int
-    #: The header of that name, which says what the message's digest of settings stands for.
+    #: The header of that name, which has the settings behind the message's digest.
     settings: bytes | None = None
 
 
 class Tail:
     """Output topics (names without prefix) from near their ends, read_committed, without a group.
 
-    `since` (epoch ms) begins with the first records that Kafka got then, but no further back than `most`
-    records (by default `TAIL_RECORDS`) from each partition's end. `optional` topics needn't be there:
-    clusters of earlier versions lack them.
+    Reading starts at the first records that Kafka received at `since` (epoch ms), but at most `most` records
+    (by default `TAIL_RECORDS`) before each partition's end. `optional` topics may be missing, as in clusters
+    of earlier versions.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Tail:
         self._names = {kafka.topic(name): name for name in needed}
         counts = partition_counts(kafka, list(self._names))
         self.trouble: str | None = None
-        #: By topic (without prefix) of which only the tail is read: since when (epoch ms) all of it.
+        #: By topic (without prefix) with only its tail read: the time (epoch ms) since which all is read.
         self.since: dict[str, int] = {}
         with plain_errors(kafka):
             self._consumer = Consumer(
@@ -79,7 +79,7 @@ class Tail:
                         "enable.auto.offset.store": False,
                         "enable.partition.eof": True,
                         "isolation.level": "read_committed",
-                        # Retention may overtake the place where reading was to start.
+                        # Retention may delete the records at which reading should start.
                         "auto.offset.reset": "earliest",
                         "fetch.wait.max.ms": _FETCH_WAIT_MS,
                         "fetch.min.bytes": _FETCH_BYTES,
@@ -90,9 +90,9 @@ class Tail:
             )
             places = []
             self._size = 0
-            #: Partitions that are read from somewhere in between, until their first message has come.
+            #: Partitions that are read only from their tail on, until their first message arrives.
             self._cut: set[tuple[str, int]] = set()
-            #: By partition that hasn't been read to what was its end in the beginning: that offset.
+            #: The initial end offset of each partition that hasn't been read to there yet.
             self._behind: dict[tuple[str, int], int] = {}
             for topic, count in counts.items():
                 for partition in range(count):
@@ -101,7 +101,7 @@ class Tail:
                     place.offset = low if from_beginning else max(low, high - (most or TAIL_RECORDS))
                     asked = None if since is None else first_since(self._consumer, place, since, high)
                     if asked is not None and asked >= place.offset:
-                        place.offset = asked  # what is before isn't wanted, so nothing is cut off
+                        place.offset = asked  # earlier records aren't asked for, so nothing is cut off
                     elif place.offset > low:
                         self._cut.add((topic, partition))
                     places.append(place)
@@ -112,12 +112,12 @@ class Tail:
 
     @property
     def size(self) -> int:
-        """Offsets that there were to read in the beginning: records, and some that are none."""
+        """The number of offsets to read at the start: records, and some transaction markers."""
         return self._size
 
     @property
     def catching_up(self) -> bool:
-        """Whether some of what was there in the beginning hasn't been read yet."""
+        """Whether records that existed at the start are still unread."""
         return bool(self._behind)
 
     def close(self) -> None:
@@ -125,9 +125,9 @@ class Tail:
         self._consumer.close()
 
     def take(self, seconds: float = _BATCH_SECONDS) -> list[Record]:
-        """The records that came; waits `seconds` for them at most.
+        """Return the records that arrived, after at most `seconds`.
 
-        Raises WorkError for what reading on can't mend.
+        Raises WorkError for errors that further reading can't fix.
         """
         names = self._names
         taken = []
@@ -146,9 +146,9 @@ class Tail:
         return taken
 
     def to_end(self) -> Iterator[Record]:
-        """The records up to the ends that there were in the beginning.
+        """Yield the records up to the initial ends.
 
-        Raises WorkError if the cluster falls silent before the end.
+        Raises WorkError if the cluster stops answering before the end.
         """
         heard = monotonic()
         while self._behind:
@@ -162,9 +162,9 @@ class Tail:
                 raise WorkError(f"reading from {self._kafka.bootstrap_servers} stopped: {reason}")
 
     def _note_place(self, message: Message) -> None:
-        """Note when a partition's tail begins, and that it was read to its former end.
+        """Note when a partition's tail begins, and whether it has been read to its initial end.
 
-        While it is written to, no other end may be seen.
+        While workers write to the partition, the reader may see no other end.
         """
         place = message.topic(), message.partition()
         if place in self._cut:
@@ -175,12 +175,12 @@ class Tail:
             del self._behind[place]
 
     def _note_error(self, message: Message) -> None:
-        """Note the end of a partition, or what may pass by itself; raise what doesn't."""
+        """Note the end of a partition or a temporary error; raise other errors."""
         error = message.error()
         if error.code() == KafkaError._PARTITION_EOF:
             self._behind.pop((message.topic(), message.partition()), None)
         elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            pass  # librdkafka looks for the group's coordinator, which nobody here needs
+            pass  # librdkafka searches for the group's coordinator, which this reader doesn't need
         elif is_temporary(error):
             self._note(error)
         else:

@@ -6,15 +6,15 @@ from prequential.topics.dead_letters import clock as exact_clock
 from rich.cells import cell_len
 from rich.text import Text
 
-#: Units of an age, in ms, the largest first.
+#: Units of an age in ms, the largest first.
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000))
 
-#: Thousands, millions, …: numbers beyond four digits before the point are cut to them.
+#: Suffixes for thousands, millions, …, which shorten numbers with more than four digits before the point.
 _THOUSANDS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def clock(ts: int) -> str:
-    """Epoch milliseconds as UTC to the second; as a number outside of the years 1 to 9999.
+    """Return epoch milliseconds as UTC to the second; as a number outside of the years 1 to 9999.
 
     >>> clock(1700000000123)
     '2023-11-14T22:13:20Z'
@@ -23,7 +23,7 @@ def clock(ts: int) -> str:
 
 
 def moment(ts: int, now: int) -> str:
-    """The time of day (UTC) of `ts`, with the date if it is another day than `now`'s; both in epoch ms.
+    """Return the time of day (UTC) of `ts`, with the date if its day is not that of `now`; both in epoch ms.
 
     >>> moment(1700000000000, 1700000001000), moment(1700000000000, 1800000000000)
     ('22:13:20', '2023-11-14 22:13')
@@ -33,7 +33,7 @@ def moment(ts: int, now: int) -> str:
 
 
 def age(ms: float) -> str:
-    """A length of time in its largest unit.
+    """Return a length of time in its largest unit.
 
     >>> age(59_900), age(60_000), age(7_300_000), age(20 * 86_400_000), age(-5)
     ('59s', '1m', '2h', '20d', '0s')
@@ -45,7 +45,7 @@ def age(ms: float) -> str:
 
 
 def duration(ms: float) -> str:
-    """A measured length of time, to three digits.
+    """Return a measured length of time with three digits.
 
     >>> duration(5.4), duration(5490), duration(7_300_000)
     ('5.4 ms', '5.49 s', '2.03 h')
@@ -57,7 +57,7 @@ def duration(ms: float) -> str:
 
 
 def rows(ms: float) -> str:
-    """A measured length of time of records without times: each row is a millisecond.
+    """Return a length of time as rows, for records without times: each row is a millisecond.
 
     >>> rows(1500)
     '1,500 rows'
@@ -66,7 +66,7 @@ def rows(ms: float) -> str:
 
 
 def elide(text: str, width: int) -> str:
-    """At most so many columns of a name: of a longer one its beginning, and rather more of its end.
+    """Shorten a name to at most `width` columns: keep its beginning, and more of its end.
 
     >>> elide("fraud-cards-europe-west", 16), elide("fraud-cards-europe-east", 16)
     ('fraud-c…ope-west', 'fraud-c…ope-east')
@@ -89,7 +89,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def number(value: float) -> str:
-    """A measure's value as text of at most eight columns.
+    """Return a measure's value as text of at most eight columns.
 
     >>> [number(value) for value in (0.8101, -2.13301, 31.25, 4711.2, 104446, -1.5e9, 1e100)]
     ['0.810', '-2.133', '31.25', '4711.2', '104.4k', '-1.5G', '1.0e+100']
@@ -104,7 +104,7 @@ def number(value: float) -> str:
 
 
 def count(value: float) -> str:
-    """A whole number in at most eight columns.
+    """Return a whole number as text of at most eight columns.
 
     >>> count(45312), count(12_345_678)
     ('45,312', '12.35M')
@@ -113,7 +113,7 @@ def count(value: float) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """So many of something.
+    """Return a number with its noun, in the plural unless it is 1.
 
     >>> counted(1, "stream"), counted(1000, "stream")
     ('1 stream', '1,000 streams')
@@ -122,7 +122,7 @@ def counted(number: int, what: str) -> str:
 
 
 def measure_text(value: float | None) -> Text:
-    """A measure; one below zero, which is worse than the baseline, is red."""
+    """Return a measure as text; one below zero, which is worse than the baseline, is red."""
     if value is None:
         return Text("-", style="dim")
     return Text(number(value), style="red" if value < 0 else "")
