@@ -377,10 +377,10 @@ class TestSummary:
 
     def test_it_is_printed(self, summary: Row, case: Case) -> None:
         lines = case.said.splitlines()
-        assert lines[0] == "read: 64 predictions, 66 labels; used: 120, dropped: 8, waiting: 2"
+        assert lines[0] == "read: 64 predictions, 66 labels; used: 120, dropped: 8, pending: 2"
         place = f"(first: {case.folder / 'labels.jsonl'} line 63)"
         assert f"  dropped: 1 labels: label later than the horizon {place}" in lines
-        assert "outcomes of elec2: nb 60; 1 predictions and 1 labels wait" in lines
+        assert "outcomes of elec2: nb 60; pending: 1 predictions, 1 labels" in lines
         assert any(line.startswith("nb ") and "│ final* │ 60 " in line for line in lines)
         assert "incidents: 0 (drift alarms: 0)" in lines
 

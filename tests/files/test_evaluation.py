@@ -492,7 +492,7 @@ class TestEvaluator:
         for message in result._latest():
             report.put(message)
         assert '"waiting":10' in report.html().decode()
-        assert "10 predictions and 0 labels wait" in str(result)
+        assert "pending: 10 predictions, 0 labels" in str(result)
         assert [one.outcomes for one in result.messages if isinstance(one, Metrics)] == [10]
 
     def test_bins_are_there_as_other_stages_are(self) -> None:

@@ -51,18 +51,19 @@ class Elsewhere(NamedTuple):
     incidents: str
     alarms: str
     expected: str
+    explain: str  # the call that explains an incident
 
 
 #: The endings for users of a command, and for users of a `Result`.
 AT_A_TERMINAL = Elsewhere(
     drops=": --summary has all", sequences=": --summary has all", pairs=": --summary has all",
     incidents=": --incidents-out and --summary have all", alarms=": --alarms-out and --summary have all",
-    expected=": --summary has all",
+    expected=": --summary has all", explain="prequential explain ID --from FILE",
 )  # fmt: skip
 IN_PYTHON = Elsewhere(
     drops=": summary.dropped has all", sequences=": summary.sequences has all",
     pairs=": summary.comparisons has all", incidents=": incidents has all", alarms=": alarms has all",
-    expected=": summary.expected has all",
+    expected=": summary.expected has all", explain='explain("ID")',
 )  # fmt: skip
 
 
@@ -96,8 +97,8 @@ def record_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[
     """Yield lines about records read, used and dropped, and the most frequent reasons for dropping."""
     read = [f"{kind.read:,} {name}" for name, kind in summary.records.items() if kind.read]
     became = (
-        f"{name}: {sum(getattr(kind, name) for kind in summary.records.values()):,}"
-        for name in ("used", "dropped", "waiting")
+        f"{word}: {sum(getattr(kind, name) for kind in summary.records.values()):,}"
+        for word, name in (("used", "used"), ("dropped", "dropped"), ("pending", "waiting"))
     )
     yield f"read: {', '.join(read) or 'no records'}; {', '.join(became)}"
     for drop in summary.dropped[:_DROPS]:
@@ -118,9 +119,9 @@ def outcome_lines(summary: Summary) -> Iterator[str]:
         shown = ", ".join(f"{model} {outcomes:,}" for model, (outcomes, _) in models.items())
         labels = sum(one.labels for one in summary.waiting_labels if one.stream == stream)
         predictions = sum(waiting for _, waiting in models.values())
-        wait = f"; {predictions:,} predictions and {labels:,} labels wait" if predictions or labels else ""
+        wait = f"; pending: {predictions:,} predictions, {labels:,} labels" if predictions or labels else ""
         closed = sum(one.at_horizon for one in summary.outcomes if one.stream == stream)
-        without = f"; {closed:,} predictions had no label by the horizon" if closed else ""
+        without = f"; {closed:,} predictions got no label within the horizon" if closed else ""
         yield f"outcomes of {stream}: {shown or 'none'}{without}{wait}"
     for emission in summary.emission or ():
         when = [f"{emission.outcomes:,} outcomes"] if emission.outcomes else []
@@ -215,7 +216,8 @@ def expected_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterato
 def incident_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:
     """Yield a line for each incident, and lines for alarms outside of incidents."""
     incidents, alarms = summary.incidents, summary.alarms
-    yield f"incidents: {len(incidents):,} (drift alarms: {len(alarms):,})"
+    explain = f"; to explain one: {more.explain}" if incidents else ""
+    yield f"incidents: {len(incidents):,} (drift alarms: {len(alarms):,}){explain}"
     for incident in incidents[:_ALARMS]:
         yield f"  {sentence(incident)}"
     if len(incidents) > _ALARMS:
