@@ -564,7 +564,7 @@ def test_times_that_python_cannot_have(tmp_path: Path, run: Callable[..., Replay
         ("p.csv.gz", gzip.compress(b"stream,model\n", mtime=0)[:-4], "", 1, "can't read"),
         (
             "p.gz", gzip.compress(b"PAR1", mtime=0), "", 2,
-            "is parquet in gzip: expected parquet, which is compressed",
+            "is parquet in gzip: expected parquet, which has its own compression",
         ),
         ("p.csv", "a,b\n1,2\n".encode("utf-16"), "", 2, "p.csv is UTF-16: expected UTF-8; export it"),
         ("p.csv", "a,b\n1,2\n".encode("utf-16-be"), "", 2, "p.csv is UTF-16: expected UTF-8; export it"),
