@@ -18,7 +18,7 @@ const CAUSES = {
   class: "one class, rather than all",
   model_version: "the model's version changed",
   inputs: "other inputs come in, harder ones where predictions have probabilities; they are served as before as far as these tell",
-  not_clear: "nothing stands out",
+  not_clear: "no problem was found",
 };
 
 // Incidents of a model without which their record says little.

@@ -169,7 +169,7 @@ function rows(data) {
 }
 
 // What is wrong with a model, each as a mark and words.
-function state(row, now, live, calm = "✓ nothing stands out") {
+function state(row, now, live, calm = "✓ no problem was found") {
   const found = [];
   if (row.incident) found.push(h("a", { class: mark(row.incident), href: address("incident", { id: row.incident.id }), "data-key": `incident ${row.incident.id}` }, `◆ ${row.incident.severity < 0 ? "better" : "incident"}, ${row.incident.untimed ? `since outcome ${count(row.incident.outcome)}` : age(now - row.incident.began)}`));
   if (row.silent) found.push(h("span", { class: "badge mark-missed" }, `○ no new outcomes since ${moment(row.silent.since, now)}; ${row.silent.why}`));
