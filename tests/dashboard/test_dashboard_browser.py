@@ -75,7 +75,7 @@ class TestOverview:
             assert "▼ accuracy 0.940 < 0.95" in states[1]
             assert "▲ 1 alarm" in states[2]
             assert "worse than repeating the latest label" in states[4]
-            assert states[5] == "✓ nothing stands out"
+            assert states[5] == "✓ no problem was found"
             assert page.inner_text("h1") == "Models, the worst first"
             assert "Open incidents: 1" in page.inner_text("main")
 
@@ -344,7 +344,7 @@ class TestAge:
             board.trouble = None
             ready(page, server.address + "?again" + TABLE)
             assert "not live, newest message 1 h ago" in page.inner_text(".status")
-            assert "nothing stands out" not in page.inner_text("table.models")
+            assert "no problem was found" not in page.inner_text("table.models")
             assert "labels stopped, or all predictions" in page.inner_text("table.models")
         finally:
             server.stop()
