@@ -135,7 +135,7 @@ def _calibrate(
     for past in usable:
         pace = _pace(past)
         longest = pace * len(usable) / part
-        _say_what_is_unsure(past, longest, settings.outcomes, report)
+        _note_long_dependence(past, longest, settings.outcomes, report)
         watched.append(_Watched(past, pace, curves(past, able, longest, settings.outcomes, settings.seed)))
         done()
     new = list(configured)
@@ -150,7 +150,7 @@ def _calibrate(
         calibrated.alarms = [alarms * settings.budget.period for alarms in calibrated.alarms]
         for rate in calibrated.rates:
             rate.alarms *= settings.budget.period
-        _say_how_wide(calibrated, report)
+        _note_wide_bounds(calibrated, report)
         at = configured.index(detector)
         new[at], found_of[at] = after, calibrated
         report.detectors.append(calibrated)
@@ -179,7 +179,7 @@ def _phase(past: Outcomes, report: Report) -> Outcomes:
     return replace(past, rows=rows)
 
 
-def _say_what_is_unsure(past: Outcomes, longest: float, outcomes: int, report: Report) -> None:
+def _note_long_dependence(past: Outcomes, longest: float, outcomes: int, report: Report) -> None:
     """Add a note to the report if the dependence is too long for the extrapolation."""
     counted, reach = counted_of(outcomes), far(past.loss)
     if reach and longest > counted:
@@ -191,7 +191,7 @@ def _say_what_is_unsure(past: Outcomes, longest: float, outcomes: int, report: R
         report.notes.append(Left(past.stream, _name(past), why))
 
 
-def _say_how_wide(one: Calibrated, report: Report) -> None:
+def _note_wide_bounds(one: Calibrated, report: Report) -> None:
     """Add a note with the bounds to the report if the expected number of alarms is very uncertain."""
     expected, low, high = one.alarms
     if high > _UNSURE * expected:

@@ -109,10 +109,10 @@ class Scores:
         else:
             raise ValueError("expected both false_positive and false_negative, or neither of them")
         best = best_threshold(self.histogram, costs, present)
-        return best._replace(better_since=better_since(self._said, costs, best))
+        return best._replace(better_since=better_since(self._histograms, costs, best))
 
     @cached_property
-    def _said(self) -> list[Said]:
+    def _histograms(self) -> list[Said]:
         """The histograms of the messages up to this one."""
         found = []
         for one in self._course:

@@ -76,7 +76,7 @@ class Ingest(Served):
         self.config = config
         self.counts = Counts()
         self._translators = translators
-        self._kinds_of_times, self._told_zones = 0, set[tuple[str, str]]()
+        self._kinds_of_times, self._logged_zones = 0, set[tuple[str, str]]()
         self._topics = list(translators)
         self._fetcher = SourceFetcher(config, self._topics, self._on_assignment)
         self._writer = self._new_writer()
@@ -108,21 +108,21 @@ class Ingest(Served):
         except Exception:
             # Faust would acknowledge the batch and start the agent again: the batch would be lost.
             die(f"{topic}/{batch.partition} offset {batch.messages[0].offset()}")
-        self._tell_zones()
+        self._log_zone_findings()
         pending.messages += messages
         pending.offsets[topic, batch.partition] = batch.messages[-1].offset() + 1
         pending.size += sum(map(len, batch.messages))
         self._fetcher.held = len(pending.messages) > _MOST_WAITING or pending.size > _MOST_WAITING_BYTES
 
-    def _tell_zones(self) -> None:
+    def _log_zone_findings(self) -> None:
         """Log each likely mistake with time zones once."""
         clocks = clocks_of(self._translators)
         kinds = sum(len(one.counts) for one in clocks.values())
         if kinds > self._kinds_of_times:
             self._kinds_of_times = kinds
             for finding in zone_findings(clocks):
-                if (key := (finding.code, finding.about)) not in self._told_zones:
-                    self._told_zones.add(key)
+                if (key := (finding.code, finding.about)) not in self._logged_zones:
+                    self._logged_zones.add(key)
                     log.warning("looks wrong: %s", printable(str(finding)))
 
     # ---- partitions of this process

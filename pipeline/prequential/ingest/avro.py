@@ -37,7 +37,7 @@ def reader(registry: Registry, number: int) -> Read:
         try:
             return schemaless_reader(stream, schema, None)
         except _UNREADABLE as error:
-            raise Unreadable(f"not Avro of schema {number}: {_told(error)}") from error
+            raise Unreadable(f"not Avro of schema {number}: {_one_line(error)}") from error
         except RecursionError as error:
             raise Unreadable(f"Avro of schema {number} is nested too deeply") from error
 
@@ -86,7 +86,7 @@ def _parsed(registry: Registry, number: int) -> tuple[Any, dict[str, Any]]:
         for text in (*_referred(registry, schema), schema.schema_str):
             parsed = parse_schema(_plain(json.loads(text)), named_schemas=named)
     except (SchemaParseException, UnknownType, ValueError, KeyError) as error:
-        raise Unreadable(f"schema {number} can't be used: {_told(error)}") from error
+        raise Unreadable(f"schema {number} can't be used: {_one_line(error)}") from error
     return parsed, named
 
 
@@ -109,5 +109,5 @@ def _plain(schema: Any) -> Any:
     return {key: _plain(one) if key in _SCHEMAS_BELOW else one for key, one in kept.items()}
 
 
-def _told(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__

@@ -148,7 +148,7 @@ def _show(
         console.print(f"  {len(unlabelled)} × no label yet")
     if not messages:
         console.print("  there is nothing in it yet")
-    _tell_far_times(console, made, messages)
+    _print_far_times(console, made, messages)
     for path, (places, example) in translator.choices(messages).items():
         first_at = f"{messages[places[0]].partition()}:{messages[places[0]].offset()}"
         what = f"{path} takes one of several values, first at {first_at}: {example}"
@@ -166,7 +166,7 @@ def _show(
     return len(reasons)
 
 
-def _tell_far_times(console: Console, made: Any, messages: Sequence[Message]) -> None:
+def _print_far_times(console: Console, made: Any, messages: Sequence[Message]) -> None:
     """Print event times that are decades from the times of their records, usually because of a wrong unit."""
     far = [
         (message, record.ts)
