@@ -81,12 +81,12 @@ def table(board: Board, server: ModelServer, console: Console) -> Table:
 
 
 def legend(server: ModelServer) -> list[str]:
-    """What is about to be seen, for those who see it for the first time."""
+    """Return lines that explain the demo's output to a newcomer."""
     ages = " and ".join(f"{age / 1000:g}" for age in AGES)
     return [
-        f"three models predict each instance, whose label comes some {DELAY_MEDIAN / 1000:g} s later;",
+        f"three models predict each instance, whose label comes about {DELAY_MEDIAN / 1000:g} s later;",
         f"those that learn ({', '.join(server.learning)}) predict it again, {ages} s after it came",
-        "INCIDENT: alarms of one change of one model (by Page-Hinkley, a test for drift), and what changed",
+        "INCIDENT: a lasting worsening of one model, its size and its likely cause",
     ]
 
 
@@ -103,7 +103,7 @@ def progress(board: Board, feed: Feed) -> str:
     ]
     if readings is not None and readings.latency is not None:
         parts.append(f"labels take {readings.latency:.1f} s (median)")
-        parts.append(f"{readings.waiting:,} predictions wait")
+        parts.append(f"{readings.waiting:,} predictions pending")
     return ", ".join(parts)
 
 
@@ -111,8 +111,8 @@ def drift(server: ModelServer) -> str:
     """At which instance the drift is, and whether it has come, in one line of text."""
     number = server.plan.drift
     if server.instances < number:
-        return f"drift to be put in at instance {number:,}"
-    return f"drift put in at instance {number:,}"
+        return f"the drift comes at instance {number:,}"
+    return f"the drift came at instance {number:,}"
 
 
 def recent_line(board: Board) -> str:

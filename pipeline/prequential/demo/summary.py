@@ -1,4 +1,4 @@
-"""What the demo found, in a few lines."""
+"""The last lines of the demo: its records, its models and what it found."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ NEXT = (
 
 
 def totals(board: Board, server: ModelServer) -> list[str]:
-    """What came in, what became of it, and what went wrong with it on purpose."""
+    """Return lines about the records, and about the faults that the demo injects."""
     behind = server.outcomes - board.outcomes
     waiting, repeated = (board.readings.waiting, board.readings.repeated) if board.readings else (0, 0)
     return [
         f"{server.instances:,} instances, {server.labels:,} labels; "
         f"{server.outcomes:,} outcomes (prediction met label) of each model and stage"
         + (f" (the worker is {behind:,} behind)" if behind >= EMIT_OUTCOMES else ""),
-        f"labels: {repeated:,} came again, {board.count('revisions'):,} were revised, "
+        f"labels: {repeated:,} were repeated, {board.count('revisions'):,} were revised, "
         f"{board.count('late_label'):,} came after {HORIZON / 1000:g} s and were dropped",
         f"predictions: {board.total('expired'):,} got no label within {HORIZON / 1000:g} s and expired, "
-        f"{waiting:,} still wait for one",
+        f"{waiting:,} are pending",
     ]
 
 
 def worth(board: Board, server: ModelServer) -> list[str]:
-    """Return how much better the last predictions are than the first ones."""
+    """Return lines about how much better the last predictions are than the first ones."""
     lines = []
     later = []
     for model in server.learning:
@@ -52,17 +52,17 @@ def worth(board: Board, server: ModelServer) -> list[str]:
 
 
 def compared(board: Board, server: ModelServer) -> list[str]:
-    """Which model is better, by how much, by which verdict, and since when."""
+    """Return lines about pairs: which model is better, by how much, by which verdict, and since when."""
     return list(report(board.pairs.known()))
 
 
 def _gain(initial: float, final: float) -> str:
-    """The difference of the two as they are printed."""
+    """Return the difference of the two numbers as printed."""
     return f"{round(final, 3) - round(initial, 3):.3f}"
 
 
 def detected(board: Board, server: ModelServer) -> list[str]:
-    """Lines about the drift and the incidents, as far as the run came."""
+    """Return lines about the drift and the incidents up to the end of the run."""
     number = server.plan.drift
     first = server.drift_outcome
     if first is None:
@@ -78,9 +78,9 @@ def detected(board: Board, server: ModelServer) -> list[str]:
             )
         ]
     lines += [incident_line(one, server) for one in board.incidents]
-    told = len(lines) - 1
-    if board.alarms and told:
-        lines[0] += f"; {len(board.alarms)} alarms, which are {told} incident{'s' if told != 1 else ''}:"
+    incidents = len(lines) - 1
+    if incidents:
+        lines[0] += f"; {len(board.alarms)} alarms, {incidents} incident{'s' if incidents != 1 else ''}:"
     return lines
 
 
