@@ -38,11 +38,11 @@ def test_dry_run(cluster: KafkaConfig, tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert any("instances" in line and "fraud" in line and "16" in line for line in lines)
     assert any("predictions" in line and "y_pred: fraud" in line for line in lines)
-    assert f"{topics['log']}: 8 records, 1 passed over, 3 don't fit" in lines
+    assert f"{topics['log']}: 8 records, 1 skipped, 3 invalid" in lines
     assert "  1 × value.model is missing" in lines
     assert "  1 × value: input data was truncated" in lines
     assert any("value.score is '0.x': expected a number" in line for line in lines)
-    assert f"{topics['empty']}: 0 records, 0 passed over, 0 don't fit" in lines
+    assert f"{topics['empty']}: 0 records, 0 skipped, 0 invalid" in lines
     for name in INPUTS:
         assert read_topic(cluster, name) == []
     assert not [group for group in group_ids(cluster) if cluster.prefix in group]

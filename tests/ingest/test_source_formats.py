@@ -203,7 +203,7 @@ def test_the_dry_run_refuses_what_workers_refuse(
     messages = [record(good), record({"id": 2, **value}), record(good)]
     assert _show(Console(width=400), catalog, "source", translate, messages) == 1
     said = capsys.readouterr().out
-    assert "3 records, 0 passed over, 1 don't fit" in said
+    assert "3 records, 0 skipped, 1 invalid" in said
     assert f"  1 × {reason}" in said
     assert "first at 3:0: {" in said
 

@@ -120,7 +120,7 @@ def refusals(catalog: Catalog, made: Made) -> dict[int, str]:
 def _show(
     console: Console, catalog: Catalog, topic: str, translator: SourceTranslator, messages: Sequence[Message]
 ) -> int:
-    """Print one source's table; returns how many records don't fit."""
+    """Print one source's table; returns the number of invalid records."""
     made, reasons, passed, unlabelled = translator.apply(messages)
     for one in made:
         for place, reason in refusals(catalog, one).items():
@@ -142,7 +142,7 @@ def _show(
     if messages:
         console.print(table)
     console.print(
-        f"{printable(topic)}: {len(messages)} records, {len(passed)} passed over, {len(reasons)} don't fit"
+        f"{printable(topic)}: {len(messages)} records, {len(passed)} skipped, {len(reasons)} invalid"
     )
     if unlabelled:
         console.print(f"  {len(unlabelled)} × no label yet")
