@@ -457,7 +457,8 @@ class TestSummary:
         newest = {message["id"]: message for message in messages}
         assert summary["incidents"] == list(newest.values())
         assert sum(one["alarm_count"] for one in newest.values()) == len(written)
-        said = f"incidents: {len(newest):,} (drift alarms: {len(written):,})\n  elec2/nb final: "
+        explain = "; to explain one: prequential explain ID --from FILE"
+        said = f"incidents: {len(newest):,} (drift alarms: {len(written):,}){explain}\n  elec2/nb final: "
         assert said in case.said
 
     def test_alarms_that_are_in_no_incident(self, case: Case) -> None:

@@ -73,7 +73,7 @@ def plain_excess(
         total = max(0.0, total + min(z, 0.4 + h / 4) - 0.4)
         if total > 0:
             pending.append(i)
-            if len(pending) <= lasting.LONGEST:
+            if len(pending) <= lasting.LONGEST or total >= h:
                 continue
             total = 0.0
             pending.pop()

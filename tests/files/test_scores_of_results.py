@@ -60,7 +60,7 @@ def test_the_settings_costs_are_those_of_thresholds() -> None:
     for settings, why in (
         ({}, "the stream has no costs"),
         ({"costs": costs, "cost_per_value": True}, "costs are by value"),
-        ({"costs": {1: {0: 4, 2: 3}}}, "costs aren't of two classes"),
+        ({"costs": {1: {0: 4, 2: 3}}}, "costs must be for two classes"),
     ):
         with pytest.raises(ValueError, match=f"{why}.*expected false_positive and false_negative"):
             evaluate(table, table, **settings, **asked).scores().best_threshold()

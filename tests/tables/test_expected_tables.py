@@ -358,7 +358,7 @@ class Plain:
 def assert_expects(plain: Plain, tables: Expected, clock: int) -> int:
     """Tables say of open periods what plain loops say; returns of how many."""
     rows = open_rows(tables, 0)
-    numbers = tables.pool.key[rows].tolist()
+    numbers = (tables.pool.key[rows] // WIDTH).tolist()
     found: Look = look(tables, 0, rows, clock)
     wanted = plain.expect(numbers, clock)
     for place, number in enumerate(numbers):
@@ -382,7 +382,7 @@ def assert_waits(plain: Plain, tables: Expected, clock: int, matrices: dict[int,
         assert found is None
         return
     predictions, labels, right = 0, 0.0, 0.0
-    for number in tables.pool.key[open_rows(tables, 0)].tolist():
+    for number in (tables.pool.key[open_rows(tables, 0)] // WIDTH).tolist():
         kinds: Counter[str] = Counter()
         met: Counter[Any] = Counter()
         for (kind, j, _, _, *k), count in plain.periods[number].items():
@@ -417,7 +417,7 @@ def assert_matrices(plain: Plain, tables: Expected, events: Events, clocks: list
         compared += assert_expects(plain, tables, clocks[vector - 1])
         rows = open_rows(tables, 0)[:2]
         look(tables, 0, rows, clocks[vector - 1], closing=True)
-        plain.expect(tables.pool.key[rows].tolist(), clocks[vector - 1], closing=True)
+        plain.expect((tables.pool.key[rows] // WIDTH).tolist(), clocks[vector - 1], closing=True)
         for row in rows.tolist():
             engine.close(tables, 0, row)
     assert compared >= 15

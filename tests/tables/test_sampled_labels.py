@@ -17,6 +17,7 @@ from prequential.core.tables.events import MET, REVISED, Events
 from prequential.core.tables.outcomes import WEIGHTED
 from test_coverage import without_compiler
 from test_expected_tables import (
+    WIDTH,
     Plain,
     assert_cuts_change_no_bit,
     assert_expects,
@@ -170,7 +171,7 @@ def test_expected_matrices_are_those_of_plain_loops(classes: int) -> None:
         before = vector
         compared += assert_expects(plain, tables, clocks[vector - 1])
         rows = open_rows(tables, 0)[:2]
-        numbers = tables.pool.key[rows].tolist()
+        numbers = (tables.pool.key[rows] // WIDTH).tolist()
         final = look(tables, 0, rows, clocks[vector - 1], closing=True)
         wanted = plain.expect(numbers, clocks[vector - 1], closing=True)
         for place, number in enumerate(numbers):

@@ -225,7 +225,7 @@ def excess(means: Means, stop: int, binary: bool, h: float, scratch: Scratch) ->
             start = i if not waiting else start
             pending[waiting] = i
             waiting += 1
-            if waiting <= LONGEST:
+            if waiting <= LONGEST or total >= h:
                 continue
             total, waiting = 0.0, waiting - 1  # this one comes behind them
         for k in range(waiting):
