@@ -25,7 +25,7 @@ def test_exactly_what_moves_is_named_first(name: str) -> None:
     assert len(runs) >= len(SEEDS) - 3 if name != "nothing" else len(runs) <= 1
     right = [found for found in runs if is_right(scenario, found[-1])]
     assert len(right) >= len(runs) - WRONG
-    assert all(len(found) <= 6 for found in runs)
+    assert all(len(found) <= 8 for found in runs)  # two causes of one size may change places
     if name != "nothing":
         off = sorted(
             abs(found[-1].change_point["prediction_ts"] / 1000 - scenario.change) for found in right
