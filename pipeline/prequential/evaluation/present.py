@@ -35,7 +35,8 @@ class Present:
         self._shard = shard
         self._config = config
         numbers = config.task == "regression"
-        self._measures = [name for name in config.measures if (name in OF_NUMBERS) == numbers]
+        #: The measures of the task, in order, as keys: `get` searches them in each call.
+        self._measures = dict.fromkeys(name for name in config.measures if (name in OF_NUMBERS) == numbers)
         self._known: dict[Asked, Values] = {}
         self._state = 0, 0
 
@@ -49,7 +50,7 @@ class Present:
             if measure in self._config.measures:
                 raise ValueError(
                     f"measure {measure!r} isn't one of task {self._config.task}: expected one of "
-                    f"{listed(self._measures)}"
+                    f"{listed(list(self._measures))}"
                 )
             check("measure", measure, self._measures)
         shard = self._shard
