@@ -10,6 +10,7 @@ from boards import START, a_drift, alarm, comparison, history_of, incident, metr
 from prequential.dashboard.server import Server
 from prequential.dashboard.views import Board
 from prequential.settings.model import Config, Objective, StreamConfig
+from prequential.watching.state import ModelKey, Sequence
 
 from tests.browser import opened, ready
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 TABLE = "#/overview?as=table"
+
+NB, FINAL = ModelKey("elec2", "nb", 0), Sequence(None, "final", "window:1000")
 
 MODEL = "#/model?stream=elec2&model=nb&partition=0"
 
@@ -262,6 +265,46 @@ class TestModel:
             page.close()
 
 
+class TestOneValue:
+    """Courses keep some messages only; each page shows one value of one number nevertheless."""
+
+    @pytest.mark.parametrize("messages", [3, 1023, 1025, 1600])
+    def test_of_a_model(self, page: Page, messages: int) -> None:
+        some = [metrics(100 * n, 0.5 + n % 97 / 300, intervals={"accuracy": [0.1, 0.5 + n % 97 / 290]},
+                        coverage={"waiting": n}) for n in range(1, messages)]  # fmt: skip
+        last = 0.5 + (messages - 1) % 97 / 300
+        with served(some) as (address, board):
+            ready(page, address)
+            assert page.inner_text(".key b") == f"{last:.3f}"
+            ready(page, address + "?" + MODEL)
+            legend = page.locator('figure[data-title="accuracy"] .legend')
+            assert f"final {last:.3f} (0.100 to " in legend.inner_text()
+            assert f"{last:.3f}" in page.inner_text(".story")
+            drawn = points(page, "kappa")
+            assert drawn == len(set(board.history.past[NB].series[FINAL].outcomes()) | {100 * (messages - 1)})
+            waiting = 'figure[data-title="predictions waiting for a label"] .legend'
+            assert f"waiting {messages - 1:,}" in page.inner_text(waiting)
+            for n in (messages, messages + 1):  # neither may be kept, and both replace the last point
+                value = 0.9 - n / 1e5
+                board.take([metrics(100 * n, value)])
+                page.wait_for_selector(f'figure[data-title="accuracy"] .legend b:text-is("{value:.3f}")')
+                assert f"{value:.3f}" in page.inner_text(".story")
+            kept = set(board.history.past[NB].series[FINAL].outcomes())
+            drawn = len(kept | {100 * (messages + 1)})
+            page.wait_for_selector(f'figure[data-title="kappa"][data-points="{drawn}"]')
+
+    def test_of_a_pair(self, page: Page) -> None:
+        some = [
+            comparison(100 * n, estimator=name, measures={"difference": n % 89 / 300}, n=100 * n)
+            for n in range(1, 1400) for name in ("all", "window:1000")
+        ]  # fmt: skip
+        with served(some, metrics(), metrics(model="tree")) as (address, _):
+            ready(page, f"{address}#/pair?stream=elec2&model=nb&against=tree&stage=final&loss=error")
+            legend = page.inner_text(".legend")
+            assert f"all history {1399 % 89 / 300:.3f}" in legend
+            assert f"window:1000 {1399 % 89 / 300:.3f}" in legend
+
+
 class TestPair:
     def test_the_difference_with_its_interval_and_the_verdict(self, page: Page) -> None:
         course = [
@@ -316,7 +359,8 @@ class TestIncident:
             ]
             assert "No other model of the stream is known." in text
             assert "Severity 0.540, medium" in text
-            assert "persistent\t0.300\t0.310" in text
+            assert "persistent\t30.0%\t31.0%" in text  # shares right, as `explain` prints them
+            assert "right before" in text
             assert "2 alarms of this model in the 4,800 outcomes before it; one in 2,400" in text
             assert "1 incident of this model before:" in text
             assert page.locator(".ids li").all_inner_texts() == ["4799", "4801", "4805"]

@@ -105,7 +105,8 @@ class TestModel:
         assert (first["from"], first["outcomes"]) == (0, [1000, 2000])
         history.update(*metrics(3000, 0.5))
         then = model_page(history, NB, courses=courses)["series"]["final"]
-        assert (then["from"], then["outcomes"], then["values"]["accuracy"]) == (2, [3000], [0.5])
+        assert (then["from"], then["outcomes"]) == (1, [2000, 3000])  # the newest is replaced
+        assert then["values"]["accuracy"] == [0.8, 0.5]
         history.update(*metrics(3000, 0.25))  # corrected: all anew
         assert model_page(history, NB, courses=courses)["series"]["final"]["from"] == 0
 

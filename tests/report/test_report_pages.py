@@ -242,6 +242,28 @@ class TestInABrowser:
             assert "UTC" not in text
             assert not re.search(r"\d (ms|s|min|h|d)\b", text)
 
+    def test_lists_say_what_they_leave_out_and_courses_end_at_the_newest(
+        self, page: Page, tmp_path: Path
+    ) -> None:
+        causes = [{"cause": "class_ratio", "share": 0.9, "class": "x", "before": 0.1, "after": 0.3}] * 2
+        long = {"examples": ["e" * 250] * 200, "causes": causes}
+        report = report_of(
+            *(metrics(100 * n, 0.5 + n % 97 / 300) for n in range(1, 1400)),
+            *(incident(100 * n, id=f"i{n}", status="closed", **long) for n in range(1, 2400)),
+        )
+        path = tmp_path / "report.html"
+        path.write_bytes(report.html())
+        ready(page, path.as_uri() + "#/incidents")
+        text = page.inner_text("main")
+        assert "object Object" not in text
+        listed = page.locator(".plain li").count()
+        assert 100 < listed < 2399
+        assert f"{listed:,} of 2,399 incidents are listed." in text
+        assert "more of class x: 10% → 30% (90%)" in text
+        ready(page, path.as_uri() + "?" + "#/model?stream=elec2&model=nb")
+        assert f"final {0.5 + 1399 % 97 / 300:.3f}" in page.inner_text(".legend >> nth=0")
+        assert "100 of 2,000 incidents are listed." in page.inner_text("main")
+
     def test_what_is_not_in_it_is_a_sentence(self, page: Page, tmp_path: Path) -> None:
         path = tmp_path / "report.html"
         path.write_bytes(report_of(*a_drift()).html())

@@ -31,18 +31,22 @@ class Events(NamedTuple):
         Incidents for the table, open ones first, then the newest, each with its number and its `alarms`.
     alarms
         Alarms that belong to no incident, the newest first.
+    totals
+        The numbers of all incidents and of all alarms that belong to none, listed or not.
     """
 
     bands: list[dict[str, Any]]
     marks: list[dict[str, Any]]
     incidents: list[dict[str, Any]]
     alarms: list[dict[str, Any]]
+    totals: dict[str, int]
 
 
 def events_of(history: History, key: ModelKey) -> Events:
     """Return the known events of a model."""
     past = history.past.get(key, Past())
-    incidents = history.incidents.of_model(key.stream, key.model, key.partition)[:_MOST]
+    known = history.incidents.of_model(key.stream, key.model, key.partition)
+    incidents = known[:_MOST]
     alarms_of: dict[str, list[dict[str, Any]]] = {one.id: [] for one in incidents}
     alone: list[Notice] = []
     for alarm in past.alarms:
@@ -51,7 +55,9 @@ def events_of(history: History, key: ModelKey) -> Events:
             alone.append(alarm)
         else:
             alarms_of[one.id].append(alarm_line(alarm))
-    numbers = {one.id: len(incidents) - place for place, one in enumerate(incidents)}
+    raised = sum(past.alarm_counts.values()) - sum(one.alarm_count for one in known)
+    totals = {"incidents": len(known), "alarms": max(raised, len(alone))}
+    numbers = {one.id: len(known) - place for place, one in enumerate(incidents)}
     alone = alone[-_MOST:]
     marks = [
         {"kind": "version", "t": one.ts, "outcome": one.since, "text": f"version {one.name}"}
@@ -68,6 +74,7 @@ def events_of(history: History, key: ModelKey) -> Events:
             for one in sorted(incidents, key=lambda one: one.status != OPEN)
         ],
         [alarm_line(one) for one in alone[::-1]],
+        totals,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import msgspec
 from prequential.dashboard.configurations import Configurations
 from prequential.dashboard.incidents import IncidentLog
 from prequential.dashboard.periods import PeriodSeries
-from prequential.dashboard.series import Capacity, Series
+from prequential.dashboard.series import Capacity, Point, Series
 from prequential.settings.model import Config
 from prequential.topics.outputs import Comparison, Incident
 from prequential.watching.messages import (
@@ -23,7 +23,7 @@ from prequential.watching.messages import (
     decode_reading,
 )
 from prequential.watching.pace import Pace
-from prequential.watching.state import Model, ModelKey, Newest, Sequence, State
+from prequential.watching.state import Model, ModelKey, Newest, Sequence, State, coverage_of
 
 #: The largest numbers of a model's alarms and versions that are kept: the newest of each.
 _ALARMS, _VERSIONS = 500, 50
@@ -60,6 +60,8 @@ class Past:
     def __init__(self) -> None:
         self.series: dict[Sequence, Series] = {}
         self.coverage: Series | None = None
+        #: Label time (epoch ms) and number of outcomes of the newest message with `coverage`.
+        self.coverage_at = 0, 0
         self.periods: PeriodSeries | None = None
         self.versions: deque[Version] = deque(maxlen=_VERSIONS)
         self.alarms: deque[Notice] = deque(maxlen=_ALARMS)
@@ -85,6 +87,7 @@ class History(State):
         self.incidents = IncidentLog()
         self.configurations = Configurations(self.config)
         self.pair_series: dict[PairKey, Series] = {}
+        self.pair_newest: dict[PairKey, Point] = {}
         #: By comparison: the newest recent verdict, and the stages with equal outcomes.
         self.recent: dict[PairKey, tuple[dict[str, Any], list[str]]] = {}
         self._pairs_of: dict[tuple[str, int], dict[PairKey, None]] = {}
@@ -159,6 +162,7 @@ class History(State):
 
     def _note_coverage(self, past: Past, heading: Heading) -> None:
         """Add a point to the course of coverage; messages with the same number of outcomes share it."""
+        past.coverage_at = heading.ts, heading.outcomes
         if past.coverage is None:
             past.coverage = Series(self._capacity.points)
             self._grew(past.coverage, 0)
@@ -167,15 +171,7 @@ class History(State):
                 coverage = decode_coverage(heading.coverage)
             except (msgspec.MsgspecError, ValueError):
                 return
-            known = (name for name in _COVERAGE if isinstance(coverage.get(name), int | float))
-            values = {name: float(coverage[name]) for name in known}
-            for name in _LATENCIES:
-                for quantile, ms in (coverage.get(name) or {}).items():
-                    values[f"{name}.{quantile}"] = float(ms)
-            curve = coverage.get("labelled") or {}
-            if "horizon" in curve:
-                values["labelled.horizon"] = float(curve["horizon"])
-            self._add(past.coverage, heading.ts, heading.outcomes, values)
+            self._add(past.coverage, heading.ts, heading.outcomes, _coverage_values(coverage))
 
     def _period_said(self, model: Model, said: PeriodReading) -> None:
         past = self.past.setdefault(model.key, Past())
@@ -201,10 +197,11 @@ class History(State):
             series = self.pair_series[key] = Series(self._capacity.points)
             self._pairs_of.setdefault((said.stream, said.partition), {})[key] = None
             self._grew(series, 0)
+        values = dict(said.measures)
+        if said.interval is not None:
+            values["low"], values["high"] = said.interval
+        self.pair_newest[key] = Point(said.ts, said.outcomes, values)
         if series.wants(said.ts, said.outcomes):
-            values = dict(said.measures)
-            if said.interval is not None:
-                values["low"], values["high"] = said.interval
             self._add(series, said.ts, said.outcomes, values)
 
     def _alarmed(self, model: Model, alarm: Notice) -> None:
@@ -240,6 +237,30 @@ class History(State):
             if past.periods is not None:
                 yield past.periods
         yield from self.pair_series.values()
+
+
+def newest_point(reading: Reading | None) -> Point | None:
+    """Return a sequence's newest message as a point; None without one."""
+    return None if reading is None else Point(reading.ts, reading.outcomes, _values(reading))
+
+
+def newest_coverage(past: Past, model: Model) -> Point | None:
+    """Return the coverage in a model's newest message as a point; None without one."""
+    coverage: dict[str, Any] = coverage_of(model)
+    return Point(*past.coverage_at, _coverage_values(coverage)) if coverage else None
+
+
+def _coverage_values(coverage: dict[str, Any]) -> dict[str, float]:
+    """Return the numbers of `coverage`, and its quantiles, by name."""
+    known = (name for name in _COVERAGE if isinstance(coverage.get(name), int | float))
+    values = {name: float(coverage[name]) for name in known}
+    for name in _LATENCIES:
+        for quantile, ms in (coverage.get(name) or {}).items():
+            values[f"{name}.{quantile}"] = float(ms)
+    curve = coverage.get("labelled") or {}
+    if "horizon" in curve:
+        values["labelled.horizon"] = float(curve["horizon"])
+    return values
 
 
 def _values(reading: Reading) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from prequential.dashboard.courses import Absent, Courses
 from prequential.dashboard.events import alarm_line, events_of, incident_of
-from prequential.dashboard.history import History, Past
+from prequential.dashboard.history import History, Past, newest_point
 from prequential.dashboard.incidents import began
 from prequential.dashboard.overview import incident_line
 from prequential.watching.messages import Notice
@@ -36,9 +36,16 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
     before = [alarm for alarm in past.alarms if alarm.outcome < first and alarm.id not in ids]
     model = history.models.get(key)
     sequence = Ranking(history).row(model).sequence if model is not None else None
-    series = past.series.get(sequence._replace(stage=one.stage)) if sequence is not None else None
+    sequence = None if sequence is None else sequence._replace(stage=one.stage)
+    series = None if sequence is None else past.series.get(sequence)
+    newest = None if model is None or sequence is None else history.reading(model.sequences.get(sequence))
     events = events_of(history, key)
     together = changed_with(one, history.incidents.all())
+    earlier = [
+        other
+        for other in history.incidents.of_model(one.stream, one.model, one.partition)
+        if other.id != one.id and began(other) <= began(one)
+    ]
     place = one.stream, one.partition
     models = {known.model for known in history.models if (known.stream, known.partition) == place}
     return {
@@ -60,23 +67,24 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         "noise": _noise(before),
         "alarm_count": one.alarm_count,
         "former_alarms": one.former_alarms,
-        "incidents_before": [
-            incident_line(other)
-            for other in history.incidents.of_model(one.stream, one.model, one.partition)
-            if other.id != one.id and began(other) <= began(one)
-        ][:_EARLIER],
+        "incidents_before": [incident_line(other) for other in earlier[:_EARLIER]],
+        "incidents_before_total": len(earlier),
         "examples": one.examples,
         "estimator": sequence.estimator if sequence is not None else None,
-        "series": {one.stage: courses.course(one.stage, series)},
+        "series": {one.stage: courses.course(one.stage, series, newest_point(newest))},
         "measure": next((name for name in COMPARED if series and name in series.names), None),
         "bands": events.bands,
         "marks": events.marks,
     }
 
 
-def incident_list(history: History) -> list[dict[str, Any]]:
-    """Return all incidents that are kept, the open ones first."""
-    return [incident_line(one) for one in history.incidents.all()]
+def incident_list(history: History) -> dict[str, Any]:
+    """Return all incidents that are kept, the open ones first, and the number of all."""
+    known = history.incidents.all()
+    return {
+        "incidents": [incident_line(one) for one in known],
+        "total": len(known) + history.incidents.dropped,
+    }
 
 
 def _noise(alarms: Iterable[Notice]) -> list[dict[str, Any]]:

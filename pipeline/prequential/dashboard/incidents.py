@@ -18,6 +18,8 @@ class IncidentLog:
     def __init__(self) -> None:
         self._incidents: dict[str, Incident] = {}
         self._by_model: dict[tuple[str, str, int], dict[str, None]] = {}
+        #: The number of incidents that were dropped.
+        self.dropped = 0
 
     def __len__(self) -> int:
         return len(self._incidents)
@@ -53,6 +55,7 @@ class IncidentLog:
         return incidents
 
     def _forget(self, one: Incident) -> None:
+        self.dropped += 1
         del self._incidents[one.id]
         model = one.stream, one.model, one.partition
         del self._by_model[model][one.id]

@@ -84,6 +84,7 @@ class Overview:
         page = max(0, min(page, (len(rows if as_table else streams) - 1) // size))
         part = slice(page * size, (page + 1) * size)
         measures = measures_shown(history.measures, choice.by)[:_MEASURES]
+        changes = self._changes()
         sequences = [row.sequence for row in rows if row.sequence is not None]
         return {
             "now": now,
@@ -111,7 +112,8 @@ class Overview:
             "plots": [] if as_table else self.plots(dict(list(streams.items())[part]), choice.by, now),
             "incidents": [incident_line(one) for one in history.incidents.all()[:_LISTED]],
             "incidents_open": sum(one.status == OPEN for one in history.incidents.all()),
-            "changes": self._changes(now),
+            "changes": [_change_line(*one, now) for one in changes[:_LISTED]],
+            "changes_total": len(changes),
         }  # fmt: skip
 
     def plots(self, streams: dict[Place, list[Row]], by: str | None, now: int) -> list[dict[str, Any]]:
@@ -158,8 +160,8 @@ class Overview:
         trouble = bool(missed(self._history, row)), silent, self._verdicts.against(key)
         return incident is None, -severity, *(not one for one in trouble)
 
-    def _changes(self, now: int) -> list[dict[str, Any]]:
-        """Return the newest alarms, grouped by change, except for models with an open incident."""
+    def _changes(self) -> list[tuple[Change, ModelKey]]:
+        """Return the alarms, grouped by change, the newest first; without models with an open incident."""
         changes = [
             (change, model.key)
             for model in self._history.models.values()
@@ -167,10 +169,7 @@ class Overview:
             and self._history.incidents.open_of(*_place(model.key)) is None
         ]
         changes.sort(key=lambda one: (-one[0].time, one[1]))
-        return [
-            {**_change(change, now), "stream": key.stream, "model": key.model, "partition": key.partition}
-            for change, key in changes[:_LISTED]
-        ]
+        return changes
 
 
 def incident_line(one: Incident) -> dict[str, Any]:
@@ -194,6 +193,10 @@ def incident_line(one: Incident) -> dict[str, Any]:
 def silent_line(silent: Silence) -> dict[str, Any]:
     """Return since when a model has no new outcomes, and the reason."""
     return {"since": silent.since, "alone": silent.alone, "why": silent.why}
+
+
+def _change_line(change: Change, key: ModelKey, now: int) -> dict[str, Any]:
+    return {**_change(change, now), "stream": key.stream, "model": key.model, "partition": key.partition}
 
 
 def _place(key: ModelKey) -> tuple[str, str, int]:

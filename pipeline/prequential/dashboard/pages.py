@@ -9,7 +9,7 @@ from prequential.core.details.deciles import deciles_in
 from prequential.core.measures.registry import LESS_IS_BETTER, MEASURES, NAMES, NOT_QUALITY
 from prequential.dashboard.courses import COVERAGE, PERIODS, Absent, Courses
 from prequential.dashboard.events import events_of
-from prequential.dashboard.history import History, Past
+from prequential.dashboard.history import History, Past, newest_coverage, newest_point
 from prequential.dashboard.overview import silent_line
 from prequential.dashboard.pair import pair_lines
 from prequential.dashboard.probabilities import costs_of, curves_of, cut, histogram
@@ -62,6 +62,7 @@ def model_page(
     reading = row.reading
     events = events_of(history, key)
     silence = history.silence(model, now)
+    segment_rows = _segment_rows(history, model, row.sequence)
     return {
         "stream": key.stream,
         "model": key.model,
@@ -90,7 +91,7 @@ def model_page(
         "level": _LEVEL,
         "objective": dict(objective.bounds) if objective else {},
         "series": {
-            stage: courses.course(stage, past.series.get(one))
+            stage: courses.course(stage, past.series.get(one), newest_point(readings[stage]))
             for stage, one in chosen.items()
             if readings[stage] is not None
         },
@@ -99,18 +100,19 @@ def model_page(
         "undefined": {stage: one.undefined for stage, one in readings.items() if one is not None},
         "counts": reading.counts if reading else {},
         "coverage": coverage_of(model),
-        "coverage_series": courses.course(COVERAGE, past.coverage),
+        "coverage_series": courses.course(COVERAGE, past.coverage, newest_coverage(past, model)),
         "period_series": courses.course(PERIODS, past.periods),
         "before_labels": {"lines": expected_lines(model), "assumption": ASSUMPTION},
         "bands": events.bands,
         "marks": events.marks,
         "incidents": events.incidents,
         "alarms": events.alarms,
+        "totals": {**events.totals, "segments": len(segment_rows)},
         "probabilities": _probabilities(history, model, segment, stages),
         "residuals": _residuals(history, model, segment, stages),
         "mistakes": _mistakes(history, model, segment, stages),
         "pairs": pair_lines(history, key.stream, key.partition, key.model),
-        "segment_rows": _segment_rows(history, model, row.sequence),
+        "segment_rows": segment_rows[:_SEGMENTS],
     }
 
 
@@ -183,7 +185,7 @@ def _segment_rows(history: History, model: Model, shown: Sequence | None) -> lis
                 "segment": sequence.segment, "n": reading.n, "outcomes": reading.outcomes,
                 "values": _in_order(reading.measures),
             })  # fmt: skip
-    return sorted(rows, key=lambda row: str(row["segment"]))[:_SEGMENTS]
+    return sorted(rows, key=lambda row: str(row["segment"]))
 
 
 def _in_order(measures: Mapping[str, float]) -> dict[str, float]:

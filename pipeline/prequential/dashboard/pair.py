@@ -65,7 +65,12 @@ def pair_page(
         "recent": pair.recent,
         "contradicted": contradicted(pair),
         "sentence": standing(pair),
-        "series": {one.estimator: courses.course(one.estimator, history.pair_series[one]) for one in rows},
+        "series": {
+            one.estimator: courses.course(
+                one.estimator, history.pair_series[one], history.pair_newest.get(one)
+            )
+            for one in rows
+        },
         "champion": history.config.stream(about.stream).champion,
         "promotions": list(_promotions(history, about)),
         "segments": [_standing(one) for one in _alike(history, about, "loss") if one.segment is not None],

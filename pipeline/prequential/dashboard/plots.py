@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from prequential.core.measures.registry import LESS_IS_BETTER, MEASURES
-from prequential.dashboard.history import History
-from prequential.dashboard.series import Series
+from prequential.dashboard.courses import columns
+from prequential.dashboard.history import History, newest_point
 from prequential.topics.outputs import Incident
 from prequential.watching.ranking import Row, is_baseline, measures_shown
 from prequential.wording.incidents import span_of
@@ -66,11 +66,14 @@ def _plot(
     rows = sorted(rows, key=lambda row: is_baseline(row.model.key.model))
     known = frozenset(name for row in rows if row.reading is not None for name in row.reading.measures)
     measure = measures_shown(known, by)[0]
-    courses = [_course(history, row, measure) for row in rows]
+    courses = [
+        _course(history, row, measure, _POINTS if place < NAMED else thin_points)
+        for place, row in enumerate(rows)
+    ]
     untimed = any(row.model.untimed for row in rows)
-    timed = not untimed and any(one is not None and _moves(one.times()) for one in courses)
+    timed = not untimed and any(one is not None and _moves(one["t"]) for one in courses)
     axis = "ts" if timed else "outcome"
-    axes = [_places(one, timed) for one in courses if one is not None and one.size]
+    axes = [xs for one in courses if one is not None and (xs := _places(one, timed))]
     low, high = min((xs[0] for xs in axes), default=0), max((xs[-1] for xs in axes), default=1)
     first = rows[0].sequence
     objective = history.config.stream(place[0]).objective
@@ -91,13 +94,13 @@ def _plot(
         "lines": [
             {
                 **line(row, [measure]),
-                **_points(course, measure, timed, low, high, _POINTS),
+                **_points(course, measure, timed, low, high),
                 "expected": _expected(row, measure),
             }
             for row, course in zip(rows[:NAMED], courses)
         ],
         "thin": [
-            _points(course, measure, timed, low, high, thin_points)
+            _points(course, measure, timed, low, high)
             for course in courses[NAMED:]
             if course is not None
         ],
@@ -120,41 +123,48 @@ def _bounds(measure: str) -> tuple[float | None, float | None]:
     return low, high
 
 
-def _course(history: History, row: Row, measure: str) -> Series | None:
-    """Return the course of a model's measure in the shown sequence; None if there is none."""
+def _course(history: History, row: Row, measure: str, points: int) -> dict[str, Any] | None:
+    """Return the course of a model's measure, and of baselines, in at most `points` points and the newest.
+
+    Returns None if there is none.
+    """
     past = history.past.get(row.model.key)
     if past is None or row.sequence is None or row.reading is None or measure not in row.reading.measures:
         return None
     series = past.series.get(row.sequence)
-    return None if series is None else history.within(series)
+    if series is None:
+        return None
+    history.within(series)
+    newest = newest_point(row.reading)
+    places = [place for place in series.at_most(points) if place < series.before(newest)]
+    return columns(series, places, newest, [measure, *(one.measure for one in beside(measure))])
 
 
 def _moves(times: list[int]) -> bool:
     return bool(times) and times[-1] > times[0]
 
 
-def _places(series: Series, timed: bool) -> list[int]:
-    return series.times() if timed else series.outcomes()
+def _places(course: dict[str, Any], timed: bool) -> list[int]:
+    places: list[int] = course["t" if timed else "outcomes"]
+    return places
 
 
 def _points(
-    series: Series | None, name: str, timed: bool, low: int, high: int, most: int, one_less: bool = False
+    course: dict[str, Any] | None, name: str, timed: bool, low: int, high: int, one_less: bool = False
 ) -> dict[str, Any]:
-    """Return at most `most` points of a course: `x` from 0 to 1 on the axis, `y` None without a value."""
-    if series is None:
+    """Return the points of a course: `x` from 0 to 1 on the axis, `y` None without a value."""
+    if course is None:
         return {"x": [], "y": []}
-    xs, ys = _places(series, timed), series.values(name)
     width = max(1, high - low)
-    chosen = series.at_most(most)
-    values = [(1 - y if one_less else y) if (y := ys[at]) is not None else None for at in chosen]
+    values = [1 - y if one_less and y is not None else y for y in course["values"][name]]
     return {
-        "x": [round((xs[at] - low) / width, _PLACE_DIGITS) for at in chosen],
+        "x": [round((x - low) / width, _PLACE_DIGITS) for x in _places(course, timed)],
         "y": [None if y is None else float(f"{y:.{_DIGITS}g}") for y in values],
     }
 
 
 def _beside(
-    rows: list[Row], courses: list[Series | None], measure: str, timed: bool, low: int, high: int
+    rows: list[Row], courses: list[dict[str, Any] | None], measure: str, timed: bool, low: int, high: int
 ) -> list[dict[str, Any]]:
     """Return baselines from the first model's messages, unless they are also evaluated as models."""
     course = next((one for one in courses if one is not None), None)
@@ -162,9 +172,9 @@ def _beside(
         return []
     return [
         {"name": one.line.name, "short": one.line.short,
-         **_points(course, one.measure, timed, low, high, _POINTS, one.one_less)}
+         **_points(course, one.measure, timed, low, high, one.one_less)}
         for one in beside(measure)
-        if one.measure in course.names
+        if one.measure in course["values"]
     ]  # fmt: skip
 
 

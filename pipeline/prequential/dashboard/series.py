@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,14 @@ _FIRST = 16
 
 #: The axes, as columns before those of the values.
 AXES = 2
+
+
+class Point(NamedTuple):
+    """The newest message of a sequence, which a course shows as its last point."""
+
+    time: int
+    outcomes: int
+    values: Mapping[str, float]
 
 
 class Series:
@@ -134,6 +142,12 @@ class Series:
         if column is None:
             return [None] * (self.size - start)
         return [_shown(value) for value in column[start:].tolist()]
+
+    def before(self, newest: Point | None) -> int:
+        """Return the number of points that precede the newest message; all of them without one."""
+        if newest is None or not self.size or self._axes[self.size - 1, 1] != newest.outcomes:
+            return self.size
+        return self.size - 1
 
     def at_most(self, points: int) -> list[int]:
         """Return numbers, from 0, of at most `points` evenly spread points, with the first and the last."""

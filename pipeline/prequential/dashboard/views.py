@@ -132,7 +132,7 @@ class Board:
         if view == "configurations":
             return history.configurations.page()
         if view == "incidents":
-            return {"incidents": incident_list(history)}
+            return incident_list(history)
         raise Absent(f"there is no view {view!r}")
 
 

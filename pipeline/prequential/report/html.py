@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 from prequential.core.measures.registry import LESS_IS_BETTER
-from prequential.dashboard.courses import COVERAGE, Courses
+from prequential.dashboard.courses import COVERAGE, Courses, columns
 from prequential.dashboard.history import History, PairKey
-from prequential.dashboard.incident import incident_page
+from prequential.dashboard.incident import incident_list, incident_page
 from prequential.dashboard.overview import Overview
 from prequential.dashboard.pages import model_page
 from prequential.dashboard.pair import pair_page
 from prequential.dashboard.plots import by_stream
-from prequential.dashboard.series import Series
+from prequential.dashboard.series import Point, Series
 from prequential.dashboard.server import static_files
 from prequential.topics.errors import Fault
 from prequential.topics.reasons import printable
@@ -28,9 +28,9 @@ from prequential.watching.state import ModelKey
 #: Bytes of a report: what any mail server takes.
 MOST_BYTES = 2_000_000
 
-#: Shares of what scripts and styles leave: rows and plots of the overview, incidents, pairs; models get
-#: the rest.
-_ROWS_SHARE, _PLOTS_SHARE, _INCIDENTS_SHARE, _PAIRS_SHARE = 0.2, 0.15, 0.1, 0.2
+#: Shares of what scripts and styles leave: rows and plots of the overview, lines and pages of incidents,
+#: pairs; models get the rest.
+_ROWS_SHARE, _PLOTS_SHARE, _LINES_SHARE, _INCIDENTS_SHARE, _PAIRS_SHARE = 0.2, 0.15, 0.05, 0.1, 0.2
 
 #: Bytes kept back for names, numbers and brackets around the parts.
 _RESERVE = 20_000
@@ -79,22 +79,19 @@ class ThinCourses(Courses):
         self._points = points
         self._measures = measures
 
-    def course(self, name: str, series: Series | None) -> dict[str, Any]:
-        """One sequence's course, thinned."""
+    def course(self, name: str, series: Series | None, newest: Point | None = None) -> dict[str, Any]:
+        """One sequence's course, thinned, up to its newest message."""
         if series is None:
             return super().course(name, series)
-        places = series.at_most(self._points)
-        times, outcomes = series.times(), series.outcomes()
-        names = series.names
+        names = [*dict.fromkeys((*series.names, *(() if newest is None else newest.values)))]
         if self._measures is not None:
             shown = {*measures_shown(frozenset(names), None)[: self._measures], "p_per", "p_maj"}
             names = [one for one in names if one.partition(".")[0] in shown or name == COVERAGE]
-        return {
-            "from": 0,
-            "t": [times[place] for place in places],
-            "outcomes": [outcomes[place] for place in places],
-            "values": {one: _thin(series.values(one), places) for one in names},
-        }
+        end = series.before(newest)
+        places = [place for place in series.at_most(self._points) if place < end]
+        found = columns(series, places, newest, names)
+        found["values"] = {one: _thin(values, newest) for one, values in found["values"].items()}
+        return {"from": 0, **found}
 
 
 def page(history: History, title: str, findings: Iterable[str], most: int = MOST_BYTES) -> bytes:
@@ -162,7 +159,9 @@ def _data(history: History, title: str, findings: list[str], budget: int) -> byt
     of_incidents = (incident_page(history, one.id, courses) for one in history.incidents.all())
     incidents = fit(of_incidents, budget * _INCIDENTS_SHARE)
     pairs = fit(_pair_pages(history, rows), budget * _PAIRS_SHARE)
-    spent = sum(map(_bytes_of, (table, incidents, pairs)))
+    listed = incident_list(history)
+    listed["incidents"] = fit(listed["incidents"], budget * _LINES_SHARE)
+    spent = sum(map(_bytes_of, (table, listed, incidents, pairs)))
     models = _models(history, rows, budget - spent)
     shown = len({(one["stream"], one["model"], one["partition"]) for one in models})
     left_out = None
@@ -179,7 +178,10 @@ def _data(history: History, title: str, findings: list[str], budget: int) -> byt
         "split": sorted(history.misplaced)[:5], "findings": findings, "left_out": left_out,
     }  # fmt: skip
     return msgspec.json.encode(
-        {"board": board, "overview": table, "models": models, "pairs": pairs, "incidents": incidents}
+        {
+            "board": board, "overview": table, "models": models, "pairs": pairs,
+            "incident_list": listed, "incidents": incidents,
+        }
     )
 
 
@@ -269,9 +271,11 @@ def _pair_pages(history: History, rows: list[Row]) -> Iterator[dict[str, Any]]:
                 yield pair_page(history, about, ThinCourses(history, _POINTS))
 
 
-def _thin(values: list[float | None], places: list[int]) -> list[float | None]:
-    kept = (values[place] for place in places)
-    return [None if value is None else float(f"{value:.5g}") for value in kept]
+def _thin(values: list[float | None], newest: Point | None) -> list[float | None]:
+    """Values in five digits; the newest one is whole, because the page shows it next to the chart."""
+    end = len(values) - (newest is not None)
+    kept = [None if value is None else float(f"{value:.5g}") for value in values[:end]]
+    return [*kept, *values[end:]]
 
 
 def _escaped(data: bytes) -> str:

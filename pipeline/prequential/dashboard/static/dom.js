@@ -81,6 +81,11 @@ export function section(title, ...children) {
   return found.length ? h("section", {}, h("h2", {}, title), ...found) : null;
 }
 
+// What a list says when it doesn't show everything.
+export function partOf(shownHere, total, what) {
+  return shownHere < total ? h("p", { class: "quiet" }, `${shownHere.toLocaleString("en")} of ${total.toLocaleString("en")} ${what} are listed.`) : null;
+}
+
 // A choice among texts, of which null is shown as `usual`.
 export function select(label, options, value, usual, change) {
   const all = usual === null ? options : [null, ...options];

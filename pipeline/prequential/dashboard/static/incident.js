@@ -1,7 +1,7 @@
 // One incident, in the order in which somebody asks who was woken up; and the list of all.
 
-import { h, link, replace, section, table } from "./dom.js";
-import { age, clock, count, counted, interval, number, words } from "./format.js";
+import { h, link, partOf, replace, section, table } from "./dom.js";
+import { age, clock, count, counted, interval, number, percent, words } from "./format.js";
 import { createChart } from "./chart.js";
 import { alarmTable, rangeOf } from "./model.js";
 import { incidentLine } from "./overview.js";
@@ -142,15 +142,15 @@ function told(value) {
 }
 
 function baselines(data) {
-  const rows = Object.entries(data.baselines).map(([name, one]) => [words(name), told(one?.before ?? "–"), told(one?.after ?? "–")]);
+  const rows = Object.entries(data.baselines).map(([name, one]) => [words(name), percent(one?.before), percent(one?.after)]);
   return section("4. What the baselines did", rows.length
-    ? table(["baseline", "#loss before", "#loss since then"], rows, { "aria-label": "baselines", class: "cards" })
+    ? table(["baseline", "#right before", "#right since"], rows, { "aria-label": "baselines", class: "cards" })
     : h("p", {}, "Nothing is known of them."));
 }
 
 function noise(data) {
   const { alarms, outcomes } = data.former_alarms;
-  const earlier = data.incidents_before.length;
+  const earlier = data.incidents_before_total;
   return section("5. Are the detectors noisy here?",
     h("p", {}, alarms
       ? `${counted(alarms, "alarm")} of this model in the ${counted(outcomes, "outcome")} before it; one in ${count(outcomes / alarms)}.`
@@ -158,8 +158,9 @@ function noise(data) {
     data.noise.length ? table(["detector", "signal", "stage", "#alarms before"], data.noise.map((one) => [one.detector, one.signal, one.stage, count(one.count)]), { "aria-label": "alarms before", class: "cards" }) : null,
     h("p", {}, earlier ? `${counted(earlier, "incident")} of this model before:` : "No incident of this model before."),
     earlier ? h("ul", { class: "plain" }, data.incidents_before.slice(0, 10).map((one) => h("li", {}, incidentLine(one, data.board.now)))) : null,
+    partOf(Math.min(10, data.incidents_before.length), earlier, "earlier incidents"),
     data.alarms.length
-      ? h("details", { "data-key": "alarms" }, h("summary", {}, `${counted(data.alarm_count, "alarm")} of this one`), alarmTable(data.alarms))
+      ? h("details", { "data-key": "alarms" }, h("summary", {}, `${counted(data.alarm_count, "alarm")} of this one`), alarmTable(data.alarms), partOf(data.alarms.length, data.alarm_count, "alarms"))
       : h("p", {}, `${counted(data.alarm_count, "alarm")} of this one.`));
 }
 
@@ -178,7 +179,7 @@ export function incidentsPage(root, params) {
     query: params,
     take(data) {
       replace(body, data.incidents.length
-        ? h("ul", { class: "plain" }, data.incidents.map((one) => h("li", {}, incidentLine(one, data.board.now))))
+        ? [h("ul", { class: "plain" }, data.incidents.map((one) => h("li", {}, incidentLine(one, data.board.now)))), partOf(data.incidents.length, data.total, "incidents")]
         : h("p", {}, "No incident was seen."));
     },
     close() {},

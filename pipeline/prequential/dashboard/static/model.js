@@ -1,6 +1,6 @@
 // One model: its measures over time with what happened to it, and everything else that is known.
 
-import { h, link, replace, section, select, table } from "./dom.js";
+import { h, link, partOf, replace, section, select, table } from "./dom.js";
 import { clock, count, counted, duration, inRows, interval, number, percent, place } from "./format.js";
 import { createChart } from "./chart.js";
 import { mistakes } from "./mistakes.js";
@@ -96,11 +96,12 @@ function incidents(data) {
   const { now } = data.board;
   const list = (found) => h("ul", { class: "plain" }, found.map((one) => h("li", {},
     h("b", {}, `${one.number} `), incidentLine(one, now, true),
-    one.alarms.length ? h("details", { "data-key": `alarms ${one.id}` }, h("summary", {}, counted(one.alarm_count, "alarm")), alarmTable(one.alarms)) : null)));
+    one.alarms.length ? h("details", { "data-key": `alarms ${one.id}` }, h("summary", {}, counted(one.alarm_count, "alarm")), alarmTable(one.alarms), partOf(one.alarms.length, one.alarm_count, "alarms")) : null)));
   const rest = data.incidents.slice(LISTED);
   if (!data.incidents.length) return null;
   return section("Incidents", list(data.incidents.slice(0, LISTED)),
-    rest.length ? h("details", { "data-key": "earlier incidents" }, h("summary", {}, `${counted(rest.length, "earlier incident")}`), list(rest)) : null);
+    rest.length ? h("details", { "data-key": "earlier incidents" }, h("summary", {}, `${counted(rest.length, "earlier incident")}`), list(rest)) : null,
+    partOf(data.incidents.length, data.totals.incidents, "incidents"));
 }
 
 function fillControls(controls, view, params, context, again) {
@@ -298,7 +299,7 @@ function segments(data) {
   return section("Segments", table(["segment", "#n", "#outcomes", ...names.map((name) => `#${name}`)],
     data.segment_rows.map((row) => [
       data.segments.includes(row.segment) ? link("model", { stream: data.stream, model: data.model, partition: data.partition, segment: row.segment }, row.segment) : row.segment,
-      count(row.n), count(row.outcomes), ...names.map((name) => number(row.values[name]))]), { "aria-label": "segments", class: "cards" }));
+      count(row.n), count(row.outcomes), ...names.map((name) => number(row.values[name]))]), { "aria-label": "segments", class: "cards" }), partOf(data.segment_rows.length, data.totals.segments, "segments"));
 }
 
 function coverage(data) {
@@ -320,7 +321,7 @@ function coverage(data) {
 
 function alarms(data) {
   if (!data.alarms.length) return null;
-  return section(data.incidents.length ? "Alarms without an incident" : "Alarms", alarmTable(data.alarms));
+  return section(data.incidents.length ? "Alarms without an incident" : "Alarms", alarmTable(data.alarms), partOf(data.alarms.length, data.totals.alarms, "alarms"));
 }
 
 export function alarmTable(list) {

@@ -1,6 +1,6 @@
 // All models at a glance, the worst first: a plot of each stream, or a table of all of them.
 
-import { address, h, link, replace, section, select, svg, table } from "./dom.js";
+import { address, h, link, partOf, replace, section, select, svg, table } from "./dom.js";
 import { age, clock, count, counted, interval, moment, number, place } from "./format.js";
 import { dashOf, FEW } from "./chart.js";
 import { streamPlot } from "./small.js";
@@ -63,7 +63,8 @@ function incidents(data) {
   if (!data.incidents_open) return null;
   const open = data.incidents.filter((one) => one.status === "open");
   return section(`Open incidents: ${count(data.incidents_open)}`,
-    h("ul", { class: "plain" }, open.map((one) => h("li", {}, incidentLine(one, data.now)))));
+    h("ul", { class: "plain" }, open.map((one) => h("li", {}, incidentLine(one, data.now)))),
+    partOf(open.length, data.incidents_open, "open incidents"));
 }
 
 // An incident after which the loss is lower is no bad news.
@@ -92,7 +93,8 @@ function changes(data) {
     h("ul", { class: "plain" }, recent.map((change) => h("li", {},
       h("span", { class: "badge mark-alarm" }, `▲ ${change.untimed ? "alarm" : live ? `${age(data.now - change.time)} ago` : clock(change.time)}`), " ",
       link("model", { stream: change.stream, model: change.model, partition: change.partition }, `${change.stream} / ${change.model}`),
-      `: ${counted(change.count, "alarm")} since ${began(change, data.now)}, ${change.signals.join(", ")}; ${change.stages.join(", ")}${where(change)}`))));
+      `: ${counted(change.count, "alarm")} since ${began(change, data.now)}, ${change.signals.join(", ")}; ${change.stages.join(", ")}${where(change)}`))),
+    partOf(recent.length, live ? recent.length : data.changes_total, "changes"));
 }
 
 function where(change) {

@@ -49,20 +49,18 @@ async function why(view, given) {
 // Courses that aren't among the stages', by the names by which they are held.
 const BESIDE = { "@coverage": "coverage_series", "@periods": "period_series" };
 
-// The data with whole courses: of those that were here before, only what is new was sent.
+// The data with whole courses: of those that were here before, the points from `from` on were sent.
 function whole(data, held) {
   const courses = { ...data.series };
   for (const [name, field] of Object.entries(BESIDE)) if (data[field]) courses[name] = data[field];
   for (const [name, course] of Object.entries(courses)) {
     const before = held[name];
     if (course.from > 0 && before) {
-      const known = before.t.length;
-      for (const column of Object.keys(course.values)) {
-        before.values[column] ??= new Array(known).fill(null);
-        before.values[column].push(...course.values[column]);
-      }
-      before.t.push(...course.t);
-      before.outcomes.push(...course.outcomes);
+      // The newest point may be replaced by later ones.
+      const joined = (old, more) => [...(old ?? new Array(course.from).fill(null)).slice(0, course.from), ...more];
+      for (const column of Object.keys(course.values)) before.values[column] = joined(before.values[column], course.values[column]);
+      before.t = joined(before.t, course.t);
+      before.outcomes = joined(before.outcomes, course.outcomes);
     } else {
       held[name] = course;
     }
@@ -78,14 +76,14 @@ function reportSource(report) {
     model: (params) => find(report.models, params, ["stream", "model", "partition", "segment", "estimator"]),
     pair: (params) => find(report.pairs, params, ["stream", "model", "against", "partition", "stage", "loss", "segment"]),
     incident: (params) => report.incidents.find((one) => one.id === params.id),
-    incidents: () => ({ incidents: report.incidents }),
+    incidents: () => report.incident_list,
   };
   return {
     report: true,
     open(view, params, take, fail) {
       const found = answers[view]?.(params);
       if (found) take({ ...found, board: report.board });
-      else fail("Not included: the report keeps only the worst models so that it stays below 2 MB.", false);
+      else fail(`Not included: the report keeps only the worst ${view === "incident" ? "incidents" : "models"} so that it stays below 2 MB.`, false);
       return () => {};
     },
   };
