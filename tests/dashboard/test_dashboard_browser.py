@@ -59,6 +59,16 @@ def colours(page: Page, title: str) -> int:
     ))  # fmt: skip
 
 
+def titles(page: Page) -> list[str]:
+    """The titles of all charts."""
+    return page.locator("figcaption > span:first-child").all_inner_texts()
+
+
+def unfold(page: Page) -> None:
+    """Open what is folded."""
+    page.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
+
+
 class TestOverview:
     def test_the_worst_come_first_and_say_why(self, page: Page) -> None:
         config = Config(streams={"kept": StreamConfig(objective=Objective({"accuracy": 0.95}))})
@@ -74,13 +84,19 @@ class TestOverview:
             ready(page, address + TABLE)
             assert models(page) == ["struck", "missing", "alarmed", "bad", "repeats", "good", "@persistent"]
             states = [row[2] for row in rows(page)]
-            assert "◆ incident, 1 h" in states[0]
-            assert "▼ accuracy 0.940 < 0.95" in states[1]
-            assert "▲ 1 alarm" in states[2]
-            assert "worse than repeating the latest label" in states[4]
-            assert states[5] == "✓ no problem was found"
-            assert page.inner_text("h1") == "Models, the worst first"
-            assert "Open incidents: 1" in page.inner_text("main")
+            assert states[0].startswith("◆ worse for 1 h Right in 67.0% of outcomes since 14 Nov 2023")
+            assert states[1] == "▽ misses objective accuracy is 0.940: the objective is at least 0.95."
+            assert states[2] == "✓ steady 1 alarm."
+            assert states[4] == "✓ steady Worse than repeating the latest label."
+            assert states[5] == "✓ steady"
+            assert page.inner_text("h1") == "2 of 6 models need attention"
+            needs = page.locator(".need").all_inner_texts()
+            assert [one.split("\n")[:2] for one in needs] == [
+                ["◆ worse", "elec2 / struck"], ["▽ misses objective", "kept / missing"],
+            ]  # fmt: skip
+            assert page.inner_text(".tag") == "1"
+            page.click(".need >> nth=0")
+            page.wait_for_url("**incident?id=incident-4800")
 
     def test_a_thousand_streams_with_five_models(self, page: Page) -> None:
         many = (
@@ -120,13 +136,15 @@ class TestOverview:
             page.wait_for_selector("table.models tbody tr:first-child td:text-is('0.500')")
             assert page.evaluate("document.activeElement.innerText") == "second"
             page.keyboard.press("Enter")
-            page.wait_for_selector("h1:text-is('elec2 / second')")
+            page.wait_for_selector("h1:has-text('elec2 / second')")
             assert page.evaluate("document.activeElement.tagName") == "H1"
 
     def test_without_messages_it_says_so(self, page: Page) -> None:
         with served() as (address, _):
             ready(page, address)
-            assert "No metrics yet." in page.inner_text("main")
+            text = page.inner_text("main")
+            assert "No metrics yet" in text
+            assert "prequential replay --help" in text
 
 
 class TestModel:
@@ -146,8 +164,9 @@ class TestModel:
         ]  # fmt: skip
         with served(some) as (address, _):
             ready(page, address + MODEL)
+            unfold(page)
             text = page.inner_text("main")
-            assert page.locator("figcaption").all_inner_texts()[:3] == ["accuracy", "kappa", "kappa_per"]
+            assert titles(page)[:3] == ["accuracy", "kappa", "kappa_per"]
             # Two stages, and both baselines of the first: 61 messages are `final`, 60 `initial`.
             assert points(page, "accuracy") == 61 + 60 + 61 + 61
             assert points(page, "kappa") == 61 + 60
@@ -159,12 +178,23 @@ class TestModel:
             legend = page.inner_text('figure[data-title="accuracy"] .legend')
             assert "final 0.600 (0.550 to 0.650)" in legend
             assert "repeating the latest label 0.700" in legend
-            assert {"▲ alarm", "◆ incident", "● version"} <= set(re.split(r"\s{2,}|\n", legend))
+            assert {"▲ alarm", "◆ incident", "● version"} <= set(
+                page.locator('figure[data-title="accuracy"] .legend .sample').all_text_contents())
             assert "version v2 since outcome 3,001" in text
             assert "17 predictions pending, the oldest for 1.5 min" in text
             assert "country=fr" in text
+            # Incidents and alarms are in lanes below the last chart; their widths are those of the curves.
+            assert page.locator(".lanes .bar.open").count() == 1
+            assert page.locator(".lanes path.alarm").count() == 1
+            over = page.locator('figure[data-title="kappa_per"] .u-over').bounding_box()
+            ground = page.locator(".lanes .ground >> nth=0").bounding_box()
+            assert over is not None
+            assert ground is not None
+            assert abs(over["x"] - ground["x"]) < 2
+            assert abs(over["width"] - ground["width"]) < 2
+            assert ground["y"] > over["y"] + over["height"] - 1
             assert "tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of" in text  # noqa: E501
-            assert "◆ open for" in text
+            assert "◆ worse for 20 min" in page.inner_text("h1")
 
     def test_periods_by_time_of_prediction_with_what_parts(self, page: Page) -> None:
         title = "accuracy by time of prediction"
@@ -183,7 +213,7 @@ class TestModel:
             board.take([period(1, 0.83, final=True), period(6, 0.7, 0.9)])
             page.wait_for_selector(f'figure[data-title="{title}"][data-points="16"]')
             # The newest one has no interval.
-            assert "expected 0.700\n" in page.inner_text(f'figure[data-title="{title}"] .legend')
+            assert "expected 0.700 labelled" in page.inner_text(f'figure[data-title="{title}"] .legend')
             page.select_option("label:has-text('Axis') select", "outcomes")
             assert points(page, title) == 16
 
@@ -192,7 +222,7 @@ class TestModel:
             2100, 100)]
         with served(some) as (address, _):
             ready(page, address + MODEL)
-            assert page.locator("figcaption").all_inner_texts() == ["mae", "rmse", "r2"]
+            assert titles(page) == ["mae", "rmse", "r2"]
             assert points(page, "mae") == 20
             assert page.input_value("label:has-text('Axis') select") == "outcomes"
             page.focus('figure[data-title="mae"] .plot')
@@ -212,7 +242,9 @@ class TestModel:
         ]
         with served(some) as (address, _):
             ready(page, address + MODEL)
-            assert "Compared with the first 1,000 outcomes" in page.inner_text("main")
+            unfold(page)
+            fold = page.inner_text("summary:has-text('Comparison with the reference')")
+            assert "1 measure of 3 differs" in fold
             found = page.locator("table[aria-label='compared with the reference'] tbody tr").all_inner_texts()
             assert [re.split(r"\s*\t\s*", row.strip()) for row in found] == [
                 ["all", "accuracy", "0.900", "0.700", "-0.200", "-0.300 to 0.100"],
@@ -254,7 +286,7 @@ class TestModel:
             board.take([metrics(6100, 0.71), metrics(6200, 0.72), alarm(6150)])
             page.wait_for_selector(f'figure[data-title="kappa"][data-points="{before + 2}"]')
             assert "final 0.720" in page.inner_text('figure[data-title="accuracy"] .legend')
-            assert page.locator("h2:has-text('Alarms')").count() == 1
+            assert page.locator("summary:has-text('Alarms without an incident')").count() == 1
 
     def test_an_unknown_model_is_a_sentence(self, chromium: Browser) -> None:
         with served(a_drift()) as (address, _):
@@ -279,7 +311,7 @@ class TestOneValue:
             ready(page, address + "?" + MODEL)
             legend = page.locator('figure[data-title="accuracy"] .legend')
             assert f"final {last:.3f} (0.100 to " in legend.inner_text()
-            assert f"{last:.3f}" in page.inner_text(".story")
+            assert f"Right in {100 * last:.1f}%" in page.inner_text(".story")
             drawn = points(page, "kappa")
             assert drawn == len(set(board.history.past[NB].series[FINAL].outcomes()) | {100 * (messages - 1)})
             waiting = 'figure[data-title="predictions waiting for a label"] .legend'
@@ -287,8 +319,9 @@ class TestOneValue:
             for n in (messages, messages + 1):  # neither may be kept, and both replace the last point
                 value = 0.9 - n / 1e5
                 board.take([metrics(100 * n, value)])
-                page.wait_for_selector(f'figure[data-title="accuracy"] .legend b:text-is("{value:.3f}")')
-                assert f"{value:.3f}" in page.inner_text(".story")
+                shown = f'figure[data-title="accuracy"] .legend b:text-is("{value:.3f}")'
+                page.wait_for_selector(shown, state="attached")
+                assert f"Right in {100 * value:.1f}%" in page.inner_text(".story")
             kept = set(board.history.past[NB].series[FINAL].outcomes())
             drawn = len(kept | {100 * (messages + 1)})
             page.wait_for_selector(f'figure[data-title="kappa"][data-points="{drawn}"]')
@@ -315,11 +348,14 @@ class TestPair:
         with served(course, metrics(model="nb"), metrics(model="tree")) as (address, _):
             ready(page,
                 f"{address}#/pair?stream=elec2&model=nb&against=tree&partition=0&stage=final&loss=error")
-            assert "■ tree is better over the whole run, since outcome 1,001 of 4,000" in page.inner_text(".verdict")  # noqa: E501
+            whole = page.locator("table[aria-label='certainty'] tbody tr").all_inner_texts()[0].split("\t")
+            assert whole.pop(3).strip() == ""  # a plot
+            assert whole == ["all 4,000 outcomes", "tree", "0.030 (0.022 to 0.037)",
+                             "any number of looks, 95%", "tree is better, since outcome 1,001"]  # fmt: skip
+            assert page.inner_text("h1") == "Can tree replace nb on elec2?"
             assert points(page, "difference of losses") == 40
             assert page.get_attribute("figure", "data-marks") == "1"
             assert "all history 0.030 (0.022 to 0.037)" in page.inner_text(".legend")
-            assert "95% for any number of looks" in page.inner_text("main")
 
 
     def test_the_latest_window_comes_first_where_it_contradicts_the_verdict(self, page: Page) -> None:
@@ -330,9 +366,17 @@ class TestPair:
             assert page.locator(".badge:has-text('recently reversed')").count() == 1
             ready(page,
                 f"{address}#/pair?stream=elec2&model=nb&against=tree&partition=0&stage=final&loss=error")
-            now, whole = page.locator(".verdict").all_inner_texts()
-            assert now.startswith("⇄ In the latest 1,000 outcomes nb is better, by 0.040")
-            assert whole.startswith("■ tree is better over the whole run")
+            rows = page.locator("table[aria-label='certainty'] tbody tr").all_inner_texts()
+            whole, since, latest = (row.split("\t") for row in rows)
+            assert (whole[1], whole[-1]) == ("tree", "tree is better, since outcome 712")
+            assert since[-1] == "undecided"
+            assert latest[:3] == ["latest 1,000 outcomes", "nb", "0.040"]
+            assert latest[-2:] == ["one look: no proof", "⇄ not the model that is better over the whole run"]
+            # nb is ahead now, so it is the challenger, and up is better for nb.
+            assert page.inner_text("h1") == "Can nb replace tree on elec2?"
+            assert page.inner_text(".answer .say") == "Not yet"
+            assert "window:1000 0.040" in page.inner_text(".legend")
+            assert "all history -0.031" in page.inner_text(".legend")
 
 
 class TestIncident:
@@ -341,33 +385,43 @@ class TestIncident:
             incident()]
         with served(some) as (address, board):
             ready(page, f"{address}#/incidents")
-            assert page.locator(".plain li").all_inner_texts()[0].startswith("◆ open for")
-            page.click("a:has-text('elec2 / nb') >> nth=0")
-            page.wait_for_selector("h1:has-text('Incident of nb on elec2: open')")
-            asked = ["Since when", "How bad", "What changed", "What the baselines did",
-                     "Are the detectors noisy here?", "Which records to look at"]  # fmt: skip
-            found = page.locator("h2").all_inner_texts()
-            assert found == [f"{n}. {question}" for n, question in enumerate(asked, 1)]
-            text = page.inner_text("main")
-            assert "It began at 2023-11-14 23:33:20 UTC" in text
-            assert "Loss before 0.120 (0.100 to 0.140) over 4,000 outcomes, since then 0.330" in text
-            assert page.locator(".causes li").all_inner_texts() == [
-                "segment country=fr (70%): one segment, rather than all (segment country=fr)",
-                "concept (30%): the loss within the same classes, segments and versions, compared before and "
-                "after: it isn't other shares of them. Outcomes don't say whether inputs, labels or the model "  # noqa: E501
-                "itself changed",
+            assert page.inner_text("h1") == "1 incident is open"
+            assert page.locator("table[aria-label='incidents']").count() == 2
+            page.click("table[aria-label='incidents'] a >> nth=0")
+            page.wait_for_selector("h1:has-text('nb is right in 67.0% of outcomes, 88.0% before')")
+            facts = page.locator(".facts > div").all_inner_texts()
+            assert [one.split("\n")[:2] for one in facts] == [
+                ["Since when", "14 Nov 23:33"], ["Noticed", "3 min later"],
+                ["How bad", "-0.210 accuracy"], ["Who", "this model alone"],
+            ]  # fmt: skip
+            assert "severity 0.540, medium" in facts[2]
+            assert page.locator("h2").all_inner_texts() == [
+                "Causes shares of the change in loss",
+                "Records to inspect wrong predictions, the first after the change point",
+                "Other models and baselines share right before and since",
+                "Is it noise?",
             ]
-            assert "No other model of the stream is known." in text
-            assert "Severity 0.540, medium" in text
-            assert "persistent\t30.0%\t31.0%" in text  # shares right, as `explain` prints them
-            assert "right before" in text
-            assert "2 alarms of this model in the 4,800 outcomes before it; one in 2,400" in text
-            assert "1 incident of this model before:" in text
+            causes = page.locator(".cause").all_inner_texts()
+            assert [one.split("\n")[:2] for one in causes] == [
+                ["70%", "segment country=fr"], ["30%", "concept"],
+            ]  # fmt: skip
+            assert "Outcomes don't say whether inputs, labels or the model itself changed." in causes[1]
+            rows = page.locator("table[aria-label='who changed'] tbody tr").all_inner_texts()
+            assert [row.split("\t")[::3] for row in rows] == [
+                ["nb", "67.0%"], ["persistent baseline", "31.0%"],  # shares right, as `explain` prints them
+            ]  # fmt: skip
+            text = page.inner_text("main")
+            assert "2 alarms in the 4,800 outcomes before: one in 2,400. This incident has 1 alarm." in text
+            assert "Earlier incidents of this model: 1" in text
             assert page.locator(".ids li").all_inner_texts() == ["4799", "4801", "4805"]
-            assert points(page, "accuracy, final, window:1000") == 60
+            # The course, and the levels before and since.
+            assert points(page, "accuracy, final, window:1000") == 60 + 2 + 2
+            legend = page.inner_text(".legend")
+            assert "before 0.880" in legend
+            assert "since 0.670" in legend
             board.take([metrics(6100, 0.7), incident(revision=2, status="recovered")])
-            page.wait_for_selector('figure[data-points="61"]')
-            page.wait_for_selector("h1:has-text('Incident of nb on elec2: recovered')")
+            page.wait_for_selector('figure[data-points="65"]')
+            page.wait_for_selector("h1:has-text('recovered')")
 
 
 class TestAge:
@@ -383,12 +437,14 @@ class TestAge:
             assert "live, newest message" in page.inner_text(".status")
             assert "not live" not in page.inner_text(".status")
             models = page.inner_text("table.models")
-            assert "no new outcomes since 22:18:19 UTC; its predictions stopped" in models
+            assert "No new outcomes since 14 Nov 2023 22:18; its predictions stopped" in models
+            assert page.inner_text("h1") == "1 of 2 models needs attention"
             now[0] += 3_600_000
             board.trouble = None
             ready(page, server.address + "?again" + TABLE)
             assert "not live, newest message 1 h ago" in page.inner_text(".status")
-            assert "no problem was found" not in page.inner_text("table.models")
+            assert "steady" not in page.inner_text("table.models")
+            assert page.inner_text(".need").split("\n")[:2] == ["○ silent", "elec2 / 2 models"]
             assert "labels stopped, or all predictions" in page.inner_text("table.models")
         finally:
             server.stop()
@@ -419,12 +475,13 @@ class TestSafety:
             seen = EVIL.replace("\u202e", "\ufffd")
             assert rows(page)[0][0] == seen
             page.click("table.models tbody a >> nth=0")
-            page.wait_for_selector("h2:has-text('Alarms')")
-            assert page.inner_text("h1") == f"{seen} / {seen}"
+            page.wait_for_selector("summary:has-text('Alarms')")
+            unfold(page)
+            assert page.inner_text("h1").startswith(f"{seen} / {seen}")
             page.click("a:has-text('lower by') >> nth=0")
-            page.wait_for_selector(".verdict")
+            page.wait_for_selector("table[aria-label='certainty']")
             page.goto(f"{address}#/incidents")
-            page.click(".plain a")
+            page.click("table[aria-label='incidents'] a")
             page.wait_for_selector(".causes")
             assert seen in page.inner_text(".causes")
             assert page.locator("main script, main img").count() == 0
@@ -453,7 +510,8 @@ def test_text_can_be_read_on_light_and_dark(chromium: Browser, dark: bool) -> No
                 return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
               };
               const back = light("--back");
-              return ["text", "quiet", "link", "alarm", "incident", "version", "verdict", "missed", "below",
+              return ["text", "quiet", "link", "alarm", "incident", "version", "verdict", "worse", "better",
+                "warn", "beaten",
                 "line-1", "line-2", "line-3", "line-4", "line-5", "line-6"].map((name) => {
                 const one = light(`--${name}`);
                 return [name, (Math.max(one, back) + 0.05) / (Math.min(one, back) + 0.05)];
@@ -462,7 +520,7 @@ def test_text_can_be_read_on_light_and_dark(chromium: Browser, dark: bool) -> No
         )
         assert all(contrast >= 4.5 for _, contrast in found), found
         back = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert (back == "rgb(255, 255, 255)") == (not dark)
+        assert (back == "rgb(248, 248, 247)") == (not dark)
 
 
 def test_a_narrow_screen_has_no_sideways_scroll(chromium: Browser) -> None:

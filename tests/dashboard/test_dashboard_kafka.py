@@ -74,11 +74,12 @@ def test_what_comes_is_on_the_open_page_within_moments(cluster: KafkaConfig, pag
         page.click(".key a:text-is('nb')")
         page.wait_for_selector('figure[data-title="accuracy"][data-points="180"]')
         publish(cluster, [metrics(6100, 0.555), alarm(6090)])
-        page.wait_for_selector("text=final 0.555")
+        legend = 'figure[data-title="accuracy"] .legend:has-text("final 0.555")'
+        page.wait_for_selector(legend, state="attached")
         page.wait_for_selector('figure[data-title="accuracy"][data-points="183"][data-marks="1"]')
-        page.wait_for_selector("h2:has-text('Alarms')")
+        page.wait_for_selector("summary:has-text('Alarms without an incident')")
         page.click("nav a:has-text('Models')")
-        page.wait_for_selector(".badge:has-text('▲ 1 alarm')")
+        page.wait_for_selector("summary:has-text('Alarms of the last hour: 1')")
         page.goto("about:blank")  # a page whose program ends complains
 
 

@@ -117,7 +117,8 @@ def test_events_send_all_then_what_is_new() -> None:
         board.take([metrics(500, model="other")])  # nothing of this page
         board.take([metrics(6100, 0.5)])
         course = next(events)["series"]["final"]
-        assert (course["from"], course["outcomes"], course["values"]["accuracy"]) == (60, [6100], [0.5])
+        assert (course["from"], course["outcomes"]) == (59, [6000, 6100])  # the newest is replaced
+        assert course["values"]["accuracy"] == [0.6, 0.5]
         connection.close()
 
 

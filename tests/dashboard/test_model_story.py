@@ -44,13 +44,14 @@ class TestStory:
             metrics(4000, 0.8), metrics(4000, 0.9, model="tree"), incident(), comparison(), config=config
         )["story"]
         assert said == (
-            "Accuracy is 0.800 in the latest 1,000 of 4,000 outcomes; an incident is open; "
-            "it misses its objective: accuracy 0.800, at least 0.85 is expected; tree is better."
+            "Right in 80.0% of the latest 1,000 outcomes. Right in 67.0% of outcomes since "
+            "14 Nov 2023 23:33, 88.0% before. Cause: segment country=fr (70%). "
+            "accuracy is 0.800: the objective is at least 0.85. tree is better."
         )
 
     def test_it_says_that_nothing_is(self) -> None:
         said = told_of(metrics(400, measures={"mae": 0.5, "r2": 0.1}))["story"]
-        assert said == "Mae is 0.500 over all 400 outcomes; no problem was found."
+        assert said == "mae is 0.500 in all 400 outcomes. No problem was found."
 
     def test_without_metrics(self) -> None:
         assert told_of(alarm())["story"] == "It has no metrics yet."
@@ -142,6 +143,7 @@ class TestInABrowser:
         some = [metrics(measures={"mae": 0.5}, residuals=RESIDUALS)]
         with served(some) as (address, _):
             ready(page, address + MODEL)
+            page.click("summary:has-text('Predicted and actual values')")
             plot = page.locator(".curve[data-title='predicted against actual']")
             assert plot.locator("circle").count() == 10
             assert "largest bias -4.5" in plot.inner_text().replace("−", "-")
@@ -155,13 +157,19 @@ class TestInABrowser:
                 metrics(6100, 0.86, estimator="all", n=6100, confusion={"UP": {"UP": 6000, "DOWN": 100}})]
         with served(some) as (address, _):
             ready(page, address + MODEL)
-            assert page.inner_text(".story").startswith("Accuracy is 0.860 in the latest 1,000 of 6,100")
+            assert page.inner_text(".story").startswith("Right in 86.0% of the latest 1,000 outcomes.")
             accuracy = page.locator('figure[data-title="accuracy"]')
             assert accuracy.get_attribute("data-bands") == "1"
             assert accuracy.get_attribute("data-marks") == "1"
-            page.click("summary:text-is('1 alarm')")
-            assert "page-hinkley" in page.inner_text(".plain details table")
-            assert page.locator("h2:text-is('Alarms without an incident')").count() == 1
+            # An open incident with an alarm, in a table and in the lane below; another alarm has none.
+            row = page.locator("table[aria-label='incidents'] tbody tr").inner_text().split("\t")
+            assert [row[0], row[2], row[-1]] == ["◆ worse", "21 min, open", "1"]
+            assert page.locator(".lanes .bar").count() == 1
+            assert page.locator(".lanes path.alarm").count() == 1
+            fold = page.inner_text("summary:has-text('Alarms without an incident')")
+            assert fold.endswith("1, the newest 14 Nov 22:18")
+            page.locator("details.fold").evaluate_all("all => all.forEach((one) => { one.open = true; })")
+            assert "page-hinkley" in page.inner_text("table[aria-label='alarms']")
             matrix = page.locator(".matrix tbody tr").all_inner_texts()
             assert [row.split() for row in matrix] == [
                 ["DOWN", "450", "90.0%", "50", "10.0%", "500"],
@@ -193,6 +201,7 @@ class TestInABrowser:
         some = [*a_drift(), metrics(6100, scores=SCORES, measures={"accuracy": 0.9, "cost": 0.25})]
         with served(some, config=config) as (address, _):
             ready(page, address + MODEL)
+            page.click("summary:has-text('Probabilities and thresholds')")
             cost = page.inner_text('[data-title="cost by threshold"]')
             best = best_threshold(histogram_of(SCORES), Costs(1, 5))
             assert f"at 0.5: {best.present_cost:.3f} (" in cost
@@ -221,7 +230,9 @@ class TestInABrowser:
         with served(a_drift(), over, incident()) as (address, _):
             ready(page, address + MODEL)
             assert page.get_attribute('figure[data-title="accuracy"]', "data-bands") == "30"
-            assert "open for" in page.inner_text("section:has(> h2:text-is('Incidents')) li >> nth=0")
+            rows = page.locator("table[aria-label='incidents'] tbody tr").all_inner_texts()
+            assert rows[0].startswith("◆ worse")
+            assert page.locator("h2:text-is('Incidents: 30')").count() == 1
             assert page.inner_text("summary:has-text('earlier')") == "25 earlier incidents"
 
     def test_nothing_is_cut_off_on_a_phone(self, chromium: Browser) -> None:
@@ -247,7 +258,7 @@ class TestInABrowser:
             page.evaluate("window.dispatchEvent(new Event('beforeprint'))")  # charts are drawn anew, too
             assert page.evaluate("document.querySelector('figure canvas').toDataURL()") != before
             dark = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--text')")
-            assert dark.strip() == "#1a1d21"
+            assert dark.strip() == "#1a1e23"
 
 
 def test_alarms_of_incidents_in_messages_are_ids() -> None:

@@ -91,21 +91,31 @@ class TestInABrowser:
             assert names == ["elec2", "few"]
             first, few = page.locator(".stream >> nth=0"), page.locator(".stream >> nth=1")
             assert first.locator(".course.line-1 polyline").count() == 1
-            assert first.locator(".band").count() == 1
-            assert first.locator(".objective").count() == 1
+            # An open incident is a bar in the lane below the curves; only its beginning crosses them.
+            assert first.locator(".bar.open").count() == 1
+            assert first.locator(".began").count() == 1
+            bar = first.locator(".bar").bounding_box()
+            curve = first.locator(".line-1 polyline").bounding_box()
+            assert bar is not None
+            assert curve is not None
+            assert bar["y"] > curve["y"] + curve["height"]
+            assert bar["height"] <= 8
+            assert first.locator("line.objective").count() == 1
             assert first.locator(".expected title").text_content() == (
                 "nb: the period from 2023-11-14 00:00:00 UTC is expected to have 0.840 (0.810 to 0.870)")
-            key = first.locator(".key li").all_inner_texts()
-            assert key[0].split()[:6] == ["nb", "0.600", "◇", "expected", "0.840", "(0.810"]
-            assert "◆ incident, 20 min" in key[0]
-            assert "↓ tree is better" in key[0]
+            key = first.locator(".key .line").all_inner_texts()
+            assert key[0].split()[:6] == ["nb", "0.600", "◆", "worse", "for", "20"]
+            assert "◇ expected 0.840 (0.810 to 0.870)" in key[0]
+            base = first.locator(".key .base").all_inner_texts()[0]
+            assert base.split() == ["repeat", "latest", "0.700", "baseline"]
+            assert page.inner_text("h1") == "2 of 3 models need attention"  # `tree` misses its objective
             # Three points are three points, and no line.
             assert few.locator(".course.line-1 circle").count() == 3
             assert few.locator("polyline").count() == 0
             board.take([metrics(6100, 0.7)])
             page.wait_for_selector(".key b:text-is('0.700')")
             first.locator(".key a:text-is('nb')").click()
-            page.wait_for_selector("h1:text-is('elec2 / nb')")
+            page.wait_for_selector("h1:has-text('elec2 / nb')")
 
     @pytest.mark.parametrize("models", [1, 3, 60])
     def test_nothing_is_cut_off_on_a_phone(self, chromium: Browser, models: int) -> None:

@@ -177,7 +177,8 @@ class TestInABrowser:
         page.wait_for_selector("table.models")
         assert "elec2: 7 labels came after the horizon" in page.inner_text("header")
         assert page.locator("table.models td:nth-child(2) a").all_inner_texts() == ["nb", "tree"]
-        assert "Open incidents: 1" in page.inner_text("main")
+        assert page.inner_text("h1") == "1 of 2 models needs attention"
+        assert page.inner_text(".tag") == "1"
         page.fill("input[type=search]", "tre")
         page.wait_for_selector("text=1 to 1 of 1 model")
         page.fill("input[type=search]", "")
@@ -186,7 +187,8 @@ class TestInABrowser:
         page.wait_for_selector('figure[data-title="kappa"][data-points="60"]')
         assert page.get_attribute('figure[data-title="kappa"]', "data-marks") == "0"
         assert page.get_attribute('figure[data-title="kappa"]', "data-bands") == "1"
-        assert page.inner_text("details:has(> table) summary, .plain details summary") == "1 alarm"
+        row = page.locator("table[aria-label='incidents'] tbody tr").inner_text().split("\t")
+        assert (row[0], row[-1]) == ("◆ worse", "1")
         page.select_option("label:has-text('Estimator') select", "all")
         page.wait_for_url("**estimator=all**")
         page.select_option("label:has-text('Estimator') select", "window:1000")
@@ -197,8 +199,8 @@ class TestInABrowser:
         page.click("a:has-text('tree beats nb') >> nth=0")
         page.wait_for_selector('figure[data-title="difference of losses"][data-points="40"]')
         page.click("nav a:has-text('Incidents')")
-        page.click(".plain a")
-        page.wait_for_selector("h2:has-text('6. Which records to look at')")
+        page.click("table[aria-label='incidents'] a")
+        page.wait_for_selector("h2:has-text('Records to inspect')")
         assert all(url.startswith("file://") for url in asked)
 
     def test_without_times_pages_show_outcomes(self, page: Page, tmp_path: Path) -> None:
@@ -213,7 +215,7 @@ class TestInABrowser:
         path.write_bytes(report_of(*map(without_times, records)).html())
         ready(page, path.as_uri() + "#/overview?as=table")
         shown = [page.inner_text("body")]
-        assert "since outcome 4,800" in shown[0]
+        assert "of outcomes since outcome 4,800, 88.0% before" in shown[0]
         assert "1 alarm since outcome 3,000" in shown[0]
         page.click("table.models a:text-is('nb')")
         page.wait_for_selector('figure[data-title="kappa"][data-points="60"]')
@@ -228,15 +230,15 @@ class TestInABrowser:
         page.wait_for_selector('figure[data-title="difference of losses"][data-points="40"]')
         shown.append(page.inner_text("body"))
         page.click("nav a:has-text('Incidents')")
-        page.wait_for_selector(".plain a >> nth=1")
+        page.wait_for_selector("table[aria-label='incidents'] a >> nth=1")
         shown.append(page.inner_text("body"))
         for place in range(2):
             page.click("nav a:has-text('Incidents')")
-            page.click(f".plain a >> nth={place}")
-            page.wait_for_selector("h2:has-text('6. Which records to look at')")
-            page.wait_for_selector("figure[data-points='60']")
+            page.click(f"main > div > div table[aria-label='incidents'] a >> nth={place}")
+            page.wait_for_selector("h2:has-text('Records to inspect')")
+            page.wait_for_selector("figure[data-points='64']")
             shown.append(page.inner_text("body"))
-        assert "It was over at outcome 3,000" in shown[-1]
+        assert "It ended at outcome 3,000." in shown[-1]
         for text in shown:
             assert "1970" not in text
             assert "UTC" not in text
@@ -256,12 +258,13 @@ class TestInABrowser:
         ready(page, path.as_uri() + "#/incidents")
         text = page.inner_text("main")
         assert "object Object" not in text
-        listed = page.locator(".plain li").count()
+        listed = page.locator("table[aria-label='incidents'] tbody tr").count()
         assert 100 < listed < 2399
         assert f"{listed:,} of 2,399 incidents are listed." in text
         assert "more of class x: 10% → 30% (90%)" in text
         ready(page, path.as_uri() + "?" + "#/model?stream=elec2&model=nb")
         assert f"final {0.5 + 1399 % 97 / 300:.3f}" in page.inner_text(".legend >> nth=0")
+        assert f"Right in {50 + 1399 % 97 / 3:.1f}%" in page.inner_text(".story")
         assert "100 of 2,000 incidents are listed." in page.inner_text("main")
 
     def test_what_is_not_in_it_is_a_sentence(self, page: Page, tmp_path: Path) -> None:

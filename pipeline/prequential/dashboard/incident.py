@@ -14,9 +14,11 @@ from prequential.dashboard.overview import incident_line
 from prequential.watching.messages import Notice
 from prequential.watching.ranking import Ranking
 from prequential.watching.state import ModelKey
-from prequential.wording.incidents import cause_in_words
+from prequential.wording.explaining import evidence
+from prequential.wording.incidents import cause_name
 from prequential.wording.measures import COMPARED
 from prequential.wording.neighbours import changed_with, unchanged
+from prequential.wording.status import cause_sentence, finding, level, noise_sentence
 
 #: The largest number of earlier incidents that are listed: the newest.
 _EARLIER = 100
@@ -58,15 +60,21 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         "recovered": one.recovered if one.recovered is not msgspec.UNSET else None,
         "agreed": one.agreed if one.agreed is not msgspec.UNSET else None,
         "graded": one.graded if one.graded is not msgspec.UNSET else None,
-        "before": one.before,
-        "after": one.after,
-        "causes": [{**cause, "words": cause_in_words(cause)} for cause in one.causes],
+        "finding": finding(one),
+        "sentence": cause_sentence(one, list(dict.fromkeys(other.model for other in together))),
+        "outcomes": [one.before.get("n"), one.after.get("n")],
+        "at_former_class_ratio": level(one.after.get("at_former_class_ratio"), one),
+        "causes": [
+            {"share": cause.get("share"), "cause": cause["cause"], "words": cause_name(cause),
+             "evidence": evidence(cause, untimed=bool(one.untimed))}
+            for cause in one.causes
+        ],
         "baselines": one.baselines,
         "signals": one.signals,
         "alarms": [alarm_line(alarm) for alarm in its_alarms[::-1]],
         "noise": _noise(before),
         "alarm_count": one.alarm_count,
-        "former_alarms": one.former_alarms,
+        "noisy": noise_sentence(one.former_alarms["alarms"], one.former_alarms["outcomes"]),
         "incidents_before": [incident_line(other) for other in earlier[:_EARLIER]],
         "incidents_before_total": len(earlier),
         "examples": one.examples,

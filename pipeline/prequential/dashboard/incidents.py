@@ -54,6 +54,10 @@ class IncidentLog:
         incidents.sort(key=lambda one: (one.status != OPEN, -one.severity if one.status == OPEN else 0.0))
         return incidents
 
+    def open_count(self) -> int:
+        """Return the number of open incidents."""
+        return sum(one.status == OPEN for one in self._incidents.values())
+
     def _forget(self, one: Incident) -> None:
         self.dropped += 1
         del self._incidents[one.id]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from prequential.dashboard.history import History
-from prequential.dashboard.incidents import OPEN, began
-from prequential.dashboard.plots import Place, by_stream, stream_plots
+from prequential.dashboard.incidents import began
+from prequential.dashboard.plots import Place, by_stream, course_of, stream_plots
+from prequential.dashboard.status import Statuses, difference, levels
 from prequential.dashboard.story import missed, worse_than
 from prequential.dashboard.verdicts import Verdicts
 from prequential.topics.outputs import Incident
@@ -22,7 +23,9 @@ from prequential.watching.ranking import (
     measures_shown,
 )
 from prequential.watching.state import ModelKey
-from prequential.wording.incidents import cause_in_words
+from prequential.wording.incidents import cause_in_words, span_of
+from prequential.wording.measures import COMPARED
+from prequential.wording.status import attention
 
 #: The largest number of rows on a page: more than a reader needs, and few enough to send every second.
 MOST_ROWS = 200
@@ -32,6 +35,9 @@ MOST_PLOTS = 24
 
 #: The largest numbers of columns with measures, and of lines in the lists above the table.
 _MEASURES, _LISTED = 4, 8
+
+#: The number of points of a small line next to a model that needs attention.
+_SPARK = 30
 
 class Overview:
     """Pages of models in the order of a choice; with `live`, models may be silent by the current time."""
@@ -44,6 +50,10 @@ class Overview:
         self._ranking = Ranking(history, self._urgency, live)
         self._verdicts = Verdicts(history)
         self._rows: list[Row] = []
+        self._statuses = Statuses(history, self._verdicts, live)
+        #: Models that need attention, with their status, and the number of models without baselines.
+        self._urgent: list[tuple[Row, str]] = []
+        self._models = 0
         #: The choice and the stamp from which the rows were made.
         self._made: tuple[Any, ...] = ()
 
@@ -55,6 +65,8 @@ class Overview:
             self._ranking.choice = choice
             self._rows = self._ranking.rows(now)
             self._made = made
+            self._urgent = self._statuses.urgent(self._rows, now)
+            self._models = sum(not is_baseline(row.model.key.model) for row in self._rows)
         return self._rows
 
     def page(
@@ -88,6 +100,9 @@ class Overview:
         sequences = [row.sequence for row in rows if row.sequence is not None]
         return {
             "now": now,
+            "heading": attention(len(self._urgent), self._models),
+            "needs": self._needs(now),
+            "needs_total": len(self._urgent),
             "total": len(rows),
             "total_streams": len(streams),
             "as_table": as_table,
@@ -111,9 +126,9 @@ class Overview:
             "rows": [self.row(row, measures, now) for row in rows[part]] if as_table else [],
             "plots": [] if as_table else self.plots(dict(list(streams.items())[part]), choice.by, now),
             "incidents": [incident_line(one) for one in history.incidents.all()[:_LISTED]],
-            "incidents_open": sum(one.status == OPEN for one in history.incidents.all()),
+            "incidents_open": history.incidents.open_count(),
             "changes": [_change_line(*one, now) for one in changes[:_LISTED]],
-            "changes_total": len(changes),
+            "changes_total": sum(not self._live or is_recent(one[0], now) for one in changes),
         }  # fmt: skip
 
     def plots(self, streams: dict[Place, list[Row]], by: str | None, now: int) -> list[dict[str, Any]]:
@@ -133,6 +148,8 @@ class Overview:
             "partition": key.partition,
             "split": key.stream in history.split,
             "baseline": is_baseline(key.model),
+            "status": self._statuses.of(row, now),
+            "difference": difference(row),
             "stage": row.sequence.stage if row.sequence else None,
             "estimator": row.sequence.estimator if row.sequence else None,
             "as_chosen": row.as_chosen,
@@ -159,6 +176,31 @@ class Overview:
         silent = self._history.silence(row.model, self._now) is not None
         trouble = bool(missed(self._history, row)), silent, self._verdicts.against(key)
         return incident is None, -severity, *(not one for one in trouble)
+
+    def _needs(self, now: int) -> list[dict[str, Any]]:
+        """Return the first models that need attention; a stream that is silent as a whole is one of them."""
+        found: dict[object, dict[str, Any]] = {}
+        for row, kind in self._urgent:
+            key, silent = row.model.key, self._history.silence(row.model, now if self._live else None)
+            together = kind == "silent" and silent is not None and not silent.alone
+            group: object = (key.stream, key.partition) if together else key
+            if group in found:
+                found[group]["models"] += 1
+            elif len(found) < _LISTED:
+                found[group] = {
+                    "stream": key.stream, "model": key.model, "partition": key.partition, "models": 1,
+                    "status": self._statuses.of(row, now), "spark": self._spark(row),
+                }  # fmt: skip
+        return list(found.values())
+
+    def _spark(self, row: Row) -> list[float | None]:
+        """Return the newest values of a model's main measure, evenly spread over its course."""
+        measures = {} if row.reading is None else row.reading.measures
+        name = next((one for one in COMPARED if one in measures), None)
+        course = None if name is None else course_of(self._history, row, name, _SPARK)
+        return [] if course is None else [
+            None if value is None else float(f"{value:.4g}") for value in course["values"][name]
+        ]  # fmt: skip
 
     def _changes(self) -> list[tuple[Change, ModelKey]]:
         """Return the alarms, grouped by change, the newest first; without models with an open incident."""
@@ -187,6 +229,9 @@ def incident_line(one: Incident) -> dict[str, Any]:
         "untimed": bool(one.untimed),
         "segment": one.segment,
         "causes": [cause_in_words(cause) for cause in one.causes[:2]],
+        "alarm_count": one.alarm_count,
+        "ended": span_of(one, "outcome" if one.untimed else "ts")[1],
+        **levels(one),
     }
 
 

@@ -7,13 +7,16 @@ from typing import Any
 
 from prequential.core.details.deciles import deciles_in
 from prequential.core.measures.registry import LESS_IS_BETTER, MEASURES, NAMES, NOT_QUALITY
+from prequential.dashboard.cards import cards_of
 from prequential.dashboard.courses import COVERAGE, PERIODS, Absent, Courses
 from prequential.dashboard.events import events_of
 from prequential.dashboard.history import History, Past, newest_coverage, newest_point
 from prequential.dashboard.overview import silent_line
 from prequential.dashboard.pair import pair_lines
 from prequential.dashboard.probabilities import costs_of, curves_of, cut, histogram
+from prequential.dashboard.status import Statuses
 from prequential.dashboard.story import story
+from prequential.dashboard.verdicts import Verdicts
 from prequential.settings.stages import shown_order
 from prequential.watching.expected import expected_lines
 from prequential.watching.messages import Reading
@@ -71,7 +74,12 @@ def model_page(
         "heard": model.time,
         "untimed": model.untimed,
         "silent": None if silence is None else silent_line(silence),
+        "status": Statuses(history, Verdicts(history), now is not None).of(row, now or history.newest_ts),
+        "better": Verdicts(history).better_than(key),
         "story": story(history, row),
+        "cards": cards_of(model, readings[stages[0]] if stages else None),
+        "since_start": past.first or None,
+        "outcomes": reading.outcomes if reading else None,
         "ts": reading.ts if reading else None,
         "version": reading.model_version if reading else None,
         "version_since": reading.version_since if reading else None,
@@ -124,7 +132,9 @@ def _stages(names: Iterable[str]) -> list[str]:
 def _references(known: Set[str]) -> dict[str, dict[str, Any]]:
     """Return by measure the value that equals its reference, and a text for it."""
     return {
-        one.name: {"y": 0, "text": f"0: no better than {one.reference.name}"}
+        one.name: {
+            "y": 0, "text": f"0: no better than {one.reference.name}", "short": one.reference.short,
+        }
         for one in MEASURES.values()
         if one.name in known and one.quality and one.reference is not None
     }

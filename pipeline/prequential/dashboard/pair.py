@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from prequential.core.measures.registry import NAMES
+from prequential.core.measures.registry import LESS_IS_BETTER, NAMES, NOT_QUALITY
 from prequential.dashboard.courses import Absent, Courses
 from prequential.dashboard.events import events_of
 from prequential.dashboard.history import History, PairKey
@@ -15,7 +15,16 @@ from prequential.dashboard.verdicts import better_now
 from prequential.watching.expected import expected_lines
 from prequential.watching.ranking import Ranking, is_baseline, measures_shown
 from prequential.watching.state import ModelKey, Sequence, coverage_of
-from prequential.wording.comparing import WHOLE, Pair, contradicted, leader_name, standing
+from prequential.wording.comparing import (
+    A_LEADS,
+    B_LEADS,
+    WHOLE,
+    Pair,
+    contradicted,
+    leader_name,
+    promotion_reason,
+    standing,
+)
 
 #: Measures of the calibration of probabilities.
 _CALIBRATION = ("log_loss", "brier", "ece")
@@ -48,6 +57,7 @@ def pair_page(
     rows = [
         one for one in history.comparisons(about.stream, about.partition) if one[:7] == about[:7]
     ]  # of each estimator
+    promotions = list(_promotions(history, about))
     return {
         **about._asdict(),
         "same": pair.same,
@@ -72,10 +82,13 @@ def pair_page(
             for one in rows
         },
         "champion": history.config.stream(about.stream).champion,
-        "promotions": list(_promotions(history, about)),
+        "promotions": promotions,
+        "question": _question(pair, promotions),
         "segments": [_standing(one) for one in _alike(history, about, "loss") if one.segment is not None],
         "losses": [_standing(one) for one in _alike(history, about, "segment") if one.loss != about.loss],
         "calibration": _CALIBRATION,
+        "less_is_better": list(LESS_IS_BETTER),
+        "not_quality": list(NOT_QUALITY),
         "models": [_side(history, about, name, now) for name in dict.fromkeys((about.model, about.against))],
         "others": [
             one for one in pair_lines(history, about.stream, about.partition, about.model, about.against)
@@ -101,6 +114,24 @@ def _promotions(history: History, about: PairKey) -> Iterator[dict[str, Any]]:
             "model": challenger, "champion": other, "allowed": not any(one.failed for one in answers),
             "answers": [one._asdict() for one in answers],
         }  # fmt: skip
+
+
+def _question(pair: Pair, promotions: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the question that the page answers: whether the model that is ahead may replace the other.
+
+    A champion is never the challenger. Returns None for a pair with a baseline.
+    """
+    if not promotions:
+        return None
+    latest = pair.difference if pair.latest is None else pair.latest.difference
+    ahead = better_now(pair) or (pair.model if (latest or 0.0) < 0 else pair.against)
+    one = min(promotions, key=lambda one: (not one["allowed"], one["model"] != ahead))
+    failed = [answer["sentence"] for answer in one["answers"] if answer["failed"]]
+    recent = None if pair.recent is None else pair.recent.verdict
+    known = {A_LEADS: pair.model, B_LEADS: pair.against}.get(recent or "")
+    answer = "Yes" if one["allowed"] else "No" if known == one["champion"] else "Not yet"
+    reason = promotion_reason(pair, one["model"], known, failed)
+    return {"challenger": one["model"], "champion": one["champion"], "answer": answer, "reason": reason}
 
 
 def _alike(history: History, about: PairKey, field: str) -> list[Pair]:

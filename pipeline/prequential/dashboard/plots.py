@@ -10,9 +10,11 @@ from prequential.core.measures.registry import LESS_IS_BETTER, MEASURES
 from prequential.dashboard.courses import columns
 from prequential.dashboard.history import History, newest_point
 from prequential.topics.outputs import Incident
+from prequential.topics.reasons import printable
 from prequential.watching.ranking import Row, is_baseline, measures_shown
 from prequential.wording.incidents import span_of
 from prequential.wording.measures import beside
+from prequential.wording.status import change_in_words
 
 #: The number of a stream's first models whose lines have names; the other lines are thin.
 NAMED = 6
@@ -20,8 +22,8 @@ NAMED = 6
 #: Points of a line with a name, of all thin lines of a page together, and the least of one thin line.
 _POINTS, _THIN_POINTS, _LEAST_POINTS = 40, 4_000, 6
 
-#: The largest number of bands in a plot: the newest incidents.
-_BANDS = 12
+#: The largest number of incidents in a plot: the newest.
+_BANDS = 60
 
 #: Digits of a point's place on the axis from 0 to 1, and significant digits of its value.
 _PLACE_DIGITS, _DIGITS = 4, 5
@@ -67,7 +69,7 @@ def _plot(
     known = frozenset(name for row in rows if row.reading is not None for name in row.reading.measures)
     measure = measures_shown(known, by)[0]
     courses = [
-        _course(history, row, measure, _POINTS if place < NAMED else thin_points)
+        course_of(history, row, measure, _POINTS if place < NAMED else thin_points)
         for place, row in enumerate(rows)
     ]
     untimed = any(row.model.untimed for row in rows)
@@ -123,7 +125,7 @@ def _bounds(measure: str) -> tuple[float | None, float | None]:
     return low, high
 
 
-def _course(history: History, row: Row, measure: str, points: int) -> dict[str, Any] | None:
+def course_of(history: History, row: Row, measure: str, points: int) -> dict[str, Any] | None:
     """Return the course of a model's measure, and of baselines, in at most `points` points and the newest.
 
     Returns None if there is none.
@@ -193,10 +195,16 @@ def _expected(row: Row, measure: str) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
+def _text(one: Incident) -> str:
+    """Return an incident in a line: its model, its levels, and since when."""
+    return f"{printable(one.model)}: {change_in_words(one)}, {one.status}"
+
+
 def _band(one: Incident, axis: str, low: int, high: int) -> dict[str, Any]:
     """Return an incident's beginning and end, from 0 to 1 on the plot's axis."""
     width = max(1, high - low)
     start, end = span_of(one, axis)
     end = high if end is None else max(start, end)
     places = [round(min(1.0, max(0.0, (at - low) / width)), _PLACE_DIGITS) for at in (start, end)]
-    return {"id": one.id, "model": one.model, "from": places[0], "to": places[1], "better": one.severity < 0}
+    return {"id": one.id, "model": one.model, "from": places[0], "to": places[1], "better": one.severity < 0,
+            "open": one.status == "open", "text": _text(one)}

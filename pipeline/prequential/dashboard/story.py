@@ -9,9 +9,14 @@ from prequential.core.measures.registry import LESS_IS_BETTER, MEASURES
 from prequential.dashboard.history import History
 from prequential.dashboard.incidents import OPEN
 from prequential.dashboard.verdicts import Verdicts
-from prequential.watching.messages import Reading
 from prequential.watching.ranking import Row, is_baseline
-from prequential.wording.measures import COMPARED
+from prequential.wording.status import (
+    better_sentence,
+    incident_sentence,
+    names,
+    objective_sentence,
+    value_sentence,
+)
 
 #: Measures relative to a baseline, which is better if the value is below 0.
 _AGAINST = {
@@ -52,50 +57,28 @@ def worse_than(row: Row) -> list[str]:
 
 
 def story(history: History, row: Row) -> str:
-    """Return a model's current value and its problems, the worst first, in a sentence."""
+    """Return a model's current value and its problems, the worst first, in short sentences."""
     if row.reading is None or row.sequence is None:
         return "It has no metrics yet."
-    wrong = list(_wrong(history, row))
-    return f"{_state(row.reading, row.sequence.estimator)}; {'; '.join(wrong) or 'no problem was found'}."
-
-
-def _state(reading: Reading, estimator: str) -> str:
-    name = next((one for one in COMPARED if one in reading.measures), None)
-    where = _where(estimator, reading.n, reading.outcomes)
-    if name is None:
-        return f"No measure has a value {where}"
-    return f"{name.capitalize().replace('_', ' ')} is {_number(reading.measures[name])} {where}"
-
-
-def _where(estimator: str, n: float, outcomes: int) -> str:
-    """Return a text that names the outcomes behind an estimator's values.
-
-    >>> _where("window:1000", 1000, 4000), _where("all", 4000, 4000), _where("window:1000", 20, 20)
-    ('in the latest 1,000 of 4,000 outcomes', 'over all 4,000 outcomes', 'over all 20 outcomes')
-    >>> _where("fading:0.997", 333.3, 4000)
-    'by fading:0.997 of 4,000 outcomes'
-    """
-    if n == outcomes:
-        return f"over all {outcomes:,} outcomes"
-    if estimator.startswith("window:"):
-        return f"in the latest {n:,.0f} of {outcomes:,} outcomes"
-    return f"by {estimator} of {outcomes:,} outcomes"
+    one = row.reading
+    said = value_sentence(one.measures, row.sequence.estimator, one.n, one.outcomes)
+    # A baseline whose value is shown is better by that value.
+    worse = [words for words in worse_than(row) if words.casefold() not in said.casefold()]
+    wrong = [*_wrong(history, row), *([f"It is worse than {names(worse)}."] if worse else [])]
+    return " ".join((said, *(wrong or ["No problem was found."])))
 
 
 def _wrong(history: History, row: Row) -> Iterator[str]:
     key = row.model.key
     of_model = history.incidents.of_model(key.stream, key.model, key.partition)
-    number = sum(one.status == OPEN and one.severity >= 0 for one in of_model)
-    if number:
-        yield f"{number} incidents are open" if number > 1 else "an incident is open"
+    found = [one for one in of_model if one.status == OPEN and one.severity >= 0]
+    worst = max(found, key=lambda one: one.severity, default=None)
+    if worst is not None:
+        yield incident_sentence(worst)
+    if len(found) > 1:
+        yield f"{len(found)} incidents are open."
     for one in missed(history, row):
-        bound = f"at {'most' if one.less_is_better else 'least'} {one.bound}"
-        yield f"it misses its objective: {one.measure} {_number(one.value)}, {bound} is expected"
-    for other in Verdicts(history).better_than(key):
-        yield f"{other['name']} is better"
-    for words in worse_than(row):
-        yield f"it is worse than {words}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.3f}" if abs(value) < 10 else f"{value:.4g}"
+        yield objective_sentence(one.measure, one.value, one.bound, one.less_is_better)
+    better = [one["name"] for one in Verdicts(history).better_than(key)]
+    if better:
+        yield better_sentence(better)

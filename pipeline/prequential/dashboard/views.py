@@ -102,6 +102,7 @@ class Board:
             "unreadable": history.unreadable,
             "messages": history.messages,
             "untimed": history.untimed,
+            "incidents_open": history.incidents.open_count(),
             "trouble": self.trouble,
             "split": sorted(history.misplaced)[:5],
             "configurations": history.configurations.counts(),

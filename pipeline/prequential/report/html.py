@@ -174,7 +174,7 @@ def _data(history: History, title: str, findings: list[str], budget: int) -> byt
     board = {
         "title": title, "now": now, "live": False, "catching_up": False, "read": history.messages,
         "to_read": 0, "since": None, "unreadable": history.unreadable, "messages": history.messages,
-        "untimed": history.untimed, "trouble": None,
+        "untimed": history.untimed, "trouble": None, "incidents_open": history.incidents.open_count(),
         "split": sorted(history.misplaced)[:5], "findings": findings, "left_out": left_out,
     }  # fmt: skip
     return msgspec.json.encode(

@@ -246,6 +246,30 @@ def leader_name(pair: Pair) -> str | None:
     return {A_LEADS: pair.model, B_LEADS: pair.against}.get(pair.verdict)
 
 
+def promotion_reason(pair: Pair, challenger: str, now: str | None, failed: Sequence[str]) -> str:
+    """Return why a challenger may, or may not, replace the other model; `now` is the better model now.
+
+    `failed` are the conditions against it, the first one about the verdict itself unless `now` is it.
+    """
+    other = pair.against if pair.model == challenger else pair.model
+    if now == challenger:
+        if failed:
+            return f"{challenger} is better now, but {failed[0]}."
+        return f"{challenger} is better now, and {other} is better by no other loss and in no segment."
+    if now == other:
+        return f"{other} is better now by its {_loss(pair)}."
+    said = f"No verdict since the latest change names {challenger} or {other}"
+    latest = pair.latest
+    sign = 1 if challenger == pair.against else -1
+    if latest is not None and sign * latest.difference > 0:
+        window = latest.estimator.startswith("window:")
+        where = f"in the latest {latest.n:,.0f} outcomes" if window else f"by {latest.estimator}"
+        by = _number(abs(latest.difference))
+        lower = f"The {_loss(pair)} of {challenger} is lower by {by} {where}"
+        return f"{said}. {lower}, but one look is no proof."
+    return f"{said}."
+
+
 def contradicted(pair: Pair) -> bool:
     """Return whether the latest outcomes, or `recent`, contradict the better model over the whole run."""
     if not pair.is_decided:

@@ -112,7 +112,7 @@ def explain(known: Known, incident: Incident) -> Iterator[str]:
     yield f"incident {incident.id}: {subject_of(incident)}, {incident.stage}, {incident.status}"
     yield from _titled("since", _since(incident))
     yield from _titled("how bad", _how_bad(known, incident))
-    causes = (_cause(one, untimed=bool(incident.untimed)) for one in incident.causes)
+    causes = (evidence(one, untimed=bool(incident.untimed)) for one in incident.causes)
     yield from _titled("what changed", (*causes, *_compared(incident)))
     yield from _titled("other models", _others(known, incident))
     yield from _titled("baselines", _baselines(incident))
@@ -170,18 +170,18 @@ def _level(level: dict[str, Any]) -> str:
     return f"{level['level']:.3g} ({low:.3g} to {high:.3g}, n = {level['n']:,})"
 
 
-def _cause(cause: dict[str, Any], *, untimed: bool = False) -> str:
+def evidence(cause: dict[str, Any], *, untimed: bool = False) -> str:
     """Return a cause, and the change behind it.
 
-    >>> _cause({"cause": "class_ratio", "share": 0.9, "class": "b", "before": 0.1, "after": 0.5})
+    >>> evidence({"cause": "class_ratio", "share": 0.9, "class": "b", "before": 0.1, "after": 0.5})
     'more of class b: 10% → 50% (90%), errors within classes unchanged'
-    >>> _cause({"cause": "selection", "share": 0.8, "segment": "region=eu", "before": 0.7, "after": 0.2})
+    >>> evidence({"cause": "selection", "share": 0.8, "segment": "region=eu", "before": 0.7, "after": 0.2})
     'which predictions get labels (80%): of segment region=eu from 70% to 20%'
-    >>> _cause({"cause": "segment", "share": 0.9, "segment": "region=us", "before": 0.2, "after": 0.7})
+    >>> evidence({"cause": "segment", "share": 0.9, "segment": "region=us", "before": 0.2, "after": 0.7})
     'segment region=us (90%): from 20% to 70%'
-    >>> _cause({"cause": "inputs", "share": 0.9, "confidence": {"before": 0.95, "after": 0.8}})
+    >>> evidence({"cause": "inputs", "share": 0.9, "confidence": {"before": 0.95, "after": 0.8}})
     'other inputs (90%): mean confidence from 95% to 80%'
-    >>> _cause({"cause": "concept", "share": 0.6, "since": {"outcome": 2501, "ts": 0}})
+    >>> evidence({"cause": "concept", "share": 0.6, "since": {"outcome": 2501, "ts": 0}})
     'concept (60%), since outcome 2,501, labels of 1970-01-01T00:00:00Z'
     """
     said = cause_in_words(cause)

@@ -3,7 +3,14 @@
 import { h, svg, shown } from "./dom.js";
 import { clock, count, number } from "./format.js";
 
-const HEIGHT = 210;
+// The height of a chart's curves unless another is given, and of its axis.
+const HEIGHT = 180;
+const BELOW = 46;
+
+// Room for the vertical axis, and behind the curves for their names and newest values.
+export const AXIS = 62;
+const NAMES = 168;
+const NAMES_NARROW = 12;
 
 // Lines are told apart without colour: dashes, and the names at their ends.
 const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3], [4, 2, 1, 2], [1, 5]];
@@ -41,9 +48,9 @@ export function dashOf(place) {
 export function createChart(parent, title, zoom) {
   const holder = h("div", { class: "plot", tabindex: "0", role: "img", "aria-label": title });
   const legend = h("div", { class: "legend" });
-  const readout = h("p", { class: "readout", "aria-live": "polite" });
+  const readout = h("span", { class: "readout", "aria-live": "polite" });
   const values = h("details", { "data-key": `values ${title}` }, h("summary", {}, "Values as a table"));
-  const figure = h("figure", { class: "chart", "data-title": title }, h("figcaption", {}, title), holder, legend, readout, values);
+  const figure = h("figure", { class: "chart", "data-title": title }, h("figcaption", {}, h("span", {}, title), readout), legend, holder, values);
   parent.append(figure);
   let plot = null;
   let state = null;
@@ -54,18 +61,19 @@ export function createChart(parent, title, zoom) {
     if (!state || width < 50) return;
     const data = aligned(state);
     // What a plot is made of; other data alone need no other plot.
-    const shape = JSON.stringify([state.axis, state.lines.map((line) => [line.name, Boolean(line.low), isFew(line)]), narrow(width), bandsWithin(state).length > 0, dark(), figure.dataset.redraw]);
+    const shape = JSON.stringify([state.axis, state.lines.map((line) => [line.name, Boolean(line.low), isFew(line)]), narrow(width), state.height, state.hasAxis, dark(), figure.dataset.redraw]);
     if (!plot || shape !== made) {
       if (plot) plot.destroy();
       holder.replaceChildren();
       plot = new globalThis.uPlot(options(state, width, () => state, readout, zoom), data, holder);
       made = shape;
     } else {
-      if (plot.width !== width) plot.setSize({ width, height: HEIGHT });
+      if (plot.width !== width) plot.setSize({ width, height: heightOf(state) });
       plot.setData(data, false);
     }
     plot.setScale("x", { min: scaled(state, state.range[0]), max: scaled(state, state.range[1]) });
     const drawn = state.lines.map((line) => line.y.filter((value) => value !== null && value !== undefined).length);
+    figure.classList.toggle("narrow", narrow(width));
     figure.dataset.points = drawn.reduce((sum, one) => sum + one, 0);
     figure.dataset.marks = marksWithin(state).length;
     figure.dataset.bands = bandsWithin(state).length;
@@ -82,7 +90,7 @@ export function createChart(parent, title, zoom) {
     event.preventDefault();
     const from = plot.cursor.idx ?? (step > 0 ? -1 : plot.data[0].length);
     const to = Math.max(0, Math.min(from + step, plot.data[0].length - 1));
-    plot.setCursor({ left: plot.valToPos(plot.data[0][to], "x"), top: HEIGHT / 3 });
+    plot.setCursor({ left: plot.valToPos(plot.data[0][to], "x"), top: 30 });
   });
   values.addEventListener("toggle", () => state && fillTable(values, state));
   return {
@@ -101,12 +109,21 @@ export function createChart(parent, title, zoom) {
 
 // Points of its own are all that such a line has.
 function isFew(line) {
-  return line.y.filter((value) => value !== null && value !== undefined).length < FEW;
+  return !line.level && line.y.filter((value) => value !== null && value !== undefined).length < FEW;
 }
 
-// On a phone names stand below the chart alone.
-function narrow(width) {
-  return width < 420;
+// On a phone names stand above the chart alone.
+export function narrow(width) {
+  return width < 560;
+}
+
+// The room behind the curves.
+export function endOf(width) {
+  return narrow(width) ? NAMES_NARROW : NAMES;
+}
+
+function heightOf(state) {
+  return (state.height ?? HEIGHT) + (state.hasAxis === false ? 8 : BELOW);
 }
 
 function dark() {
@@ -118,6 +135,7 @@ function colour(name) {
 }
 
 function lineColour(line, place) {
+  if (line.tone) return colour(line.tone);
   return colour(line.quiet ? "--quiet" : `--line-${(place % 6) + 1}`);
 }
 
@@ -185,7 +203,7 @@ function options(first, width, now, readout, zoom) {
   const series = [{}];
   const bands = [];
   first.lines.forEach((line, place) => {
-    const marked = line.y.length <= MARKED;
+    const marked = line.y.length <= MARKED && !line.level;
     const few = isFew(line);
     series.push({
       label: line.name, stroke: lineColour(line, place), width: line.quiet ? 1.2 : 2, dash: dashOf(place),
@@ -199,8 +217,8 @@ function options(first, width, now, readout, zoom) {
   const told = first.format ?? tick;
   return {
     width,
-    height: HEIGHT,
-    padding: [bandsWithin(first).length ? 32 : 18, narrow(width) ? 12 : 92, 0, 0],
+    height: heightOf(first),
+    padding: [10, endOf(width), first.hasAxis === false ? 8 : 0, 0],
     legend: { show: false },
     tzDate: (seconds) => globalThis.uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     scales: {
@@ -208,16 +226,18 @@ function options(first, width, now, readout, zoom) {
       y: { range: (plot) => spread(plot, now()) },
     },
     axes: [
-      { stroke: text, font, grid, ticks: grid, space: 84, values: time ? TIMES : (plot, splits) => splits.map((value) => count(value)) },
-      { stroke: text, font, grid, ticks: grid, size: first.format ? 76 : 62, values: (plot, splits) => splits.map((value) => told(value)) },
+      { show: first.hasAxis !== false, size: BELOW, stroke: text, font, grid: { show: false }, ticks: grid, space: 84, values: time ? TIMES : (plot, splits) => splits.map((value) => count(value)) },
+      { stroke: text, font, grid, ticks: grid, size: AXIS, space: 34, values: (plot, splits) => splits.map((value) => told(value)) },
     ],
     series,
     bands,
     cursor: { sync: { key: `prequential ${first.axis}`, setSeries: false, scales: ["x", null] }, drag: { x: true, y: false, setScale: false }, bind: { dblclick: () => () => zoom(null) }, points: { size: 7 } },
     hooks: {
-      drawAxes: [(plot) => shade(plot, now())],
       draw: [(plot) => decorate(plot, now())],
-      setCursor: [(plot) => tell(plot, now(), readout)],
+      setCursor: [(plot) => {
+        tell(plot, now(), readout);
+        now().cross?.(plot.cursor.left < 0 ? -9 : plot.bbox.left / (globalThis.devicePixelRatio || 1) + plot.cursor.left);
+      }],
       setSelect: [(plot) => {
         const { left, width: chosen } = plot.select;
         if (chosen < 5) return;
@@ -264,7 +284,7 @@ function spread(plot, state) {
   return [low >= 0 ? Math.max(0, low - air) : low - air, high + air]; // nothing is below 0 where no value is
 }
 
-// Lines of reference, marks, and the names of lines at their ends.
+// Lines of reference, versions and verdicts, the beginnings of open incidents, and the names of lines at their ends.
 function decorate(plot, state) {
   const { ctx } = plot;
   const ratio = globalThis.devicePixelRatio || 1;
@@ -278,48 +298,23 @@ function decorate(plot, state) {
     ctx.strokeStyle = ctx.fillStyle = colour("--reference");
     ctx.setLineDash([1 * ratio, 3 * ratio]);
     line(ctx, left, y, left + width, y);
-    ctx.textAlign = "right";
-    ctx.fillText(one.text, left + width - 4 * ratio, y - 3 * ratio);
   }
   ctx.textAlign = "center";
   for (const mark of marksWithin(state)) {
     const x = plot.valToPos(scaled(state, at(state, mark)), "x", true);
     ctx.strokeStyle = ctx.fillStyle = colour(`--${mark.kind}`);
     ctx.setLineDash(mark.kind === "version" ? [4 * ratio, 4 * ratio] : []);
-    // An alarm that belongs to no incident is a small mark.
+    // Alarms are in a lane below the curves.
     if (mark.kind !== "alarm") line(ctx, x, top, x, top + height);
-    ctx.fillText(GLYPHS[mark.kind], x, top - 3 * ratio);
+  }
+  ctx.setLineDash([]);
+  ctx.strokeStyle = colour("--incident");
+  for (const band of bandsWithin(state).filter((one) => one.status === "open" && !one.better && one.from >= state.range[0])) {
+    const x = plot.valToPos(scaled(state, band.from), "x", true);
+    line(ctx, x, top, x, top + height);
   }
   whiskers(plot, state, ctx, ratio);
   if (!narrow(plot.width)) endNames(plot, state, ctx, ratio);
-  ctx.restore();
-}
-
-// Incidents behind the curves, with their names where there is room, or else their numbers.
-function shade(plot, state) {
-  const { ctx } = plot;
-  const ratio = globalThis.devicePixelRatio || 1;
-  const { left, top, width, height } = plot.bbox;
-  const place = (value) => Math.max(left, Math.min(left + width, plot.valToPos(scaled(state, value), "x", true)));
-  ctx.save();
-  ctx.font = `${11 * ratio}px system-ui, sans-serif`;
-  ctx.textAlign = "left";
-  const found = bandsWithin(state).sort((a, b) => a.from - b.from);
-  let free = 0;
-  found.forEach((band, i) => {
-    const from = place(band.from);
-    const wide = Math.max(2 * ratio, place(band.to) - from);
-    ctx.fillStyle = colour(band.better ? "--verdict" : "--incident");
-    ctx.globalAlpha = 0.14;
-    ctx.fillRect(from, top, wide, height);
-    ctx.globalAlpha = 1;
-    const room = (i + 1 < found.length ? Math.max(place(found[i + 1].from), from + wide) : left + width + (narrow(plot.width) ? 0 : 84 * ratio)) - from - 6 * ratio;
-    const text = [`◆ ${band.number} ${shown(band.name)}`, `◆ ${band.number}`, "◆"].find((one) => ctx.measureText(one).width <= room);
-    if (text && from >= free) {
-      ctx.fillText(text, from, top - 17 * ratio);
-      free = from + ctx.measureText(text).width + 8 * ratio;
-    }
-  });
   ctx.restore();
 }
 
@@ -345,21 +340,27 @@ function line(ctx, x, y, toX, toY) {
   ctx.stroke();
 }
 
-// Names behind the last points, moved apart where they would cover each other.
+// Names and newest values behind the curves, moved apart where they would cover each other; those of references too.
 function endNames(plot, state, ctx, ratio) {
   const { left, top, width, height } = plot.bbox;
-  const names = state.lines
-    .map((one, place) => ({ text: one.short ?? one.name, colour: lineColour(one, place), y: plot.valToPos(last(one.y) ?? NaN, "y", true) }))
-    .filter((one) => one.y >= top && one.y <= top + height)
-    .sort((a, b) => a.y - b.y);
-  const step = 12 * ratio;
+  const names = [
+    ...state.lines.map((one, place) => ({ text: one.short ?? one.name, value: last(one.y), colour: lineColour(one, place), end: plot.valToPos(last(one.y) ?? NaN, "y", true), bold: !one.quiet })),
+    ...state.references.map((one) => ({ text: one.short ?? one.text, value: one.y, colour: colour("--reference"), end: plot.valToPos(one.y, "y", true) })),
+  ].filter((one) => one.end >= top - 1 && one.end <= top + height + 1).sort((a, b) => a.end - b.end);
+  const step = 13 * ratio;
   names.forEach((one, i) => {
-    if (i) one.y = Math.max(one.y, names[i - 1].y + step);
+    one.y = Math.max(one.end, i ? names[i - 1].y + step : -Infinity);
   });
+  for (let i = names.length - 1, most = top + height; i >= 0; i -= 1, most = names[i + 1].y - step) names[i].y = Math.min(names[i].y, most);
   ctx.textAlign = "left";
   for (const one of names) {
     ctx.fillStyle = one.colour;
-    ctx.fillText(one.text.length > 13 ? `${one.text.slice(0, 12)}…` : one.text, left + width + 4 * ratio, one.y + 4 * ratio);
+    ctx.font = `${one.bold ? "600 " : ""}${11 * ratio}px system-ui, sans-serif`;
+    const value = ` ${format(state)(one.value)}`;
+    const room = (NAMES - 14) * ratio - ctx.measureText(value).width;
+    let text = shown(one.text);
+    while (text.length > 1 && ctx.measureText(text).width > room) text = `${text.slice(0, -2)}…`;
+    ctx.fillText(text + value, left + width + 9 * ratio, one.y + 4 * ratio);
   }
 }
 
@@ -394,7 +395,7 @@ function sample(state, one, column) {
   const low = one.low?.[place] ?? null;
   const within = low === null ? "" : ` (${number(low)} to ${number(one.high[place])})`;
   return h("span", { class: "sample" },
-    svg("svg", { width: 34, height: 8, "aria-hidden": "true", class: one.quiet ? "line-quiet" : `line-${(column % 6) + 1}` },
+    svg("svg", { width: 34, height: 8, "aria-hidden": "true", class: one.tone ? `c${one.tone.slice(1)}` : one.quiet ? "line-quiet" : `line-${(column % 6) + 1}` },
       isFew(one) ? svg("circle", { cx: 17, cy: 4, r: 3.5 }) : svg("line", { x1: 1, y1: 4, x2: 33, y2: 4, "stroke-dasharray": dashOf(column).join(" ") || null })),
     ` ${one.name} `, h("b", {}, end === null ? "–" : format(state)(end)), within);
 }

@@ -81,6 +81,18 @@ export function section(title, ...children) {
   return found.length ? h("section", {}, h("h2", {}, title), ...found) : null;
 }
 
+const GLYPHS = { worse: "◆", objective: "▽", silent: "○", waiting: "…", few: "…", beaten: "⇄", better: "◇", steady: "✓", over: "◇" };
+
+// The one status of a model or an incident: a glyph, a word and a colour.
+export function chip(kind, text) {
+  return h("span", { class: `chip ${kind}`, title: text }, GLYPHS[kind] ? h("span", { "aria-hidden": "true" }, `${GLYPHS[kind]} `) : null, text);
+}
+
+// What is shown where there is nothing: what is missing, and the one command that helps.
+export function empty(title, text, command) {
+  return h("div", { class: "card void" }, h("h2", {}, title), h("p", {}, text), command ? h("code", { class: "cmd" }, command) : null);
+}
+
 // What a list says when it doesn't show everything.
 export function partOf(shownHere, total, what) {
   return shownHere < total ? h("p", { class: "quiet" }, `${shownHere.toLocaleString("en")} of ${total.toLocaleString("en")} ${what} are listed.`) : null;

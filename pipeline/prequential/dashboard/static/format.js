@@ -73,3 +73,45 @@ export function interval(ends) {
 export function place(partition) {
   return partition === -1 ? "all partitions" : `partition ${partition} alone`;
 }
+
+const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
+const DAY = 86400000;
+const STEPS = [1, 10, 60, 300, 900, 1800, 3600, 10800, 21600, 43200].map((s) => 1000 * s).concat([1, 2, 7, 14].map((d) => DAY * d));
+
+// Epoch ms as a day and a minute of UTC, with the year where it is another one than that of `now`.
+export function short(ms, now) {
+  const date = new Date(ms);
+  if (Number.isNaN(date.getTime())) return String(ms);
+  const year = now !== undefined && new Date(now).getUTCFullYear() === date.getUTCFullYear() ? "" : ` ${date.getUTCFullYear()}`;
+  return `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}${year} ${date.toISOString().slice(11, 16)}`;
+}
+
+// Round times between two ends (epoch ms), at most `room`, each with its text.
+export function timeTicks(low, high, room) {
+  if (!(high > low) || Math.abs(low) > 8e15 || high > 8e15) return [];
+  const step = STEPS.find((one) => (high - low) / one <= room);
+  if (step) {
+    const found = [];
+    for (let at = Math.ceil(low / step) * step; at <= high; at += step) {
+      const date = new Date(at);
+      const day = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
+      const time = date.toISOString().slice(11, step < 60000 ? 19 : 16);
+      found.push([at, step >= DAY || (time.startsWith("00:00") && step >= 3600000) ? day : time]);
+    }
+    return found;
+  }
+  const all = [];
+  const first = new Date(low);
+  for (let month = first.getUTCFullYear() * 12 + first.getUTCMonth(); ; month += 1) {
+    const at = Date.UTC(Math.floor(month / 12), month % 12, 1);
+    if (at > high) break;
+    if (at >= low) all.push([at, month % 12 ? MONTHS[month % 12] : String(Math.floor(month / 12))]);
+  }
+  const every = Math.ceil(all.length / room) || 1;
+  return all.filter((one, i) => i % every === 0);
+}
+
+// A difference, with its sign.
+export function signed(value) {
+  return value === null || value === undefined ? "" : `${value < 0 ? "-" : "+"}${number(Math.abs(value))}`;
+}

@@ -1,50 +1,60 @@
-// One incident, in the order in which somebody asks who was woken up; and the list of all.
+// One incident: the finding, four facts, its course, its causes, who else changed; and the list of all.
 
-import { h, link, partOf, replace, section, table } from "./dom.js";
-import { age, clock, count, counted, interval, number, percent, words } from "./format.js";
+import { chip, h, link, partOf, replace, svg, table } from "./dom.js";
+import { age, clock, count, counted, number, percent, short, signed, words } from "./format.js";
 import { createChart } from "./chart.js";
-import { alarmTable, rangeOf } from "./model.js";
-import { incidentLine } from "./overview.js";
+import { alarmTable, crossing, incidentTable, laneFigure, rangeOf } from "./model.js";
+import { move, paintAll, rangeOfMoves } from "./small.js";
 
 // What a cause says, in words.
 const CAUSES = {
-  class_ratio: "the classes have other shares than before",
-  concept: "the loss within the same classes, segments and versions, compared before and after: it isn't other shares of them. Outcomes don't say whether inputs, labels or the model itself changed",
-  persistence: "labels repeat each other more or less than before",
-  coverage: "another share of predictions gets labels",
-  label_latency: "labels take longer or shorter than before",
-  selection: "those with labels aren't like those before",
-  segment: "one segment, rather than all",
-  class: "one class, rather than all",
-  model_version: "the model's version changed",
-  inputs: "other inputs come in, harder ones where predictions have probabilities; they are served as before as far as these tell",
-  not_clear: "no problem was found",
+  class_ratio: "The classes have other shares than before.",
+  concept: "The loss changed within the same classes, segments and versions. Outcomes don't say whether inputs, labels or the model itself changed.",
+  persistence: "Labels repeat each other more or less than before.",
+  coverage: "Another share of predictions gets labels.",
+  label_latency: "Labels take longer or shorter than before.",
+  selection: "The predictions with labels differ from those before.",
+  segment: "One segment changed more than the others.",
+  class: "One class changed more than the others.",
+  model_version: "The model's version changed.",
+  inputs: "Other inputs arrive, harder ones where predictions have probabilities.",
+  not_clear: "No cause stands out.",
 };
 
-// Incidents of a model without which their record says little.
+// Incidents of a model without which their record says little, and incidents and records that are listed.
 const LEAST_GRADED = 5;
+const LISTED = 10;
 
 export function incidentPage(root, params, context) {
   const head = h("div");
-  const charts = h("div", { class: "charts wide" });
+  const charts = h("div", { class: "charts" });
+  const lanes = h("div", { class: "lanes" });
+  const plot = h("section", { class: "card" }, charts, lanes);
   const rest = h("div");
-  root.append(head, charts, rest);
+  root.append(head, plot, rest);
   let chart = null;
   let data = null;
   let zoomed = null;
   const draw = () => {
     const course = data?.series[data.stage];
-    if (!course || !data.measure || !course.t.length) return;
+    plot.hidden = !course || !data.measure || !course.t.length;
+    if (plot.hidden) return;
     const axis = !data.untimed && course.t[course.t.length - 1] > course.t[0] ? "t" : "outcomes";
     chart ??= createChart(charts, `${data.measure}, ${data.stage}, ${data.estimator}`, (ends) => {
       zoomed = ends;
       draw();
     });
-    const marks = data.marks.filter((mark) => (mark.segment ?? null) === null);
+    const marks = data.alarms.map((one) => ({ kind: "alarm", t: one.ts, outcome: one.outcome, text: `${one.detector} on ${one.signal}` }));
+    const { bands } = data;
+    const whole = rangeOf([course], [], axis, null);
+    const range = zoomed ?? around(data, axis, whole);
     chart.update({
-      axis, range: zoomed ?? rangeOf([course], marks, axis, null), marks, bands: data.bands, references: [],
-      lines: [{ name: data.measure, x: course[axis], y: course.values[data.measure] }],
+      axis, range, marks: [], bands, references: [], height: 230, hasAxis: false,
+      lines: [{ name: data.measure, x: course[axis], y: course.values[data.measure] }, ...levelLines(data, axis, range)],
+      cross: (x) => crossing(lanes, x),
     });
+    replace(lanes, laneFigure({ axis, range, marks, bands, untimed: data.untimed }));
+    paintAll();
   };
   return {
     title: "Incident",
@@ -55,9 +65,12 @@ export function incidentPage(root, params, context) {
     },
     take(next) {
       data = next;
-      replace(head, heading(data), since(data), severity(data));
-      replace(rest, causes(data), neighbours(data), baselines(data), noise(data), records(data));
+      replace(head, heading(data), facts(data));
       draw();
+      replace(rest, h("div", { class: "cols" },
+        h("div", { class: "pile" }, causes(data), records(data)),
+        h("div", { class: "pile" }, others(data), noise(data))),
+      h("p", { class: "meta" }, h("span", {}, "id ", h("code", {}, data.id)), h("span", {}, `revision ${data.revision}`), h("span", {}, `stage ${data.stage}`)));
     },
     close() {
       chart?.close();
@@ -65,10 +78,37 @@ export function incidentPage(root, params, context) {
   };
 }
 
-function heading(data) {
+const placeOf = (one, axis) => (axis === "t" ? one.ts : one.outcome);
+
+// The part of the course around the change: as long before it as since, three times what it took to be noticed at least.
+function around(data, axis, [low, high]) {
+  const began = placeOf(data.change_point, axis);
+  const ended = data.recovered ? placeOf(data.recovered, axis) : data.ended ?? high;
+  const end = axis === "t" || data.untimed ? ended : data.recovered ? ended : high;
+  const span = Math.max(3 * (placeOf(data.opened, axis) - began), Math.min(high, end) - began, (high - low) / 40);
+  return [Math.max(low, began - span), Math.max(low + 1, Math.min(high, end + span / 2))];
+}
+
+// The levels before and since, where the measure has them.
+function levelLines(data, axis, [low, high]) {
+  if (data.level !== data.measure || data.before === null || data.after === null) return [];
+  const began = placeOf(data.change_point, axis);
+  const end = data.recovered ? placeOf(data.recovered, axis) : high;
   return [
-    h("h1", { tabindex: "-1" }, `◆ Incident of ${data.model} on ${data.stream}${data.segment === null ? "" : `, ${data.segment}`}: ${data.status}`),
-    h("p", { class: "quiet" }, link("model", { stream: data.stream, model: data.model, partition: data.partition }, "all of this model"), ` · stage ${data.stage} · revision ${data.revision} · id `, h("code", {}, data.id)),
+    { name: "before", level: true, quiet: true, x: [low, began], y: [data.before, data.before] },
+    { name: "since", level: true, tone: data.severity < 0 ? "--better" : "--worse", x: [began, end], y: [data.after, data.after] },
+  ];
+}
+
+function heading(data) {
+  const { now } = data.board;
+  const open = data.status === "open";
+  const lasted = data.untimed ? data.status : open ? `open for ${age(Math.max(0, now - data.began))}` : data.status;
+  return [
+    h("p", { class: "crumb" }, link("incidents", {}, "Incidents"), " › ", link("model", { stream: data.stream, model: data.model, partition: data.partition }, `${data.stream} / ${data.model}`)),
+    h("h1", { tabindex: "-1" }, data.finding, " ", chip(open ? (data.severity < 0 ? "better" : "worse") : "over", lasted)),
+    h("p", { class: "story" }, data.sentence),
+    grade(data),
   ];
 }
 
@@ -78,34 +118,22 @@ function grade(data) {
   const own = data.agreed === undefined || data.agreed === null ? null
     : data.agreed ? "The clusters that followed are nearer to the new level. " : "The clusters that followed are nearer to the earlier level. ";
   const record = graded.incidents < LEAST_GRADED ? null : `Later clusters were nearer to the new level after ${graded.agreed} of the model's ${graded.incidents} incidents that were graded.`;
-  return own || record ? h("p", { class: "quiet" }, own, record ?? "") : null;
+  return own || record ? h("p", { class: "meta" }, own, record ?? "") : null;
 }
 
-function place(what, one, now, untimed) {
-  if (!one) return null;
-  if (untimed) return h("li", {}, h("b", {}, what), ` outcome ${count(one.outcome)}`);
-  const predicted = one.prediction_ts ? `; the prediction was made at ${clock(one.prediction_ts)}` : "";
-  return h("li", {}, h("b", {}, what), ` ${clock(one.ts)}, ${age(now - one.ts)} ago, at outcome ${count(one.outcome)}${predicted}`);
-}
-
-function since(data) {
+function facts(data) {
   const { now } = data.board;
-  return section("1. Since when", h("ul", {},
-    place("It began at", data.change_point, now, data.untimed), place("It was noticed at", data.opened, now, data.untimed),
-    place("It was over at", data.recovered, now, data.untimed)));
-}
-
-function level(one) {
-  if (!one) return "–";
-  return `${number(one.level)}${one.interval ? ` (${interval(one.interval)})` : ""}${one.n ? ` over ${counted(one.n, "outcome")}` : ""}`;
-}
-
-function severity(data) {
-  const change = data.before?.level !== null && data.after?.level !== null && data.before && data.after ? data.after.level - data.before.level : null;
-  return section("2. How bad",
-    h("p", {}, "Loss before ", h("b", {}, level(data.before)), ", since then ", h("b", {}, level(data.after)), change === null ? null : `: ${change >= 0 ? "+" : ""}${number(change)}`),
-    h("p", {}, `Severity ${number(data.severity)}, ${size(Math.abs(data.severity))}: the change in standard deviations of one outcome's loss (Cohen's d)`),
-    grade(data));
+  const [point, opened] = [data.change_point, data.opened];
+  const fact = (name, big, ...more) => h("div", {}, h("dt", {}, name), h("dd", { class: "big" }, big), more.filter((one) => one).map((one) => h("dd", {}, one)));
+  const change = data.before === null || data.after === null ? null : data.after - data.before;
+  const later = opened.outcome - point.outcome;
+  const together = [...new Set(data.others_changed.map((one) => one.model))];
+  return h("dl", { class: "card facts" },
+    fact("Since when", data.untimed ? `outcome ${count(point.outcome)}` : short(point.ts, now), data.untimed ? null : `outcome ${count(point.outcome)}${point.prediction_ts ? `; its prediction was made ${short(point.prediction_ts, now)}` : ""}`,
+      data.recovered ? `It ended at ${data.untimed ? `outcome ${count(data.recovered.outcome)}` : short(data.recovered.ts, now)}.` : null),
+    fact("Noticed", data.untimed ? `${counted(later, "outcome")} later` : `${age(Math.max(0, opened.ts - point.ts))} later`, data.untimed ? null : `${short(opened.ts, now)}, after ${counted(later, "outcome")}`, data.alarms.length ? `${data.alarms[data.alarms.length - 1].detector} on ${data.alarms[data.alarms.length - 1].signal}` : null),
+    fact("How bad", change === null ? "–" : `${signed(change)} ${data.level}`, `severity ${number(data.severity)}, ${size(Math.abs(data.severity))}: standard deviations of an outcome's loss`, `${data.outcomes.map((n) => (n === null ? "–" : count(n))).join(" outcomes before, ")} since`),
+    fact("Who", together.length ? counted(together.length + 1, "model") : "this model alone", data.segment === null ? null : `in ${data.segment}`, together.length ? `also ${together.slice(0, 3).join(", ")}` : null, data.others_unchanged.length ? `not ${data.others_unchanged.slice(0, 3).join(", ")}` : null));
 }
 
 // Cohen's words (1988).
@@ -113,74 +141,83 @@ function size(d) {
   return d >= 0.8 ? "large" : d >= 0.5 ? "medium" : d >= 0.2 ? "small" : "less than small";
 }
 
+function card(title, note, ...content) {
+  return h("section", { class: "card" }, h("h2", {}, title, " ", note ? h("span", { class: "quiet" }, note) : null), content);
+}
+
 function causes(data) {
-  if (!data.causes.length) return section("3. What changed", h("p", {}, "Not known yet."));
-  return section("3. What changed", h("ol", { class: "causes" }, data.causes.map((one) => {
-    const details = Object.entries(one).filter(([name]) => !["cause", "share", "words", "since"].includes(name));
-    return h("li", {}, h("b", {}, one.words), CAUSES[one.cause] ? `: ${CAUSES[one.cause]}` : null,
-      one.since ? `, since ${data.untimed ? "" : `${clock(one.since.ts)}, `}outcome ${count(one.since.outcome)}` : null,
-      details.length ? h("span", { class: "quiet" }, ` (${details.map(([name, value]) => `${words(name)} ${told(value)}`).join(", ")})`) : null);
-  })));
+  if (!data.causes.length) return card("Causes", null, h("p", {}, "No cause is known yet."));
+  const ratio = data.at_former_class_ratio;
+  return card("Causes", "shares of the change in loss",
+    h("div", { class: "causes" }, data.causes.map((one) => h("div", { class: "cause" },
+      h("div", { class: "share" }, one.share === null ? "" : `${Math.round(100 * one.share)}%`),
+      h("div", {}, h("b", {}, one.words),
+        svg("svg", { "aria-hidden": "true" }, svg("rect", { width: `${Math.max(0, Math.min(100, 100 * (one.share ?? 0)))}%`, height: 4 })),
+        h("p", {}, one.evidence), CAUSES[one.cause] ? h("p", { class: "quiet" }, CAUSES[one.cause]) : null)))),
+    ratio === null ? null : h("p", { class: "quiet" }, `At the earlier class distribution the ${data.level} would be ${number(ratio)}.`));
 }
 
 // The first question at night: is it this model, or the stream?
-function neighbours(data) {
-  const { others_changed: changed, others_unchanged: same } = data;
-  return h("div", { class: "neighbours" },
-    changed.length ? h("p", {}, "Other models of the stream that changed at the same time:") : null,
-    changed.length ? h("ul", { class: "plain" }, changed.map((one) => h("li", {}, incidentLine(one, data.board.now)))) : null,
-    same.length ? h("p", {}, `${changed.length ? "Not" : "No other model of the stream changed at the same time: not"} ${same.join(", ")}.`) : null,
-    changed.length || same.length ? null : h("p", {}, "No other model of the stream is known."));
-}
-
-// A detail of whatever kind, as text.
-function told(value) {
-  if (typeof value === "number") return number(value);
-  if (Array.isArray(value)) return value.map(told).join(" to ");
-  if (value !== null && typeof value === "object") return Object.entries(value).map(([name, one]) => `${name} ${told(one)}`).join(" ");
-  return String(value);
-}
-
-function baselines(data) {
-  const rows = Object.entries(data.baselines).map(([name, one]) => [words(name), percent(one?.before), percent(one?.after)]);
-  return section("4. What the baselines did", rows.length
-    ? table(["baseline", "#right before", "#right since"], rows, { "aria-label": "baselines", class: "cards" })
-    : h("p", {}, "Nothing is known of them."));
+function others(data) {
+  const own = { before: data.before, after: data.after, before_interval: data.before_interval, after_interval: data.after_interval };
+  const share = data.level === "accuracy";
+  const rows = [
+    [h("b", {}, data.model), own, data.severity < 0 ? "c-better" : "c-worse"],
+    ...data.others_changed.filter((one, i, all) => all.findIndex((other) => other.model === one.model) === i).map((one) => [link("incident", { id: one.id }, one.model), { before: one.before, after: one.after }, "line-quiet"]),
+    ...(share ? Object.entries(data.baselines).map(([name, one]) => [h("span", { class: "quiet" }, `${words(name)} baseline`), { before: one?.before ?? null, after: one?.after ?? null }, "line-quiet"]) : []),
+  ];
+  const range = rangeOfMoves(rows.map(([, one]) => one));
+  const shown = (value) => (value === null || value === undefined ? "–" : share ? percent(value) : number(value));
+  const same = data.others_unchanged;
+  return card("Other models and baselines", `${share ? "share right" : data.level} before and since`,
+    table(["model", "", "#before", "#since"], rows.map(([name, one, kind]) => [name, move({ ...one }, kind, range) ?? "", shown(one.before), shown(one.after)]), { "aria-label": "who changed", class: "wide" }),
+    h("p", { class: "quiet" }, same.length ? `Unchanged at that time: ${same.slice(0, LISTED).join(", ")}.` : data.others_changed.length ? null : "No other model of the stream is known."),
+    same.length > LISTED ? partOf(LISTED, same.length, "unchanged models") : null);
 }
 
 function noise(data) {
-  const { alarms, outcomes } = data.former_alarms;
-  const earlier = data.incidents_before_total;
-  return section("5. Are the detectors noisy here?",
-    h("p", {}, alarms
-      ? `${counted(alarms, "alarm")} of this model in the ${counted(outcomes, "outcome")} before it; one in ${count(outcomes / alarms)}.`
-      : `No alarm of this model in the ${counted(outcomes, "outcome")} before it: its detectors are quiet.`),
+  const earlier = data.incidents_before;
+  return card("Is it noise?", null,
+    h("p", {}, `${data.noisy} This incident has ${counted(data.alarm_count, "alarm")}.`),
     data.noise.length ? table(["detector", "signal", "stage", "#alarms before"], data.noise.map((one) => [one.detector, one.signal, one.stage, count(one.count)]), { "aria-label": "alarms before", class: "cards" }) : null,
-    h("p", {}, earlier ? `${counted(earlier, "incident")} of this model before:` : "No incident of this model before."),
-    earlier ? h("ul", { class: "plain" }, data.incidents_before.slice(0, 10).map((one) => h("li", {}, incidentLine(one, data.board.now)))) : null,
-    partOf(Math.min(10, data.incidents_before.length), earlier, "earlier incidents"),
-    data.alarms.length
-      ? h("details", { "data-key": "alarms" }, h("summary", {}, `${counted(data.alarm_count, "alarm")} of this one`), alarmTable(data.alarms), partOf(data.alarms.length, data.alarm_count, "alarms"))
-      : h("p", {}, `${counted(data.alarm_count, "alarm")} of this one.`));
+    h("h3", {}, earlier.length ? `Earlier incidents of this model: ${count(data.incidents_before_total)}` : "This model has no earlier incident."),
+    earlier.length ? incidentTable(earlier.slice(0, LISTED), data.board.now, true, true) : null,
+    partOf(Math.min(LISTED, earlier.length), data.incidents_before_total, "earlier incidents"));
 }
 
 function records(data) {
-  const ids = data.examples.map((one) => (typeof one === "object" && one !== null ? told(one) : String(one)));
-  return section("6. Which records to look at", ids.length
-    ? [h("p", {}, "Instances that were wrong, the first ones behind the change point:"), h("ul", { class: "ids" }, ids.map((id) => h("li", {}, h("code", {}, id))))]
-    : h("p", {}, "No examples were sent."));
+  const ids = data.examples.map((one) => (typeof one === "object" && one !== null ? JSON.stringify(one) : String(one)));
+  return card("Records to inspect", ids.length ? "wrong predictions, the first after the change point" : null,
+    ids.length ? h("ul", { class: "ids" }, ids.map((id) => h("li", {}, h("code", {}, id)))) : h("p", {}, "The message has no examples."),
+    data.alarms.length ? h("details", { "data-key": "alarms" }, h("summary", {}, `${counted(data.alarm_count, "alarm")} of this incident`), alarmTable(data.alarms), partOf(data.alarms.length, data.alarm_count, "alarms")) : null);
 }
 
 export function incidentsPage(root, params) {
   const body = h("div");
-  root.append(h("h1", { tabindex: "-1" }, "Incidents, open ones first"), body);
+  const title = h("h1", { tabindex: "-1" }, "Incidents");
+  root.append(title, body);
   return {
     title: "Incidents",
     query: params,
     take(data) {
-      replace(body, data.incidents.length
-        ? [h("ul", { class: "plain" }, data.incidents.map((one) => h("li", {}, incidentLine(one, data.board.now)))), partOf(data.incidents.length, data.total, "incidents")]
-        : h("p", {}, "No incident was seen."));
+      const { now, untimed } = data.board;
+      const open = data.incidents.filter((one) => one.status === "open");
+      const over = data.incidents.filter((one) => one.status !== "open");
+      title.textContent = open.length ? `${counted(data.board.incidents_open, "incident")} ${open.length === 1 ? "is" : "are"} open` : "No incident is open";
+      if (!data.incidents.length) {
+        replace(body, h("p", {}, "No incident was seen."));
+        return;
+      }
+      const times = data.incidents.map((one) => (untimed ? one.outcome : one.began));
+      const range = [Math.min(...times), untimed ? Math.max(...data.incidents.map((one) => one.ended ?? one.outcome)) : Math.max(now, ...times)];
+      const axis = untimed ? "outcomes" : "t";
+      const bands = data.incidents.map((one) => ({ id: one.id, number: "", name: `${one.stream} / ${one.model}`, status: one.status, better: one.severity < 0, [untimed ? "outcome" : "t"]: [untimed ? one.outcome : one.began, one.ended] }));
+      const list = (heading_, found) => (found.length ? h("section", {}, h("h2", {}, heading_), h("div", { class: "card" }, incidentTable(found, now))) : null);
+      replace(body,
+        h("p", { class: "meta" }, h("span", {}, counted(data.total, "incident")), data.board.untimed ? null : h("span", {}, `since ${clock(Math.min(...times))}`)),
+        h("section", { class: "card lanes" }, laneFigure({ axis, range, marks: [], bands, untimed })),
+        list("Open, by severity", open), list("Ended, the newest first", over),
+        partOf(data.incidents.length, data.total, "incidents"));
     },
     close() {},
   };

@@ -1,7 +1,8 @@
 // The page: which view is shown, where its data come from, and what stands above all of them.
 
 import { address, h, replace } from "./dom.js";
-import { age, clock, count, counted } from "./format.js";
+import { age, clock, count, counted, short } from "./format.js";
+import { paintAll } from "./small.js";
 import { createSource } from "./source.js";
 import { overviewPage } from "./overview.js";
 import { modelPage } from "./model.js";
@@ -34,7 +35,9 @@ function show() {
   main.replaceChildren();
   delete main.dataset.ready;
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
-  main.append(problem);
+  const bones = skeleton();
+  const content = h("div", { hidden: true });
+  main.append(problem, bones, content);
   const context = {
     report: source.report,
     // What is chosen stands in the address, so it can be sent to somebody.
@@ -42,19 +45,26 @@ function show() {
       location.hash = address(to, changed);
     },
   };
-  page = VIEWS[view](main, params, context);
+  page = VIEWS[view](content, params, context);
   document.title = `${page.title} · prequential`;
   stop = source.open(view, page.query, (data) => {
     problem.hidden = true;
     seen = { status: data.board, view, at: Date.now(), connected: true };
     replace(header, above(data.board, view));
+    // While the history is read, most numbers are of a part of it.
+    const loading = data.board.catching_up && view === "overview";
+    bones.hidden = !loading;
+    content.hidden = loading;
     page.take(data);
+    paintAll();
+    refreshStatus();
     main.dataset.ready = data.board.messages;
     if (!first) focus(view, typing);
     first = true;
   }, (sentence) => {
     problem.textContent = sentence;
     problem.hidden = false;
+    bones.hidden = true;
     if (seen) seen.connected = false;
     refreshStatus();
     if (!header.childElementCount) replace(header, above(null, view));
@@ -73,11 +83,15 @@ function focus(view, typing) {
 }
 
 function above(status, view) {
-  const tab = (to, text) => h("a", { href: address(to), "data-key": `tab ${to}`, "aria-current": view === to ? "page" : null }, text);
+  const group = { model: "overview", pair: "overview", incident: "incidents" }[view] ?? view;
+  const tab = (to, text, more) => h("a", { href: address(to), "data-key": `tab ${to}`, "aria-current": group === to ? "page" : null }, text, more);
+  const open = status?.incidents_open ? h("span", { class: "tag", title: "open incidents" }, count(status.incidents_open)) : null;
   return [
-    h("span", { class: "brand" }, "prequential"),
-    h("nav", { "aria-label": "pages" }, tab("overview", "Models"), tab("incidents", "Incidents"), source.report ? null : tab("configurations", "Configurations")),
-    status ? h("span", { class: "quiet status" }, statusText(status)) : null,
+    h("div", { class: "top" },
+      h("span", { class: "brand" }, "prequential"),
+      h("nav", { "aria-label": "pages" }, tab("overview", "Models"), tab("incidents", "Incidents", open), source.report ? null : tab("configurations", "Configurations")),
+      status ? h("span", { class: "status" }, statusText(status)) : null),
+    h("p", { class: "notice", role: "alert", hidden: true }),
     status && view !== "configurations" ? rolling(status) : null,
     status ? warnings(status).map((text) => h("p", { class: "problem", role: "alert" }, text)) : null,
   ];
@@ -95,16 +109,40 @@ function statusLine(status) {
 
 // How old what is shown is; "live" only while that is as fresh as messages come.
 function liveness(status) {
-  const silent = Date.now() - seen.at;
   if (status.newest === null) return "no messages yet";
-  const old = Math.max(0, status.now - status.newest + silent);
-  const live = seen.connected && silent < DEAF_MS && !status.trouble && old <= status.patience;
-  return `${live ? "live" : "not live"}, newest message ${age(old)} ago (${clock(status.newest)})`;
+  const old = Math.max(0, status.now - status.newest + Date.now() - seen.at);
+  return `${why(status) ? "not live" : "live"}, newest message ${age(old)} ago (${clock(status.newest)})`;
 }
 
+// Why what is shown may be out of date; null while it is live.
+function why(status) {
+  if (!status.live || status.catching_up || status.newest === null) return null;
+  const silent = Date.now() - seen.at;
+  if (!seen.connected || silent >= DEAF_MS) return "The connection to the dashboard's server is lost; the page is trying again.";
+  if (status.trouble) return "The dashboard cannot read the topics.";
+  if (status.now - status.newest + silent > status.patience) return "No new messages came.";
+  return null;
+}
+
+// The state of what is shown: loading, live, or out of date, which is said above it and shown by faded values.
 function refreshStatus() {
   const element = header.querySelector(".status");
-  if (element && seen?.status.live) element.textContent = statusText(seen.status);
+  if (!element || !seen) return;
+  const { status } = seen;
+  const reason = why(status);
+  if (status.live) element.textContent = statusText(status);
+  element.className = `status ${status.catching_up ? "busy" : reason ? "stale" : status.live && status.newest !== null ? "" : "still"}`;
+  main.classList.toggle("is-stale", reason !== null);
+  const notice = header.querySelector(".notice");
+  notice.hidden = reason === null;
+  // The text changes only with its cause: a screen reader reads it once.
+  const text = `Not live. ${reason} These values are of ${short(status.newest)} UTC.`;
+  if (reason !== null && notice.textContent !== text) replace(notice, h("b", {}, "Not live."), text.slice("Not live.".length));
+}
+
+function skeleton() {
+  return h("div", { class: "skeleton", "aria-busy": "true" }, h("p", { class: "loading" }, "Loading. Values appear when all messages are read."),
+    h("div", { class: "streams" }, [0, 1, 2].map(() => h("div", { class: "card" }, h("div", { class: "bone" })))));
 }
 
 function statusText(status) {

@@ -1,36 +1,54 @@
 // One model: its measures over time with what happened to it, and everything else that is known.
 
-import { h, link, partOf, replace, section, select, table } from "./dom.js";
-import { clock, count, counted, duration, inRows, interval, number, percent, place } from "./format.js";
-import { createChart } from "./chart.js";
+import { chip, h, link, partOf, replace, section, select, svg, table } from "./dom.js";
+import { age, clock, count, counted, duration, inRows, interval, number, percent, place, short, signed } from "./format.js";
+import { AXIS, createChart, endOf, narrow } from "./chart.js";
 import { mistakes } from "./mistakes.js";
-import { incidentLine } from "./overview.js";
+import { since } from "./overview.js";
 import { probabilities } from "./probabilities.js";
 import { residuals } from "./residuals.js";
+import { lane, move, paintAll, rangeOfMoves, sized, spark, ticksOf } from "./small.js";
 
 // Incidents that are listed; the others are behind a line.
 const LISTED = 5;
 
-// Measures that are drawn unless others are chosen.
-const FIRST = 4;
+// Measures that are drawn unless others are chosen, and the heights of the first chart and of the others.
+const FIRST = 3;
+const HEIGHTS = [230, 110];
 
-const SPANS = [["all", null], ["7 d", 604800000], ["24 h", 86400000], ["6 h", 21600000], ["1 h", 3600000]];
+// Periods that are drawn unless a range is chosen.
+const PERIODS = 40;
+
+// Points of a small line.
+const SPARK = 60;
+
+const SPANS = [["all", null], ["90 d", 7776000000], ["30 d", 2592000000], ["7 d", 604800000], ["24 h", 86400000], ["1 h", 3600000]];
 
 export function modelPage(root, params, context) {
   const head = h("div");
+  const cards = h("div", { class: "cards5" });
   const controls = h("div", { class: "controls" });
+  const note = h("p");
   const charts = h("div", { class: "charts" });
-  const wrong = h("div");
-  const probable = h("div");
-  const numeric = h("div");
-  const scores = { memory: null, costs: null };
+  const lanes = h("div", { class: "lanes" });
+  const expectedText = h("div");
+  const expectedChart = h("div", { class: "charts" });
   const labels = h("div");
   const labelCharts = h("div", { class: "charts" });
+  const expectedCard = h("section", { class: "card" }, expectedText, expectedChart);
+  const labelCard = h("section", { class: "card" }, labels, labelCharts);
+  const wrong = h("div");
   const below = h("div");
-  const note = h("p");
-  root.append(head, controls, note, charts, wrong, probable, numeric, labels, labelCharts, below);
+  const others = h("div");
+  const folds = h("div");
+  root.append(head, cards, h("section", {}, controls, note, h("div", { class: "card" }, charts, lanes)),
+    h("div", { class: "cols" }, expectedCard, labelCard), below, h("div", { class: "cols" }, wrong, others), folds);
   const view = { note, axis: null, zoom: null, span: null, chosen: null, memory: null, charts: new Map(), data: null };
-  const redraw = () => view.data && draw(view, { charts, labelCharts }, redraw);
+  const redraw = () => {
+    if (!view.data) return;
+    draw(view, { charts, expectedChart, labelCharts, lanes }, redraw);
+    paintAll();
+  };
   const fillMistakes = () => replace(wrong, mistakes(view.data, view.memory, (memory) => {
     view.memory = memory;
     fillMistakes();
@@ -39,11 +57,11 @@ export function modelPage(root, params, context) {
     fillControls(controls, view, params, context, again);
     redraw();
   };
-  const fillProbabilities = () => replace(probable, probabilities(view.data, scores, fillProbabilities));
+  const scores = { memory: null, costs: null };
   let ofResiduals = null;
-  const fillResiduals = () => replace(numeric, residuals(view.data, ofResiduals, (memory) => {
+  const fillFolds = () => replace(folds, everything(view.data, scores, ofResiduals, fillFolds, (memory) => {
     ofResiduals = memory;
-    fillResiduals();
+    fillFolds();
   }));
   let made = "";
   return {
@@ -57,18 +75,22 @@ export function modelPage(root, params, context) {
       view.data = data;
       view.axis ??= !data.untimed && timeMoves(data) ? "t" : "outcomes";
       view.chosen ??= data.measures.filter((name) => !data.not_quality.includes(name)).slice(0, FIRST);
-      replace(head, heading(data), beforeLabels(data), incidents(data));
+      replace(head, heading(data));
+      replace(cards, data.cards.map((one) => kpi(one, data)));
       const shape = JSON.stringify([data.estimators, data.segments, data.measures, data.estimator]);
       if (shape !== made) {
         made = shape;
         fillControls(controls, view, params, context, again);
       }
-      redraw();
-      fillMistakes();
-      fillProbabilities();
-      fillResiduals();
+      replace(expectedText, beforeLabels(data));
+      expectedCard.hidden = !data.before_labels.lines.length;
       replace(labels, coverage(data));
-      replace(below, pairs(data), now(data), besideReference(data), segments(data), alarms(data), counts(data));
+      labelCard.hidden = !labels.childElementCount;
+      redraw();
+      replace(below, incidents(data));
+      replace(others, pairs(data));
+      fillMistakes();
+      fillFolds();
     },
     close() {
       for (const chart of view.charts.values()) chart.close();
@@ -81,33 +103,78 @@ function timeMoves(data) {
 }
 
 function heading(data) {
+  const { status } = data;
+  const { now } = data.board;
   const version = data.version === null ? null : `version ${data.version}${data.version_since ? ` since outcome ${count(data.version_since)}` : ""}`;
-  const said = [data.ts === null || data.untimed ? null : `newest label of ${clock(data.ts)}`, version, data.split ? place(data.partition) : null];
+  const stages = data.stages.map((stage) => stageName(stage, data.same[stage]));
+  const said = [
+    data.outcomes === null ? null : `${counted(data.outcomes, "outcome")}${data.untimed || !data.since_start ? "" : ` since ${short(data.since_start, now)}`}`,
+    data.ts === null || data.untimed ? null : `newest label of ${clock(data.ts)}`, stages.length ? `stage ${stages.join(", ")}` : null, version, data.split ? place(data.partition) : null];
   return [
-    h("h1", { tabindex: "-1" }, `${data.stream} / ${data.model}`),
-    h("p", { class: "quiet" }, said.filter((one) => one).join(" · ")),
+    h("p", { class: "crumb" }, link("overview", {}, "Models"), " › ", link("overview", { search: data.stream }, data.stream)),
+    h("h1", { tabindex: "-1" }, `${data.stream} / ${data.model}`, " ", chip(status.kind, `${status.word}${status.kind === "worse" && status.since !== null ? ` for ${since(status, now)}` : ""}`)),
     data.silent ? h("p", { class: "problem" }, `No new outcomes since ${clock(data.silent.since)}; ${data.silent.why}`) : null,
     h("p", { class: "story" }, data.story),
+    status.kind === "few" || status.kind === "waiting" ? h("p", { class: "problem" }, status.sentence) : null,
+    h("p", { class: "meta" }, said.filter((one) => one).map((one) => h("span", {}, one)), status.incident ? link("incident", { id: status.incident }, "the open incident") : null),
   ];
 }
 
-// Incidents by number, as in the charts, each with its alarms.
+// A headline value: its interval, its differences, and its course.
+function kpi(one, data) {
+  const length = lengthOf(data);
+  const course = Object.values(data.series)[0];
+  const card = (name, value, unit, within, rows, line) => h("div", { class: "card kpi" },
+    h("span", { class: "name" }, name), h("span", { class: "value" }, value, unit ? h("small", {}, ` ${unit}`) : null), h("span", { class: "ival" }, within),
+    h("dl", {}, rows.map(([what, much, worse]) => [h("dt", {}, what), h("dd", { class: worse ? "t-worse" : null }, much)])), line);
+  const few = (values) => (values ?? []).filter((value, i, all) => i === all.length - 1 || i % Math.ceil(all.length / SPARK) === 0);
+  if (one.kind === "expected") {
+    const day = data.untimed ? "" : `, ${short(one.start, data.board.now).replace(/ 00:00$/, "")}`;
+    const within = one.final ? "final value of the newest period" : one.interval ? `${interval(one.interval)}, before its labels` : "no interval yet";
+    return card(`${one.final ? "Period" : "Expected"}${day}`, number(one.value), one.name, within,
+      [...(one.final ? [] : [["labelled so far", number(one.so_far)]]), ["share labelled", percent(one.labelled)]], spark(few(data.period_series.values[one.name])));
+  }
+  if (one.kind === "latency") {
+    return card("Label latency", length(one.value), "median", one.p90 ? `90% within ${length(one.p90)}` : "",
+      [["get a label", percent(one.labelled)], ["pending", count(one.waiting)]], spark(few(data.coverage_series.values["recent_label_latency_ms.p50"] ?? data.coverage_series.values["label_latency_ms.p50"])));
+  }
+  return card(one.name, number(one.value), null, one.interval ? interval(one.interval) : `${data.estimator}, ${counted(Math.round(one.n), "outcome")}`,
+    one.rows.map((row) => [`${row.name} ${number(row.value)}`, signed(row.difference), row.worse]), spark(few(course?.values[one.name])));
+}
+
+// Incidents as a table, each with its levels and its first causes.
 function incidents(data) {
-  const { now } = data.board;
-  const list = (found) => h("ul", { class: "plain" }, found.map((one) => h("li", {},
-    h("b", {}, `${one.number} `), incidentLine(one, now, true),
-    one.alarms.length ? h("details", { "data-key": `alarms ${one.id}` }, h("summary", {}, counted(one.alarm_count, "alarm")), alarmTable(one.alarms), partOf(one.alarms.length, one.alarm_count, "alarms")) : null)));
-  const rest = data.incidents.slice(LISTED);
   if (!data.incidents.length) return null;
-  return section("Incidents", list(data.incidents.slice(0, LISTED)),
-    rest.length ? h("details", { "data-key": "earlier incidents" }, h("summary", {}, `${counted(rest.length, "earlier incident")}`), list(rest)) : null,
-    partOf(data.incidents.length, data.totals.incidents, "incidents"));
+  const rest = data.incidents.slice(LISTED);
+  return section(`Incidents: ${count(data.totals.incidents)}`,
+    h("div", { class: "card" }, incidentTable(data.incidents.slice(0, LISTED), data.board.now, true),
+      rest.length ? h("details", { "data-key": "earlier incidents" }, h("summary", {}, `${counted(rest.length, "earlier incident")}`), incidentTable(rest, data.board.now, true)) : null,
+      partOf(data.incidents.length, data.totals.incidents, "incidents")));
+}
+
+// `own`: on its model's page, where the model's name says nothing new; `brief`: without causes and alarms.
+export function incidentTable(list, now, own = false, brief = false) {
+  const range = rangeOfMoves(list.map(({ before, after }) => ({ before, after })));
+  const levels = [...new Set(list.map((one) => one.level))].join(", ");
+  const heads = [...(own ? [] : ["model"]), "status", "began", "lasted", `${levels} before → since`, ...(brief ? [] : ["cause", "#alarms"])];
+  return table(heads, list.map((one) => {
+    const open = one.status === "open";
+    const kind = one.severity < 0 ? "better" : "worse";
+    const began = one.untimed ? `outcome ${count(one.outcome)}` : short(one.began, now);
+    const lasted = one.untimed ? (one.ended === null ? "open" : counted(one.ended - one.outcome, "outcome")) : `${age(Math.max(0, (one.ended ?? now) - one.began))}${open ? ", open" : ""}`;
+    const what = h("span", {}, one.causes.join(", "), one.segment === null ? "" : `; in ${one.segment}`);
+    return [...(own ? [] : [h("span", {}, h("span", { class: "quiet" }, `${one.stream} / `), h("b", {}, one.model))]),
+      chip(open ? kind : "over", open ? kind : one.status),
+      link("incident", { id: one.id }, one.linked === false ? h("span", { class: "quiet" }, began) : began),
+      lasted, move({ before: one.before, after: one.after }, open ? `c-${kind}` : "line-quiet", range), ...(brief ? [] : [what, count(one.alarm_count)])];
+  }), { class: "wide", "aria-label": "incidents" });
 }
 
 function fillControls(controls, view, params, context, again) {
   const { data } = view;
   const go = (changed) => context.go("model", { ...params, ...changed });
   replace(controls,
+    h("h2", {}, "Over time"),
     data.estimators.length > 1 ? select("Estimator", data.estimators, data.estimator, null, (estimator) => go({ estimator })) : h("span", {}, `Estimator ${data.estimator}`),
     data.segments.length ? select("Segment", data.segments, data.segment, "all", (segment) => go({ segment })) : null,
     data.untimed ? null : select("Axis", ["time", "outcomes"], view.axis === "t" ? "time" : "outcomes", null, (axis) => {
@@ -162,7 +229,7 @@ function draw(view, holders, redraw) {
     redraw();
   };
   const wanted = [...view.chosen];
-  const extra = coverageCharts(data, axis, marks);
+  const extra = coverageCharts(data, axis);
   const periods = periodChart(view);
   for (const [name, chart] of view.charts) {
     if (!wanted.includes(name) && ![...extra, ...periods].some((one) => one.title === name)) {
@@ -173,11 +240,54 @@ function draw(view, holders, redraw) {
   const update = (title, state, holder = holders.charts) => {
     // What was dragged over on another axis is no range of this one.
     if (!view.charts.has(title)) view.charts.set(title, createChart(holder, title, (ends) => (state.axis ?? view.axis) === view.axis && zoom(ends)));
-    view.charts.get(title).update({ axis, range, marks, bands: data.bands, ...state });
+    view.charts.get(title).update({ axis, range, marks, bands: data.bands, references: [], ...state });
   };
-  for (const { title, ...state } of periods) update(title, state);
-  for (const name of wanted) update(name, { lines: measureLines(data, courses, axis, name), references: references(data, name) });
-  for (const { title, lines, format } of extra) update(title, { lines, format, references: [] }, holders.labelCharts);
+  for (const { title, ...state } of periods) update(title, state, holders.expectedChart);
+  wanted.forEach((name, i) => update(name, {
+    lines: measureLines(data, courses, axis, name), references: references(data, name), height: HEIGHTS[Math.min(i, 1)],
+    hasAxis: false, cross: (x) => crossing(holders.lanes, x),
+  }));
+  for (const { title, lines, format } of extra) update(title, { lines, format, marks: [], bands: [], height: 110 }, holders.labelCharts);
+  // In the order in which measures are chosen.
+  for (const name of wanted) holders.charts.append(view.charts.get(name).element);
+  replace(holders.lanes, wanted.length ? laneFigure({ axis, range, marks, bands: data.bands, untimed: data.untimed }) : null);
+}
+
+// What happened, in rows below the curves: incidents from their beginning to their end, alarms without an incident, versions.
+export function laneFigure({ axis, range, marks, bands, untimed }) {
+  const [low, high] = range;
+  const at = (one) => (axis === "t" ? one.t : one.outcome);
+  const shownBands = bands.map((band) => ({ ...band, ends: axis === "t" ? band.t : band.outcome })).filter(({ ends }) => (ends[1] ?? high) >= low && ends[0] <= high);
+  return sized("", (width) => {
+    const right = width - endOf(width);
+    const x = (value) => AXIS + ((value - low) / (high - low || 1)) * (right - AXIS);
+    let top = 0;
+    const named = (text, height) => svg("text", { x: narrow(width) ? AXIS - 6 : right + 9, y: top + height / 2 + 4, "text-anchor": narrow(width) ? "end" : "start" }, text);
+    const rows = [["worse", shownBands.filter((band) => !band.better)], ["better", shownBands.filter((band) => band.better)]].filter(([name, found]) => found.length || name === "worse").map(([name, found]) => {
+      const one = lane(found.map((band) => ({ ...band, open: band.ends[1] === null, text: `Incident ${band.number}: ${band.name}, ${band.status}`, x: x(band.ends[0]), width: x(band.ends[1] ?? high) - x(band.ends[0]) })), AXIS, right, top);
+      const row = [one.marks, named(name, one.height)];
+      top += one.height + 4;
+      return row;
+    });
+    const glyphs = [["alarm", "alarms"], ["version", "versions"]].map(([kind, name]) => {
+      const found = marks.filter((mark) => mark.kind === kind && at(mark) >= low && at(mark) <= high);
+      if (!found.length) return null;
+      const row = [svg("rect", { class: "ground", x: AXIS, y: top, width: Math.max(0, right - AXIS), height: 11, rx: 3 }), named(name, 11),
+        found.map((mark) => svg("path", { class: kind, d: `M${x(at(mark)).toFixed(1)} ${top + 2}l3.5 7h-7z` }, svg("title", {}, mark.text)))];
+      top += 15;
+      return row;
+    });
+    const ticks = ticksOf({ axis: axis === "t" ? "t" : "outcomes", untimed }, AXIS, right, top, low, high);
+    return svg("svg", { width, height: top + 20, role: "img", "aria-label": `incidents: ${shownBands.length}, alarms without an incident: ${marks.filter((mark) => mark.kind === "alarm").length}` },
+      rows, glyphs, ticks, svg("line", { class: "cross", opacity: 0, x1: 0, x2: 0, y1: 0, y2: top }));
+  });
+}
+
+// The crosshair of the charts goes on through the lanes.
+export function crossing(lanes, x) {
+  const cross = lanes.querySelector(".cross");
+  cross?.setAttribute("opacity", x < 0 ? 0 : 1);
+  for (const end of ["x1", "x2"]) cross?.setAttribute(end, x);
 }
 
 // The first chosen measure by time of prediction: what is final, expected, and labelled so far.
@@ -194,7 +304,9 @@ function periodChart(view) {
     { name: "labelled so far", short: "so far", quiet: true, x: course.t, y: column("so_far") },
   ].filter((line) => line.name === "final" || line.y.some((value) => value !== null));
   const range = view.axis === axis && view.zoom ? view.zoom : rangeOf([course], [], "t", data.untimed ? null : view.span);
-  return [{ title: `${name} by time of prediction`, axis, range, lines, marks: [], bands: [], references: references(data, name) }];
+  // The newest periods are of interest: those whose labels still arrive.
+  if (!view.zoom && view.span === null && course.t.length > PERIODS) range[0] = course.t[course.t.length - PERIODS];
+  return [{ title: `${name} by time of prediction`, axis, range, lines, marks: [], bands: [], height: 150, references: references(data, name) }];
 }
 
 function measureLines(data, courses, axis, name) {
@@ -242,12 +354,12 @@ function coverageCharts(data, axis) {
 function beforeLabels(data) {
   const { lines, assumption } = data.before_labels;
   if (!lines.length) return null;
-  return section("Estimated performance", h("ul", {}, lines.map((text) => h("li", {}, text))), h("p", { class: "quiet" }, assumption));
+  return [h("h2", {}, "Estimated performance until labels arrive"), h("ul", {}, lines.map((text) => h("li", {}, text))), h("p", { class: "quiet" }, assumption)];
 }
 
 function pairs(data) {
   if (!data.pairs.length) return null;
-  return section("Which model is better", pairList(data.pairs));
+  return section("Comparison with other models", h("div", { class: "card" }, pairList(data.pairs)));
 }
 
 // Those of the stream as a whole; those of segments when they are asked for.
@@ -313,10 +425,31 @@ function coverage(data) {
   const shares = Object.entries(said.labelled ?? {});
   const latency = ["label_latency_ms", "recent_label_latency_ms"].filter((name) => said[name] && Object.keys(said[name]).length);
   if (!lines.length && !shares.length && !latency.length) return null;
-  return section("Labels of its predictions",
+  return [h("h2", {}, "Labels of its predictions"),
     h("ul", {}, lines.map((text) => h("li", {}, text))),
+    shares.length || latency.length ? h("details", { "data-key": "label maturity" }, h("summary", {}, "Label maturity and latency"),
     shares.length ? table(["label came within", "#share of predictions"], shares.map(([within, share]) => [within, percent(share)]), { "aria-label": "label maturity", class: "cards" }) : null,
-    latency.length ? table(["label latency", "#p50", "#p90", "#p99"], latency.map((name) => [name === "label_latency_ms" ? "all labels" : "latest labels", ...["p50", "p90", "p99"].map((q) => (said[name][q] === undefined ? "–" : lengthOf(data)(said[name][q])))]), { "aria-label": "label latency", class: "cards" }) : null);
+    latency.length ? table(["label latency", "#p50", "#p90", "#p99"], latency.map((name) => [name === "label_latency_ms" ? "all labels" : "latest labels", ...["p50", "p90", "p99"].map((q) => (said[name][q] === undefined ? "–" : lengthOf(data)(said[name][q])))]), { "aria-label": "label latency", class: "cards" }) : null) : null];
+}
+
+// Everything else, folded; each fold shows its key value.
+function everything(data, scores, ofResiduals, again, choose) {
+  const fold = (name, key, content) => (content ? h("details", { class: "fold", "data-key": `fold ${name}` }, h("summary", {}, name, " ", h("span", { class: "quiet" }, key)), h("div", {}, content)) : null);
+  const [first] = Object.values(data.probabilities);
+  const main = data.measures.find((name) => data.segment_rows.some((row) => row.values[name] !== undefined));
+  const some = data.segment_rows.slice(0, 3).map((row) => `${row.segment} ${number(row.values[main])}`).join(", ");
+  const differs = data.reference_rows.filter((one) => one.differs);
+  const counted_ = Object.entries(data.counts).filter(([, value]) => value);
+  const found = [
+    fold("Probabilities and thresholds", first ? `ECE of the positive class ${number(first.ece)}` : "", probabilities(data, scores, again)),
+    fold("Predicted and actual values", "by decile of the prediction", residuals(data, ofResiduals, choose)),
+    fold("Segments", `${main}: ${some}${data.totals.segments > 3 ? `, … 3 of ${count(data.totals.segments)}` : ""}`, segments(data)),
+    fold("Stages and estimators", `${[...new Set(data.now.map((one) => `${one.stage}: ${one.estimator}`))].slice(0, 4).join(", ")}; ${counted(data.measures.length, "measure")}`, now(data)),
+    fold("Comparison with the reference", `${counted(differs.length, "measure")} of ${count(data.reference_rows.length)} differ${differs.length === 1 ? "s" : ""}`, besideReference(data)),
+    fold("Alarms without an incident", data.alarms.length ? `${count(data.totals.alarms)}, the newest ${data.alarms[0].ts === null ? `at outcome ${count(data.alarms[0].outcome)}` : short(data.alarms[0].ts, data.board.now)}` : "", alarms(data)),
+    fold("Counts", counted_.length ? counted_.map(([name, value]) => `${name} ${count(value)}`).join(" · ") : "nothing late, duplicate or unmatched", counts(data)),
+  ].filter((one) => one);
+  return found.length ? h("section", {}, h("h2", {}, "More"), found) : null;
 }
 
 function alarms(data) {

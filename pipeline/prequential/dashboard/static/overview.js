@@ -1,9 +1,9 @@
 // All models at a glance, the worst first: a plot of each stream, or a table of all of them.
 
-import { address, h, link, partOf, replace, section, select, svg, table } from "./dom.js";
-import { age, clock, count, counted, interval, moment, number, place } from "./format.js";
+import { chip, empty, h, link, partOf, replace, section, select, svg, table } from "./dom.js";
+import { age, clock, count, counted, interval, moment, number, place, short, signed } from "./format.js";
 import { dashOf, FEW } from "./chart.js";
-import { streamPlot } from "./small.js";
+import { move, spark, streamPlot } from "./small.js";
 
 const TABLE = "table";
 
@@ -11,11 +11,13 @@ const TABLE = "table";
 const SIZES = { [TABLE]: 50, plots: 24 };
 
 export function overviewPage(root, params, context) {
+  const title = h("h1", { tabindex: "-1" }, "Models");
   const above = h("div");
   const controls = h("form", { class: "controls", role: "search", submit: (event) => event.preventDefault() });
   const body = h("div", { id: "models" });
+  const all = h("section", {}, controls, body);
   const as = params.as === TABLE ? TABLE : "plots";
-  root.append(h("h1", { tabindex: "-1" }, "Models, the worst first"), above, controls, body);
+  root.append(title, above, all);
   let made = "";
   const go = (changed) => context.go("overview", { ...params, page: null, ...changed });
   return {
@@ -27,12 +29,45 @@ export function overviewPage(root, params, context) {
         if (!controls.contains(document.activeElement) || !made) fillControls(controls, data, go, context.report);
         made = shape;
       }
-      replace(above, as === TABLE ? [incidents(data), changes(data)] : openCount(data));
+      all.hidden = !data.models;
+      title.textContent = data.heading;
+      replace(above, data.models ? [meta(data), needs(data), changes(data, as !== TABLE)] : nothing(data));
+      if (!data.models) return;
       const shownAll = as === TABLE ? data.total <= data.rows.length : data.total_streams <= data.plots.length;
       replace(body, pager(data, go), as === TABLE ? rows(data) : plots(data), shownAll ? null : pager(data, go));
     },
     close() {},
   };
+}
+
+function meta(data) {
+  const shown = [counted(data.total_streams, "stream"), ...data.shown, data.choice.search ? `search: ${data.choice.search}` : null, data.board.untimed ? null : "times are UTC"];
+  return h("p", { class: "meta" }, shown.filter((one) => one).map((one) => h("span", {}, one)));
+}
+
+// How long a status has lasted, where it is known.
+export function since(status, now) {
+  if (status.since !== null) return age(Math.max(0, now - status.since));
+  return status.outcome === null ? "" : `outcome ${count(status.outcome)}`;
+}
+
+function needs(data) {
+  if (!data.needs.length) return null;
+  return h("section", { class: "needs", "aria-label": "models that need attention" },
+    data.needs.map((one) => {
+      const { status, stream, model, partition } = one;
+      const [view, about] = status.incident ? ["incident", { id: status.incident }] : one.models > 1 ? ["overview", { search: stream }] : ["model", { stream, model, partition }];
+      const row = link(view, about,
+        h("span", { class: "chipcell" }, chip(status.kind, status.word)),
+        h("span", { class: "who" }, h("span", { class: "quiet" }, `${stream} / `), h("b", {}, one.models > 1 ? `${count(one.models)} models` : model)),
+        h("span", { class: "what" }, status.sentence),
+        move({ before: status.before, after: status.after }, `c-${status.kind}`) ?? h("span", { class: "move" }),
+        spark(one.spark, `c-${status.kind}`) ?? h("span", { class: "spark" }),
+        h("span", { class: "when" }, since(status, data.now)));
+      row.classList.add("need");
+      return row;
+    }),
+    partOf(data.needs.reduce((sum, one) => sum + one.models, 0), data.needs_total, "models that need attention"));
 }
 
 function fillControls(controls, data, go, report) {
@@ -47,24 +82,13 @@ function fillControls(controls, data, go, report) {
   });
   const as = (name, text) => h("button", { type: "button", "data-key": `as ${name}`, "aria-pressed": String((name === TABLE) === data.as_table), click: () => go({ as: name }) }, text);
   replace(controls,
+    h("h2", {}, "All streams"),
     h("span", { class: "choices", role: "group", "aria-label": "how models are shown" }, as(null, "Plots"), as(TABLE, "Table")),
     h("label", {}, "Search ", search),
     select("Sort by", options.by, choice.by, "worst first", (by) => go({ by })),
-    report ? null : select("Stage", options.stages, choice.stage, "each model's own", (stage) => go({ stage })),
-    report ? null : select("Estimator", options.estimators, choice.estimator, "each model's own", (estimator) => go({ estimator })),
+    report || options.stages.length < 2 ? null : select("Stage", options.stages, choice.stage, "each model's own", (stage) => go({ stage })),
+    report || options.estimators.length < 2 ? null : select("Estimator", options.estimators, choice.estimator, "each model's own", (estimator) => go({ estimator })),
     h("label", {}, h("input", { type: "checkbox", checked: choice.reverse, change: (event) => go({ reverse: event.target.checked || null }) }), " reversed"));
-}
-
-function openCount(data) {
-  return data.incidents_open ? h("p", {}, link("incidents", {}, h("span", { class: "badge mark-incident" }, `◆ Open incidents: ${count(data.incidents_open)}`))) : null;
-}
-
-function incidents(data) {
-  if (!data.incidents_open) return null;
-  const open = data.incidents.filter((one) => one.status === "open");
-  return section(`Open incidents: ${count(data.incidents_open)}`,
-    h("ul", { class: "plain" }, open.map((one) => h("li", {}, incidentLine(one, data.now)))),
-    partOf(open.length, data.incidents_open, "open incidents"));
 }
 
 // An incident after which the loss is lower is no bad news.
@@ -85,16 +109,19 @@ function began(one, now) {
   return one.untimed ? `outcome ${count(one.outcome)}` : moment(one.began, now);
 }
 
-function changes(data) {
+// Alarms without an open incident; `folded`: as one line to open, which only new ones deserve.
+function changes(data, folded) {
   const { live } = data.board;
   const recent = data.changes.filter((change) => change.recent || !live);
   if (!recent.length) return null;
-  return section(live ? "Alarms of the last hour" : "Alarms, the newest first",
-    h("ul", { class: "plain" }, recent.map((change) => h("li", {},
+  const title = live ? "Alarms of the last hour" : "Alarms, the newest first";
+  const list = [h("ul", { class: "plain" }, recent.map((change) => h("li", {},
       h("span", { class: "badge mark-alarm" }, `▲ ${change.untimed ? "alarm" : live ? `${age(data.now - change.time)} ago` : clock(change.time)}`), " ",
       link("model", { stream: change.stream, model: change.model, partition: change.partition }, `${change.stream} / ${change.model}`),
       `: ${counted(change.count, "alarm")} since ${began(change, data.now)}, ${change.signals.join(", ")}; ${change.stages.join(", ")}${where(change)}`))),
-    partOf(recent.length, live ? recent.length : data.changes_total, "changes"));
+    partOf(recent.length, data.changes_total, "changes")];
+  if (!folded) return section(title, list);
+  return live ? h("details", { class: "fold", "data-key": "alarms" }, h("summary", {}, `${title}: ${count(data.changes_total)}`), h("div", {}, list)) : null;
 }
 
 function where(change) {
@@ -111,21 +138,23 @@ function pager(data, go) {
   const pages = total > data.size;
   return h(pages ? "nav" : "div", { class: "pager", "aria-label": "pages" },
     pages ? to(data.page - 1, "Previous", data.page > 0) : null,
-    h("span", {}, `${count(first)} to ${count(last)} of ${what}; ${data.shown.join(", ")}`),
+    h("span", {}, `${count(first)} to ${count(last)} of ${what}`),
     pages ? to(data.page + 1, "Next", last < total) : null);
 }
 
 function nothing(data) {
-  return h("p", {}, data.models ? "No model has such a name." : "No metrics yet.");
+  if (data.models) return h("p", {}, "No model has such a name.");
+  if (data.board.live) return empty("No metrics yet", "The output topics have no messages. Metrics come with the first outcome: a prediction and its label.", "prequential topics check --config config.yaml");
+  return empty("No metrics yet", "There are no messages. Metrics come with the first outcome: a prediction and its label.", "prequential replay --help");
 }
 
 function plots(data) {
   if (!data.plots.length) return nothing(data);
-  const beside = new Set(data.plots.flatMap((plot) => plot.beside.map((one) => one.name)));
   const expected = data.plots.some((plot) => plot.lines.some((line) => line.expected));
-  const legend = [beside.size ? `Faint: ${[...beside].join(", ")}.` : "", expected ? "◇: what the newest whole period is expected to be." : ""].filter((one) => one);
+  const lanes = data.plots.some((plot) => plot.bands.length);
+  const legend = [lanes ? "Lane below a plot: incidents; dark: open." : "", expected ? "◇: the expected value of the newest whole period." : ""].filter((one) => one);
   return [
-    legend.length ? h("p", { class: "quiet" }, legend.join(" ")) : null,
+    legend.length ? h("p", { class: "pager" }, legend.join(" ")) : null,
     h("div", { class: "streams" }, data.plots.map((plot) => streamCard(plot, data)))];
 }
 
@@ -133,23 +162,35 @@ function streamCard(plot, data) {
   const name = plot.split ? `${plot.stream} (${place(plot.partition)})` : plot.stream;
   const more = plot.models - plot.lines.length;
   const shown = [plot.measure, plot.less_is_better ? "(less is better)" : null, plot.stage ? `${plot.stage} · ${plot.estimator}` : null];
-  return h("section", { class: "stream", "data-stream": name },
+  const referred = plot.lines.some((line) => line.difference !== null);
+  const newest = (line) => [...line.y].reverse().find((value) => value !== null);
+  return h("section", { class: "stream card", "data-stream": name },
     h("h2", {}, name, " ", h("span", { class: "quiet" }, shown.filter((one) => one).join(", ").replace(", (", " ("))),
-    streamPlot(plot, data.plots.length > 1 ? 360 : 720),
-    h("ul", { class: "key" }, plot.lines.map((line, i) => h("li", {}, keyLine(line, i, plot, data)))),
-    more > 0 ? h("p", { class: "quiet" }, `thin: ${counted(more, "more model")}, `, link("overview", { as: TABLE, search: plot.stream }, "in the table")) : null);
+    streamPlot(plot, data.plots.length > 1 ? 130 : 230),
+    h("div", {},
+      h("div", { class: "key" },
+        h("div", { class: "head" }, h("span"), h("span"), h("span", { class: "v" }, "now"), h("span", { class: "d" }, referred ? "vs reference" : ""), h("span", { class: "s" })),
+        plot.lines.map((line, i) => h("div", { class: "line" }, keyLine(line, i, plot, data))),
+        plot.beside.map((line, i) => h("div", { class: "base quiet" }, h("span", {}, sample("line-quiet", ["2 3", "6 4"][i % 2])), h("span", { title: line.name }, line.short), h("span", { class: "v" }, number(newest(line))), h("span", { class: "d" }), h("span", { class: "s" }, "baseline")))),
+      more > 0 ? h("p", { class: "quiet" }, `thin: ${counted(more, "more model")}, `, link("overview", { as: TABLE, search: plot.stream }, "in the table")) : null));
 }
 
-// A model: how its line looks, its newest value, what is expected of it, and what is wrong with it.
+function sample(name, dash) {
+  return svg("svg", { width: 26, height: 8, "aria-hidden": "true", class: name }, svg("line", { x1: 1, y1: 4, x2: 25, y2: 4, "stroke-dasharray": dash }));
+}
+
+// A model: how its line looks, its newest value, its difference from the reference, its status, and what is expected of it.
 function keyLine(line, i, plot, data) {
-  const few = line.y.filter((value) => value !== null).length;
-  const value = line.values[plot.measure];
+  const few = line.y.filter((value) => value !== null).length < FEW;
+  const name = line.baseline ? "line-quiet" : `line-${i + 1}`;
+  const one = line.expected;
   return [
-    svg("svg", { width: 26, height: 8, "aria-hidden": "true", class: line.baseline ? "line-quiet" : `line-${i + 1}` },
-      few < FEW ? svg("circle", { cx: 13, cy: 4, r: 2.6 }) : svg("line", { x1: 1, y1: 4, x2: 25, y2: 4, "stroke-dasharray": dashOf(i).join(" ") || null })),
-    " ", modelLink(line), " ", h("b", { class: "value" }, number(value)),
-    line.expected ? h("span", { class: "quiet" }, ` ◇ expected ${number(line.expected.value)}${line.expected.low === null ? "" : ` (${interval([line.expected.low, line.expected.high])})`}`) : null,
-    " ", state(line, data.now, data.board.live, null)];
+    h("span", {}, few ? svg("svg", { width: 26, height: 8, "aria-hidden": "true", class: name }, svg("circle", { cx: 13, cy: 4, r: 2.6 })) : sample(name, dashOf(i).join(" ") || null)),
+    h("span", { title: line.model }, modelLink(line)),
+    h("b", { class: "v value" }, number(line.values[plot.measure])),
+    h("span", { class: "d quiet" }, signed(line.difference)),
+    h("span", { class: "s" }, statusChip(line, data.now)),
+    one ? h("span", { class: "more quiet" }, `◇ expected ${number(one.value)}${one.low === null ? "" : ` (${interval([one.low, one.high])})`}`) : null];
 }
 
 function modelLink(row) {
@@ -157,30 +198,37 @@ function modelLink(row) {
     row.version ? h("span", { class: "quiet" }, ` ${row.version}`) : null];
 }
 
+// The status of a model, which links to its reason.
+export function statusChip(row, now) {
+  const { status } = row;
+  const lasted = status.kind === "worse" && status.since !== null ? ` for ${since(status, now)}` : "";
+  const one = chip(status.kind, `${status.word}${lasted}`);
+  if (status.incident) return link("incident", { id: status.incident }, one);
+  const [better] = row.better ?? [];
+  if (status.kind === "beaten" && better) return link("pair", { stream: row.stream, model: better.model, against: better.against, partition: row.partition, stage: better.stage, loss: better.loss }, one);
+  return one;
+}
+
 function rows(data) {
   if (!data.rows.length) return nothing(data);
-  const heads = ["stream", "model", "state", ...data.measures.map((name) => `#${name}`), "#outcomes", "#heard"];
+  const heads = ["stream", "model", "status", ...data.measures.map((name) => `#${name}`), "#outcomes", "#heard"];
   return table(heads, data.rows.map((row) => [
     row.split ? `${row.stream} (${place(row.partition)})` : row.stream,
     modelLink(row),
-    state(row, data.now, data.board.live),
+    h("span", {}, statusChip(row, data.now), notes(row, data)),
     ...data.measures.map((name) => number(row.values[name])),
     count(row.outcomes),
-    row.untimed ? "–" : data.board.live ? age(data.now - row.heard) : clock(row.heard).slice(0, 16),
+    row.untimed ? "–" : data.board.live ? age(data.now - row.heard) : short(row.heard),
   ]), { class: "models", "aria-label": "models" });
 }
 
-// What is wrong with a model, each as a mark and words.
-function state(row, now, live, calm = "✓ no problem was found") {
+// What is also known of a model, after its status.
+function notes(row, data) {
   const found = [];
-  if (row.incident) found.push(h("a", { class: mark(row.incident), href: address("incident", { id: row.incident.id }), "data-key": `incident ${row.incident.id}` }, `◆ ${row.incident.severity < 0 ? "better" : "incident"}, ${row.incident.untimed ? `since outcome ${count(row.incident.outcome)}` : age(now - row.incident.began)}`));
-  if (row.silent) found.push(h("span", { class: "badge mark-missed" }, `○ no new outcomes since ${moment(row.silent.since, now)}; ${row.silent.why}`));
-  for (const one of row.missed) found.push(h("span", { class: "badge mark-missed" }, `▼ ${one.measure} ${number(one.value)} ${one.less_is_better ? ">" : "<"} ${one.bound}`));
-  if (row.alarms?.recent && live && !row.untimed) found.push(h("span", { class: "badge mark-alarm" }, `▲ ${counted(row.alarms.count, "alarm")}, ${age(now - row.alarms.time)} ago`));
-  else if (row.alarms) found.push(h("span", { class: live ? "quiet" : "badge mark-alarm" }, `▲ ${counted(row.alarms.count, "alarm")}`));
-  for (const one of row.better) found.push(h("a", { class: "badge mark-below", href: address("pair", { stream: row.stream, model: one.model, against: one.against, partition: row.partition, stage: one.stage, loss: one.loss }), "data-key": `better ${row.stream} ${row.model} ${one.name}` }, `↓ ${one.name} is better`));
-  for (const one of row.worse_than) found.push(h("span", { class: "badge mark-below" }, `↓ worse than ${one}`));
-  if (row.baseline) found.push(h("span", { class: "quiet" }, "baseline"));
-  if (row.started_empty) found.push(h("span", { class: "quiet" }, "has not seen all"));
-  return h("span", { class: "badges" }, found.length || !calm ? found : h("span", { class: "quiet" }, calm));
+  if (row.status.sentence) found.push(row.status.sentence);
+  if (row.alarms?.recent && data.board.live && !row.untimed) found.push(`${counted(row.alarms.count, "alarm")}, ${age(data.now - row.alarms.time)} ago.`);
+  else if (row.alarms) found.push(`${counted(row.alarms.count, "alarm")}.`);
+  if (row.worse_than.length) found.push(`Worse than ${row.worse_than.join(", ")}.`);
+  if (row.started_empty) found.push("It has not seen all outcomes.");
+  return found.length ? h("span", { class: "quiet" }, ` ${found.join(" ")}`) : null;
 }
