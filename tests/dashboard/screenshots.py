@@ -163,7 +163,7 @@ def take(address: str, views: dict[str, tuple[str, int]], before: Any = lambda: 
             page.wait_for_selector("main[data-ready]", timeout=1000 * _PATIENCE)
             if address.startswith("http"):
                 for model in ("forest", "boosted", "linear", "network"):
-                    page.get_by_text(model).first.wait_for(timeout=1000 * _PATIENCE)
+                    page.locator(".key a", has_text=model).first.wait_for(timeout=1000 * _PATIENCE)
             before()
             page.wait_for_timeout(_DRAWN)
             alerts = page.locator("[role=alert]").all()
