@@ -1,4 +1,6 @@
-"""Writes numbers as JSON in compiled loops, as the shortest decimal that reads back as the same double.
+"""Reads and writes numbers of JSON in compiled loops.
+
+A number is written as the shortest decimal that reads back as the same double.
 
 A double has many decimals that lie closer to it than to its neighbours. The algorithm chooses the decimal
 with the fewest digits, and of several such decimals the closest one, as `repr` does (Giulietti 2020, "The
@@ -11,7 +13,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from prequential.core.compiled.kernel import Bytes, Ints, Words, inlined, inner
+from prequential.core.compiled.kernel import Bytes, Floats, Ints, Words, inlined, inner
 
 #: Maximum number of characters of a number: sign, 17 digits, point, `e-308`.
 LONGEST_NUMBER = 25
@@ -217,3 +219,59 @@ def _put_with_exponent(out: Bytes, at: int, number: int, digits: int, exponent: 
         at = _put_digits(out, at, number, 1)
     out[at] = _E
     return put_int(out, at + 1, exponent)
+
+
+# ---- reading
+
+#: Powers of ten that are doubles, to the last bit; and the smallest integer that may be none.
+_EXACT: Floats = np.array([float(10**power) for power in range(23)])
+_NOT_EXACT = 1 << 53
+
+#: Exponents of normal doubles with 53 bits in front of the point.
+_LEAST_SHIFT, _MOST_SHIFT = -1074, 971
+
+
+@inner
+def decimal(digits: int, power: int) -> float:
+    """The double that is closest to `digits`·10^`power`, as Python reads it; -1 if that is hard to find out.
+
+    `digits` is from 0 to 10^18. Hard are decimals about in the middle between two doubles, and those that
+    aren't normal doubles.
+
+    >>> decimal(1, -1), decimal(12345678901234567, -17), decimal(1, 400)
+    (0.1, 0.12345678901234566, -1.0)
+    """
+    if digits == 0 or power == 0:
+        return float(digits)
+    while digits >= _NOT_EXACT and digits % 10 == 0:
+        digits //= 10
+        power += 1
+    if digits < _NOT_EXACT and -len(_EXACT) < power < len(_EXACT):  # rounded once
+        return digits / _EXACT[-power] if power < 0 else digits * _EXACT[power]
+    if not _LOWEST <= power < 309:
+        return -1.0
+    # Digits with their first bit set, times a power of ten that was rounded up by less than 1 of its 128
+    # bits: the product is less than 1 of its upper 128 bits too large.
+    word, shift = np.uint64(digits), 0
+    for bits in (32, 16, 8, 4, 2, 1):
+        if word >> np.uint64(64 - bits) == _0:
+            word <<= np.uint64(bits)
+            shift += bits
+    high, low = _TENS[power - _LOWEST, 0], _TENS[power - _LOWEST, 1]
+    carried, _ = _product(low, word)
+    top, rest = _product(high, word)
+    if rest > _ALL - carried:
+        top += _1
+        rest -= (_ALL - carried) + _1
+    else:
+        rest += carried
+    if rest == _0:  # it may be less than `top`
+        return -1.0
+    # It is more than `top` and less than `top` + 1: never in the middle between two doubles.
+    spare = 11 if top >> np.uint64(63) else 10
+    c = np.int64(top >> np.uint64(spare))
+    c += np.int64((top >> np.uint64(spare - 1)) & _1)
+    exponent = ((power * 1741647) >> 19) + 1 - shift + spare  # ⌊log2 10^power⌋ + …
+    if not _LEAST_SHIFT <= exponent < _MOST_SHIFT:
+        return -1.0
+    return math.ldexp(float(c), exponent)
