@@ -15,20 +15,26 @@ from prequential.core.catalog.catalog import Catalog
 from prequential.core.input import plain as plain_module
 from prequential.core.input.encoder import Encoder
 from prequential.core.input.merge import Batch, Merge
-from prequential.core.input.plain import MODEL, NO_TIME, STREAM, TARGET, Parser, Plain, PlainRecords, together
+from prequential.core.input.plain import NO_TIME, Parser, Plain, PlainRecords, together
 from prequential.core.tables.records import Rows
 from prequential.settings.model import Config, Limits, StreamConfig
 from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS, decode
 
 from tests.bench.messages import generate
 
-#: Values as they may be written, in the plain form or not, and what is no JSON at all.
+#: Values as they may be written, and what is no JSON at all.
 PIECES = (
     '"a"', '"b"', '""', '"with space"', '"é"', r'"\u0061"', f'"{"x" * 256}"', f'"{"x" * 257}"', '"tab\t"',
     "0", "1", "-7", "-0", "01", "1.5", "1e3", "-", "+1", "true", "false", "null", "nul", "truex", "tru",
     str(2**63 - 1), str(2**63), str(10**17), "8640000000000000", "8640000000000001", "-8640000000000000",
     "[]", "[1,2]", "[1,]", "{}", '{"a":1}', '{"a":{"b":[true,null,{"c":"d"}]}}', '{"a":1,}', '{"a" 1}', "[}",
     "{]", "[" * 70 + "]" * 70, "1e400", "1e-9", "1.", ".5", "1e", '"open', "", "NaN",
+    "1.50", "0.30000000000000004", "12345678901234567890", "-0.0", "5e-324", '"2024-05-01T12:30:00Z"',
+    '"2024-02-30T00:00:00Z"', '"2024-12-31T23:59:60.5+05:30"', r'"\ud83d\ude00"', r'"\ud800"', r'"\n\/"',
+    r'"\x"',
+    '{"a":0.5,"b":0.25}', '{"b":0.25,"a":0.5,"a":0.1}', '{"a":0.7,"b":0.7}', '{"a":-1e-7}', '{"a":1.1}',
+    '{"a":"A","b":""}', '{"a":"A","a":"B"}', '{"a":"é", "b c": "d"}', '{"":1}', '{"a":null}',
+    rf'{{"a":"{"x" * 257}"}}',
 )  # fmt: skip
 
 FIELDS = (
@@ -40,7 +46,7 @@ SPACES = ("", "", "", "", " ", "\t", "\r", "\n", " \t ")
 
 
 def written(rng: random.Random, kind: int) -> bytes:
-    """A record that may be in the plain form."""
+    """A record that may be valid."""
     of = {"stream": '"a"', "instance_id": f'"{rng.randrange(99)}"'}
     if kind == PREDICTIONS:
         of |= {"model": rng.choice(['"a"', '"m"']), "y_pred": rng.choice(['"a"', "1", "true"])}
@@ -62,45 +68,54 @@ def written(rng: random.Random, kind: int) -> bytes:
     return f"{s()}{{{body}}}{s()}".encode()
 
 
-def shown(plain: Plain) -> list[tuple[Any, ...]]:
-    """Stream, model, class, id, ts and version of each record."""
-    c, found = plain.columns, []
-    for i in range(len(plain)):
-        names = [None if n < 0 else plain.known[n] for n in c.names[i].tolist()]
-        one = c.ids[c.id_bounds[i] : c.id_bounds[i + 1]].tobytes().decode()
-        ts = None if c.ts[i] == NO_TIME else int(c.ts[i])
-        found.append((names[STREAM], names[MODEL], names[TARGET], one, ts, int(c.version[i])))
-    return found
+def shown(plain: Plain, place: int) -> tuple[Any, ...]:
+    """The fields of a record."""
+    c = plain.columns
+    names = [None if n < 0 else plain.known[n] for n in c.names[place].tolist()]
+    numbers = [None if np.isnan(x) else str(x) for x in c.numbers[place].tolist()]
+    ts = None if c.ts[place] == NO_TIME else int(c.ts[place])
+    one = c.ids[c.id_bounds[place] : c.id_bounds[place + 1]].tobytes().decode()
+    shares, segments = (slice(*b[place : place + 2]) for b in (c.share_bounds, c.segment_bounds))
+    shown = [(plain.known[n], str(p)) for n, p in zip(c.classes[shares], c.shares[shares].tolist())]
+    pairs = [(plain.known[k], plain.known[v]) for k, v in c.segments[segments].tolist()]
+    return (*names, *numbers, one, ts, int(c.version[place]), shown, pairs)
 
 
-def target(record: Any) -> str | None:
+def expected(record: Any) -> tuple[Any, ...]:
+    """The same of an object."""
     value = getattr(record, "y_pred", getattr(record, "y_true", None))
-    return value if isinstance(value, str | None) else str(value).lower()
+    target = None if isinstance(value, float) else str(value).lower() if not isinstance(value, str) else value
+    about = {field: getattr(record, field, None) for field in FIELDS}
+    version = about["model_version"]
+    return (
+        record.stream, about["model"], None if value is None else target,
+        None if version is None else str(version), None if isinstance(value, str | bool) else number(value),
+        *(number(about[field]) for field in ("label_propensity", "value", "y_lower", "y_upper")),
+        record.instance_id, record.ts, about["version"] or 0,
+        [(name, str(p)) for name, p in (about["y_proba"] or {}).items()],
+        list((about["segments"] or {}).items()),
+    )  # fmt: skip
 
 
-def expected(records: list[Any]) -> list[tuple[Any, ...]]:
-    return [
-        (r.stream, getattr(r, "model", None), target(r), r.instance_id, r.ts, getattr(r, "version", 0) or 0)
-        for r in records
-    ]
+def number(value: Any) -> str | None:
+    if value is None:
+        return None
+    return str(float(value)) if type(value) in (int, float) else "inf"
 
 
 def assert_same(parser: Parser, kind: int, values: list[bytes | None]) -> bool:
-    """Whether it was in the plain form; then it is what is decoded."""
+    """Whether they are columns of valid records; then these are what is decoded."""
     found = parser.parse(kind, values)
     decoded = decode(kind, values)
     if not isinstance(found, Plain):
         assert found == decoded or [str(r) for r in found.records] == [str(r) for r in decoded.records]
         return False
-    assert not decoded.reasons
-    assert shown(found) == expected(decoded.records)
-    assert found.records() == decoded.records
-    for record in decoded.records:
-        for field in (
-            "segments", "label_propensity", "y_proba", "model_version", "value", "y_lower", "y_upper",
-        ):  # fmt: skip
-            assert getattr(record, field, None) is None
-    return True
+    assert found.reasons == decoded.reasons
+    assert [str(r) for r in found.records()] == [str(r) for r in decoded.records]
+    for place, record in enumerate(decoded.records):
+        if record is not None:
+            assert shown(found, place) == expected(record)
+    return not decoded.reasons
 
 
 @settings(max_examples=400)
@@ -146,8 +161,10 @@ def test_values_that_are_none(other: bytes | None) -> None:
 
 def test_two_records_in_a_value_are_none() -> None:
     usual = b'{"stream":"s","instance_id":"1","y_true":"a"}'
-    for values in ([usual + b"\n" + usual], [usual + b"\n" + usual, b""], [usual + b"\n", usual]):
-        assert not assert_same(Parser(), LABELS, list(values))
+    for end in (b"\n", b"\0", b" \0"):
+        for values in ([usual + end + usual], [usual + end + usual, b""], [usual + b"\0", usual]):
+            assert not assert_same(Parser(), LABELS, list(values))
+    assert assert_same(Parser(), LABELS, [usual + b"\n", b" " + usual])
 
 
 def test_the_longest_value() -> None:
@@ -164,10 +181,11 @@ def test_parts_and_all_together() -> None:
     values = [b'{"stream":"s","instance_id":"%s","y_true":"%d"}' % (b"i" * n, n % 3) for n in range(9)]
     whole = parser.parse(LABELS, values)
     assert isinstance(whole, Plain)
+    records = decode(LABELS, values).records
     joined = together([whole.part(2, 5), whole.part(5, 5), whole.part(0, 2)])
     assert joined is not None
-    assert shown(joined) == [shown(whole)[i] for i in (2, 3, 4, 0, 1)]
-    assert joined.records() == [decode(LABELS, [values[i]]).records[0] for i in (2, 3, 4, 0, 1)]
+    assert [shown(joined, i) for i in range(5)] == [shown(whole, i) for i in (2, 3, 4, 0, 1)]
+    assert joined.records() == [records[i] for i in (2, 3, 4, 0, 1)]
     assert [joined.record(i) for i in range(5)] == joined.records()
     others = Parser().parse(LABELS, list(values))
     assert isinstance(others, Plain)
@@ -244,10 +262,9 @@ def test_a_name_that_is_new_becomes_known_where_it_stands() -> None:
     assert catalog.by_name["s"].class_names == ["0", "1"]
 
 
-@pytest.mark.parametrize("changed", [{"segments": ("arm",)}, {"task": "regression"}])
-def test_a_stream_whose_rows_are_others_begins_a_round(changed: dict[str, Any]) -> None:
+def test_a_stream_whose_rows_are_others_begins_a_round() -> None:
     values = [b'{"stream":"%s","instance_id":"%d","y_true":1}' % (b"st"[n == 1 :][:1], n) for n in range(3)]
-    config = Config(streams={"t": StreamConfig(**changed)})
+    config = Config(streams={"t": StreamConfig(segments=("arm",))})
     encoder, parser = Encoder(Catalog(config, 0)), Parser()
     times, kinds = np.arange(3), np.full(3, LABELS, np.uint8)
     parsed = parser.parse(LABELS, list(values))
@@ -256,19 +273,96 @@ def test_a_stream_whose_rows_are_others_begins_a_round(changed: dict[str, Any]) 
     assert encoder.encode(records, times, kinds).stop == 1
     found = encoder.encode(records[1:], times[1:], kinds[1:])
     assert (found.stop, found.rows.stream.tolist()) == (2, [1, 0])
-    assert found.rows.segments.shape == (2, "segments" in changed)
-    assert found.rows.number.tolist() == [float("task" in changed), 0.0]
+    assert found.rows.segments.shape == (2, 1)
 
 
 @pytest.mark.parametrize("bounds", ['"y_lower":1', '"y_upper":null', '"y_upper":"x"', '"y_lower":{"a":[1]}'])
 def test_intervals_are_passed_over_where_they_mean_nothing(bounds: str) -> None:
     record = f'{{"stream":"s","model":"m","instance_id":"1","y_pred":1,{bounds}}}'.encode()
     assert isinstance(Parser(intervals=False).parse(PREDICTIONS, [record]), Plain)
-    found = Parser(values=False).parse(PREDICTIONS, [record])
-    if bounds.endswith("null"):
-        assert isinstance(found, Plain)
-    else:
-        assert not isinstance(found, Plain)
-        assert found == decode(PREDICTIONS, [record])
+    assert assert_same(Parser(values=False), PREDICTIONS, [record])
     label = record.replace(b"y_pred", b"y_true")
     assert isinstance(Parser().parse(LABELS, [label]), Plain)
+
+
+# ---- rows
+
+
+def usual(rng: random.Random, kind: int, stream: str) -> dict[str, Any]:
+    """A record that is valid for most streams."""
+    names, share = ("a", "b", "é", "other", "1"), lambda: rng.choice([0.0, 1, 0.5, rng.random()])
+    record: dict[str, Any] = {"stream": stream, "instance_id": rng.choice(["1", 7, "é", f"{rng.random()}"])}
+    more: dict[str, Any] = {"ts": rng.choice([None, 5, "2024-05-01T12:30:00.5Z"])}
+    targets = [1, 2.5, -1e-3, 10**18] if stream == "numbers" else [*names, 1, True, 10**18]
+    target = rng.choice(targets)
+    if rng.random() < 0.03:
+        target = rng.choice(["none", 0.5, 1e101, False])
+    if kind != LABELS:
+        more["segments"] = {rng.choice(["arm", "site", "é", "x"]): rng.choice(names) for _ in range(3)}
+    if kind == INSTANCES:
+        more |= {"version": rng.choice([None, 0, 7]), "label_propensity": rng.choice([0.5, 1, 1e-9])}
+    else:
+        bad = ["x", -1] if rng.random() < 0.1 else []
+        more["value"] = rng.choice([None, 1, 0.1, rng.random() * 1e20, *bad])
+        record["y_pred" if kind == PREDICTIONS else "y_true"] = target
+    if kind == PREDICTIONS:
+        record["model"] = rng.choice("mn")
+        more["model_version"] = rng.choice([None, 3, "v1"])
+        more |= {"y_lower": 1, "y_upper": rng.choice([1, 2.5, "x"])}
+        more["y_proba"] = {rng.choice(names): share() / 3 for _ in range(3)}
+    return record | {name: value for name, value in more.items() if rng.random() < 0.7}
+
+
+def rows_of(encoder: Encoder, records: Any, kinds: Any) -> tuple[list[Any], list[Any]]:
+    """The rows of records that are encoded in rounds, and why others can't be used."""
+    found, unused, start, times = [], [], 0, np.arange(len(records))
+    while start < len(records):
+        batch = encoder.encode(records[start:], times[start:], kinds[start:])
+        r = batch.rows
+        for i, place in enumerate(batch.positions.tolist()):
+            given = slice(*r.probabilities[i : i + 2])
+            small = (
+                r.kind, r.stream, r.ts, r.time, r.model, r.label, r.number, r.version, r.propensity, r.classes
+            )  # fmt: skip
+            text = r.text[slice(*r.starts[i : i + 2])].tobytes()
+            found.append(
+                (
+                    start + place, text, [str(column[i]) for column in small],
+                    r.value[i].tolist(), r.interval[i].tolist(), np.flatnonzero(r.segments[i]).tolist(),
+                    r.segments[i][r.segments[i] > 0].tolist(), r.names[given].tolist(), r.p[given].tolist(),
+                )
+            )  # fmt: skip
+        unused += [(start + one.position, one.reason) for one in batch.unused]
+        start += batch.stop
+    return found, unused
+
+
+@settings(max_examples=60)
+@given(st.randoms(use_true_random=False), st.sampled_from((INSTANCES, PREDICTIONS, LABELS)))
+def test_rows_are_those_of_objects(rng: random.Random, kind: int) -> None:
+    streams = {
+        "plain": StreamConfig(
+            segments=("site", "arm"), segments_per_key=2, measures=("ipw_accuracy", "log_loss")
+        ),
+        "costs": StreamConfig(
+            costs={"a": {"b": 2.0}}, cost_per_value=True, segments=("arm",), temporal_correction=True
+        ),
+        "numbers": StreamConfig(task="regression", measures=("mae", "interval_width")),
+    }  # fmt: skip
+    config = Config(streams=streams, limits=Limits(classes_per_stream=5))
+    written = [usual(rng, kind, rng.choice(list(streams))) for _ in range(rng.choice([3, 30]))]
+    spaced = rng.choice([None, (",", ":")])
+    values = [json.dumps(one, ensure_ascii=rng.random() < 0.5, separators=spaced).encode() for one in written]
+    parsed = Parser(segments=config.segment_keys).parse(kind, list(values))
+    records = decode(kind, values).records
+    assert isinstance(parsed, Plain)
+    assert not parsed.reasons
+    kinds = np.full(len(values), kind, np.uint8)
+    one, other = (Encoder(Catalog(config, 0)) for _ in range(2))
+    assert rows_of(one, PlainRecords(parsed, np.arange(len(values))), kinds) == rows_of(other, records, kinds)
+    for name in one._catalog.by_name:
+        mine, theirs = (encoder._catalog.by_name[name] for encoder in (one, other))
+        assert (mine.models, mine.classes, mine.values, mine.versions) == (
+            theirs.models, theirs.classes, theirs.values, theirs.versions
+        )  # fmt: skip
+        assert (mine.unseen_keys, set(mine.other_keys)) == (theirs.unseen_keys, set(theirs.other_keys))

@@ -30,7 +30,7 @@ from tests.nightly import scaled
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
 
-#: Kinds of news that records in the plain form can have (`prequential.core.input.plain`).
+#: Kinds of news in records without optional fields.
 PLAIN = ("model", "stream", "class", "label")
 
 #: Records with names that a shard hasn't seen, by what is new.

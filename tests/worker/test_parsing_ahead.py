@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prequential.core.input.plain import Plain
+from prequential.core.input.plain import Parser, Plain
 from prequential.core.shard import Shard
 from prequential.kafka.consumer_records import ConsumerRecords
 from prequential.settings.model import Config, StreamConfig
@@ -41,7 +41,7 @@ def inputs(spoilt: dict[int, bytes | None]) -> list[ConsumerRecords]:
 
 
 def outputs(batches: Sequence[ConsumerRecords], ahead: Sequence[int], config: Config) -> list[Message]:
-    shard, parser = Shard(config), SharedParser(values=False)
+    shard, parser = Shard(config), SharedParser(Parser(values=False))
     shard.quarantine = {(1, 3): "a worker died at it"}
     for kind, records in enumerate(batches):
         content = parser.parse_ahead(kind, records) if kind in ahead else None
@@ -64,7 +64,7 @@ def test_it_gives_the_same(ahead: tuple[int, ...], spoilt: dict[int, bytes | Non
 
 def test_few_records_are_parsed_in_turn() -> None:
     few = inputs({})[_LABELS]
-    parser = SharedParser(values=False)
+    parser = SharedParser(Parser(values=False))
     assert isinstance(parser.parse_ahead(_LABELS, few), Plain)
     few.values = few.values[: MANY - 1]
     few.offsets = few.offsets[: MANY - 1]
@@ -73,7 +73,7 @@ def test_few_records_are_parsed_in_turn() -> None:
 
 def test_an_error_comes_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the journal knows at which records."""
-    records, parser = inputs({})[_LABELS], SharedParser(values=False)
+    records, parser = inputs({})[_LABELS], SharedParser(Parser(values=False))
 
     def fail(*_: object) -> None:
         raise ZeroDivisionError
@@ -92,7 +92,7 @@ def test_nothing_at_which_workers_have_died_is_parsed_ahead(
     recovering: bool, isolation: object, parses: bool
 ) -> None:
     state: Any = SimpleNamespace(recovering=recovering, _isolation=isolation)
-    state._parser = SharedParser(values=False)
+    state._parser = SharedParser(Parser(values=False))
     state.parses_ahead = ShardRunner.parses_ahead.fget(state)  # type: ignore[attr-defined]
     fetched: Any = SimpleNamespace(kind=_LABELS, records=inputs({})[_LABELS])
     assert (ShardRunner.parse_ahead(state, fetched) is not None) is parses

@@ -11,6 +11,7 @@ import pytest
 from comparison import assert_as_replayed, assert_published_once
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from prequential.core.input.plain import Parser
 from prequential.core.shard import Shard
 from prequential.kafka.consumer_records import ConsumerRecords
 from prequential.settings.model import Config, StreamConfig
@@ -44,7 +45,7 @@ def record(kind: int, number: int, **more: Any) -> bytes:
 def lives(strange: dict[int, int], ts: int | None = None) -> tuple[list[Metrics], list[DeadLetter], Shard]:
     """A shard's life on 50 instances; `strange` has the time of one more prediction before a number."""
     config = Config(defaults=StreamConfig(emit_outcomes=5, emit_every=1_000, label_horizon=60_000))
-    shard, parser, offsets = Shard(config), SharedParser(values=True), [0, 0, 0]
+    shard, parser, offsets = Shard(config), SharedParser(Parser()), [0, 0, 0]
     found: list[Any] = []
 
     def add(kind: int, time: int, value: bytes) -> None:

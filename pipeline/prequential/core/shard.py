@@ -191,15 +191,12 @@ class Shard:
         if start >= stop:
             return
         places = taken.order[start:stop]
+        if (invalid := taken.invalid(places)).any():
+            for place in places[invalid].tolist():
+                batch, index = taken.locate(place)
+                self._refuse(batch.kind, batch.offsets[index], batch.reasons[index])
+            places = places[~invalid]
         records = taken.at(places)
-        if taken.flawed and None in records:
-            for place, record in zip(places.tolist(), records):
-                if record is None:
-                    batch, index = taken.locate(place)
-                    self._refuse(batch.kind, batch.offsets[index], batch.reasons[index])
-            usable = np.array([record is not None for record in records], dtype=np.bool_)
-            places = places[usable]
-            records = [record for record in records if record is not None]
         most, taken_next = len(records), False
         while len(records):
             done, taken_next = self._round(taken, places[:most], records[:most], taken_next)

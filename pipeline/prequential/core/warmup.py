@@ -24,6 +24,7 @@ from prequential.core.estimators import MEMORIES
 from prequential.core.incidents import lasting, phases
 from prequential.core.incidents.closing import decision
 from prequential.core.incidents.following import follow, follow_events
+from prequential.core.input import names
 from prequential.core.input.merge import Batch
 from prequential.core.input.plain import Parser
 from prequential.core.measures.registry import NAMES, OF_NUMBERS
@@ -226,11 +227,13 @@ def warm_up_detectors(names: Iterable[str]) -> None:
 
 
 def _warm_up_plain(config: Config) -> None:
-    """Compile the loops for records in the plain form."""
-    parser, shard = Parser(), Shard(config)
-    value = b'{"stream":"plain","instance_id":"1","y_true":"a"}'
-    for offset in range(2):  # first with new names, then with known ones
-        shard.add(Batch(Label.KIND, range(offset, offset + 1), [offset], parser.parse(Label.KIND, [value])))
+    """Compile the loops for records as columns."""
+    parser, shard = Parser(segments=()), Shard(config)
+    value = b'{"stream":"plain","instance_id":"1","y_true":"%s"}'
+    names.wider(names.new_names(), 0)
+    for offset, label in enumerate((b"a", rb"\ud83d\ude00")):  # the scanner doesn't take surrogates
+        parsed = parser.parse(Label.KIND, [value % label])
+        shard.add(Batch(Label.KIND, range(offset, offset + 1), [offset], parsed))
         shard.advance([_STEP] * 3, 1)
 
 

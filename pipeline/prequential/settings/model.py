@@ -527,6 +527,11 @@ class Config:
         return any(one.reads_intervals for one in (self.defaults, *self.streams.values()))
 
     @property
+    def segment_keys(self) -> frozenset[str]:
+        """Keys of segments that any stream evaluates."""
+        return frozenset(key for one in (self.defaults, *self.streams.values()) for key in one.segments)
+
+    @property
     def digest(self) -> str:
         """SHA-256, in hex digits, of what workers of a group must have in common.
 

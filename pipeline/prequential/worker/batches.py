@@ -11,6 +11,7 @@ from typing import Union
 from prequential.core.input.merge import Batch, Undecoded
 from prequential.core.input.plain import Parser, Plain
 from prequential.kafka.consumer_records import ConsumerRecords, Original
+from prequential.settings.model import Config
 from prequential.topics.decoding import Decoded
 from prequential.topics.outputs import DeadLetter
 from prequential.topics.specs import INPUTS
@@ -26,10 +27,18 @@ MANY = 1_000
 class SharedParser:
     """The parser of one shard, which two threads may use."""
 
-    def __init__(self, *, values: bool, intervals: bool = True) -> None:
-        """`values`, `intervals`: see `Parser`."""
-        self._parser = Parser(values=values, intervals=intervals)
+    def __init__(self, parser: Parser) -> None:
+        self._parser = parser
         self._parsing = Lock()
+
+    @classmethod
+    def of(cls, config: Config) -> SharedParser:
+        """A parser for what streams of this configuration read."""
+        return cls(
+            Parser(
+                values=config.reads_values, intervals=config.reads_intervals, segments=config.segment_keys
+            )
+        )
 
     def parse(self, kind: int, values: Sequence[bytes | None]) -> Content:
         """See `Parser`."""

@@ -106,7 +106,7 @@ class _Lineage:
     def _follow(self, shard: Shard, steps: Sequence[Step]) -> None:
         """Process exactly the records below these offset vectors, in order, and the silences in between."""
         kafka, partition = self._config.kafka, shard.partition
-        parser = SharedParser(values=self._config.reads_values, intervals=self._config.reads_intervals)
+        parser = SharedParser.of(self._config)
         readers: list[Iterator[Message]] = [
             read_partition(
                 kafka, kafka.topic(name), partition, offset or OFFSET_BEGINNING, self._stopped,

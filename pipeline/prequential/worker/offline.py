@@ -128,7 +128,7 @@ class _ShardReplay:
         self._progress = cluster.progress
         self._shard = shard
         self._originals = Originals()
-        self._parser = SharedParser(values=self._config.reads_values, intervals=self._config.reads_intervals)
+        self._parser = SharedParser.of(self._config)
         self._steps: deque[Step] = deque()
         #: The parts of the journal after these steps.
         self._generations = deque(cluster.journals[shard.partition])

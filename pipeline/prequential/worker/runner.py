@@ -126,7 +126,7 @@ class ShardRunner:
         self._round_at = 0.0
         self._silence = Silence(config)
         self._originals = Originals()
-        self._parser = SharedParser(values=self._config.reads_values, intervals=self._config.reads_intervals)
+        self._parser = SharedParser.of(self._config)
         self._journal: deque[Step] = deque()  # steps yet to be followed
         self._unpublished = 0  # how many of the last steps may have unpublished outputs
         self._isolation: Isolation | None = None

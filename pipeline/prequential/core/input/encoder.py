@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.core.catalog.catalog import Catalog
+from prequential.core.catalog.stream_settings import reads_probabilities, reads_propensities
 from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.compiled.kernel import Bytes, Ints
 from prequential.core.input.admission import Admission, reason_of
@@ -66,15 +67,17 @@ class Encoder:
         self._models: dict[str, dict[str, int]] = {}
         self._classes: dict[str, dict[str, int]] = {}
         self._hashes: dict[str, int] = {}
-        self._plain = PlainEncoder(catalog, self._streams, self._models, self._classes)
+        self._plain = PlainEncoder(catalog, self._streams, self._models, self._classes, self.hashed)
         #: Entities that were taken out of the catalog since this was last emptied.
         self.retired: list[Entity] = []
-        #: Most keys of segments that a stream has, and 1 if one may need `value`; and whether any has
-        #: probabilities, propensities, numbers.
+        #: Most keys of segments that a stream has, and 1 if one may need `value`.
         self.keys, self.values = 0, int(catalog.config.reads_values)
         #: Columns of intervals, if any stream may need them.
         self.intervals = 3 * catalog.config.reads_intervals
-        self._scores = self._weights = self._numbers = False
+        #: Whether any stream may need probabilities, propensities; and whether any has numbers.
+        every = catalog.config.defaults, *catalog.config.streams.values()
+        self._scores = any(map(reads_probabilities, every))
+        self._weights, self._numbers = any(map(reads_propensities, every)), False
 
     def know(self, stream: Stream) -> None:
         """Take over a stream of the catalog as it is: models, classes, settings."""
@@ -84,8 +87,6 @@ class Encoder:
         self._classes[stream.name] = dict(stream.classes)
         s = self._catalog.columns.streams
         self.keys = max(self.keys, len(stream.config.segments))
-        self._scores |= bool(s.probabilities[stream.code] or s.expects[stream.code])
-        self._weights |= bool(s.weights[stream.code])
         self._numbers |= bool(s.regression[stream.code])
 
     # ---- a micro-batch
@@ -98,7 +99,7 @@ class Encoder:
         Parameters
         ----------
         records
-            Decoded messages, or plain ones (`PlainRecords`).
+            Decoded messages, or records as columns (`PlainRecords`), all of them valid.
         times, kinds
             (n,) record times, ms, and kinds, of `prequential.core.tables.records`.
         admission
@@ -110,9 +111,11 @@ class Encoder:
             Rows of the first `stop` records, and those of them that can't be used, with reasons.
         """
         count = len(records)
-        if isinstance(records, PlainRecords) and not self._numbers:
+        if isinstance(records, PlainRecords):
             learn = partial(self._learn, records, times, admission)
-            rows = self._plain.rows(records, times, kinds, self.keys, self.values, learn)
+            rows = self._plain.rows(
+                records, times, kinds, self.keys, self.values, self.intervals, self._scores, learn
+            )
             known = len(rows.kind)
             if known:
                 return MicroBatch(rows, np.arange(known), [], known)
@@ -319,15 +322,14 @@ class Encoder:
     # ---- with names that are new
 
     def _learn(self, records: Sequence[Any], times: Ints, admission: Admission | None, row: int) -> bool:
-        """Register what is new of a record in the plain form, if that changes nothing for those before it."""
+        """Register what is new of a record as columns, if that changes nothing for those before it."""
         record = records[row]
         stream = stream_of(self._catalog, record)
-        config = stream.config
         try:
             news = news_of(self._catalog, stream, record)
         except Unusable:
             return False
-        if news is None or len(config.segments) > self.keys or config.task == "regression":
+        if news is None or len(stream.config.segments) > self.keys:
             return False
         if row >= _slack(admission, record, stream, row):
             return False

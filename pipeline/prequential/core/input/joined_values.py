@@ -7,20 +7,20 @@ from typing import overload
 
 from prequential.core.compiled.kernel import Bytes, Ints
 
-#: The byte behind each value.
-SEPARATOR = b"\n"
+#: The byte behind each value, which no JSON has.
+SEPARATOR = b"\0"
 
 
 class JoinedValues(Sequence["bytes | None"]):
     r"""Values of records, None for those that have none.
 
     >>> import numpy as np
-    >>> text, bounds = np.frombuffer(b"a\n\n\nbc\n", dtype=np.uint8), np.array([0, 2, 3, 4, 7])
+    >>> text, bounds = np.frombuffer(b"a\0\0\0bc\0", dtype=np.uint8), np.array([0, 2, 3, 4, 7])
     >>> values = JoinedValues(text, bounds, np.array([0, 1, 0, 0], dtype=np.uint8))
-    >>> list(values), values[3], list(values[1:3]), values.joined()
-    ([b'a', None, b'', b'bc'], b'bc', [None, b''], None)
+    >>> list(values), values[3], list(values[1:3])
+    ([b'a', None, b'', b'bc'], b'bc', [None, b''])
     >>> values[2:].joined()
-    b'\nbc'
+    (b'\x00bc\x00', array([0, 1, 4]))
     """
 
     __slots__ = ("absent", "bounds", "text")
@@ -58,8 +58,6 @@ class JoinedValues(Sequence["bytes | None"]):
         for place, missing in enumerate(absent):
             yield None if missing else bytes(text[bounds[place] : bounds[place + 1] - 1])
 
-    def joined(self) -> bytes | None:
-        """All of them with a separator between them; None if one is absent."""
-        if self.absent.any():
-            return None
-        return self.text[self.bounds[0] : max(self.bounds[0], self.bounds[-1] - 1)].tobytes()
+    def joined(self) -> tuple[bytes, Ints]:
+        """All of them with a separator behind each, and where each begins; absent ones are empty."""
+        return self.text[self.bounds[0] : self.bounds[-1]].tobytes(), self.bounds - self.bounds[0]

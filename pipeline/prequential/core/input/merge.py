@@ -17,6 +17,7 @@ from math import inf
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from prequential.core.compiled.kernel import Bytes, Ints
 from prequential.core.input.plain import Plain, PlainRecords, together
 from prequential.topics.decoding import Decoded
@@ -65,6 +66,7 @@ class Batch:
         self._records: list[Record | None] = []
         if isinstance(content, Plain):
             self.plain = content
+            self.reasons = {**content.reasons, **self.reasons}
         elif isinstance(content, Undecoded):
             self._undecoded = content
         else:
@@ -77,14 +79,16 @@ class Batch:
         self.decode()
         if self.plain is not None:
             self._records, self.plain = self.plain.records(), None
+            for place in self.reasons:
+                self._records[place] = None
         return self._records
 
     def refuse(self, offset: int, reason: str) -> None:
         """Mark the record at an offset as invalid for a reason; nothing happens if it isn't in this batch."""
         place = bisect_left(self.offsets, offset)
         if place < len(self.offsets) and self.offsets[place] == offset:
-            if self._undecoded is None:
-                self.records[place] = None
+            if self._undecoded is None and self.plain is None:
+                self._records[place] = None
             self.reasons[place] = reason
 
     def change(self, records: Callable[[list[Record | None]], None]) -> None:
@@ -168,10 +172,13 @@ class MicroBatch:
             return PlainRecords(self._plain, places)
         return list(map(self._records.__getitem__, places.tolist()))
 
-    @property
-    def flawed(self) -> bool:
-        """Whether there may be invalid records among them, so that each has to be checked."""
-        return any(batch.reasons for batch, _, _ in self.sources)
+    def invalid(self, places: Ints) -> npt.NDArray[np.bool_]:
+        """Whether the records at these places are invalid, (n,)."""
+        marks, begin = np.zeros(len(self), np.bool_), 0
+        for batch, start, stop in self.sources:
+            marks[[begin + at - start for at in batch.reasons if start <= at < stop]] = True
+            begin += stop - start
+        return marks[places]
 
     def kind(self, place: int) -> int:
         """The kind of the record at a place: 0 instances, 1 predictions, 2 labels."""
