@@ -17,7 +17,7 @@ from prequential.core.incidents.clusters import (
     place_of,
 )
 from prequential.core.incidents.history import LATENCIES, LATENCY, History
-from prequential.core.incidents.lasting import Decision, decide
+from prequential.core.incidents.lasting import LASTING, Decision, decide
 
 #: Share of the labels that have come when a cluster is closed: those that come later still count in it, but
 #: they don't delay decisions. (The same share is missing from each cluster.)
@@ -28,6 +28,9 @@ DAYS = 20
 
 #: Rows without times in which one incident is within the budget: without times there are no 30 days.
 ROWS_OF_BUDGET = 1_000_000.0
+
+#: Clusters that a worsening lasts for, where predictions span less than `YOUNG` ms: the first hours.
+_LASTING_AT_FIRST, YOUNG = 3, DAY / 4
 
 #: Without times, 2^10 clusters may be taken as one: more than there are.
 _MOST_HALVINGS = 10
@@ -131,7 +134,12 @@ def _decide(history: History, owner: int, stop: int, untimed: bool) -> Decision:
     budget = ROWS_OF_BUDGET if untimed else owners.budget[owner]
     halvings = 0 if owners.fixed[owner] else _MOST_HALVINGS if untimed else max(0, HALVINGS - doubled)
     _gather(history, owner, stop)
-    return decide(history.scratch, stop, owners.kind[owner] == WRONG, budget / length, halvings)
+    least = LASTING
+    if not untimed and owners.fixed[owner] == 0 and stop:
+        keys = history.scratch.means.key
+        if (keys[stop - 1] + 1 - keys[0]) * length < YOUNG:
+            least = _LASTING_AT_FIRST
+    return decide(history.scratch, stop, owners.kind[owner] == WRONG, budget / length, halvings, least)
 
 
 @kernel

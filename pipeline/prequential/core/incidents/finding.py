@@ -14,7 +14,7 @@ from prequential.core.incidents.cause import Names
 from prequential.core.incidents.circumstances import Others, versions_moved
 from prequential.core.incidents.class_weights import at_former_ratio
 from prequential.core.incidents.history import Clusters
-from prequential.core.incidents.lasting import FORMER, LEAST_OUTCOMES, MEMORY
+from prequential.core.incidents.lasting import FORMER, LEAST_OUTCOMES, MEMORY, UNUSUAL
 from prequential.core.incidents.levels import Level, Phase, phase, severity
 from prequential.core.incidents.phases import Phases
 
@@ -68,13 +68,13 @@ class Change(NamedTuple):
     prediction_ts: int  # when the level changed, ms
 
 
-def locate(view: View, begin: int, end: int) -> Change:
+def locate(view: View, begin: int, latest: int, end: int) -> Change:
     """Where in time the level changed; it has been the new one since about the cluster at `begin`.
 
     Of the places in the parts of clusters, this is the one at which the means before and after it differ
     most, in standard errors. The mean after it goes up to now. Places count from `_EARLIER` clusters before
-    `begin` up to the cluster at `end`. For one change of a level, this place is the most likely one (Hinkley
-    1970).
+    `begin` up to the end of the cluster at `latest`; the one at `end` is the newest. For one change of a
+    level, this place is the most likely one (Hinkley 1970).
     """
     clusters, parts = view.clusters, view.read_parts()
     near = (parts.ts >= begin - _EARLIER * view.length) & (parts.n > 0)
@@ -85,7 +85,7 @@ def locate(view: View, begin: int, end: int) -> Change:
     n, loss = parts.n.cumsum()[:-1], parts.loss.cumsum()[:-1]
     left, left_loss = parts.n.sum() - n, parts.loss.sum() - loss
     apart = (left_loss / left - loss / n) * np.sqrt(n * left)
-    places = parts.ts[1:] <= end
+    places = parts.ts[1:] < latest + view.length
     at = int(np.where(places, apart, -np.inf).argmax()) + 1
     time = int(parts.ts[at])
     first = min(int(np.searchsorted(clusters.ts, time - view.length / 2)), len(clusters.ts) - 1)
@@ -100,14 +100,11 @@ class Finding(NamedTuple):
     after: Level
 
 
-def examine(view: View, change: Change, deviation: float, marked: int) -> Finding:
-    """What the clusters show of a change; `deviation` is of one cluster's mean loss.
-
-    `marked`: clusters before it with such a mark, or a larger one, are left out of the level before.
-    """
+def examine(view: View, change: Change, deviation: float) -> Finding:
+    """What the clusters show of a change; `deviation` is of one cluster's mean loss."""
     clusters = view.clusters
     enough = clusters.n >= LEAST_OUTCOMES
-    usual = np.flatnonzero((clusters.ts < change.begin) & (clusters.mark < marked) & enough)[-MEMORY:]
+    usual = np.flatnonzero((clusters.ts < change.begin) & (clusters.mark < UNUSUAL) & enough)[-MEMORY:]
     since = np.flatnonzero((clusters.ts >= change.begin) & (clusters.ts <= change.end))
     compared, split = clusters.part(np.concatenate((usual, since))), len(usual)
     phases = Phases(

@@ -13,10 +13,11 @@ one-sided CUSUM adds up what z exceeds `ALLOWANCE` by (Page 1954),
 
     S = max(0, S + min(z, cap) - ALLOWANCE),
 
-and a worsening is found where S reaches the threshold h. One cluster adds at most a part of 1/`LASTING` of h,
-so that a worsening lasts for `LASTING` clusters at least. Clusters since S was 0 are compared with the ones
-before them, not with each other; after `LONGEST` of them S is 0 again, and they are usual. h follows from the
-budget of incidents: the average run length of Gaussian z (Siegmund 1985, eq. 2.57), b = h + 1.166,
+and a worsening is found where S reaches the threshold h. One cluster adds at most h/`least`, so that a
+worsening lasts for `least` clusters: `LASTING`, and fewer in a stream's first hours. Clusters since S was 0
+are compared with the ones before them, not with each other; after `LONGEST` of them S is 0 again, and they
+are usual. h follows from the budget of incidents: the average run length of Gaussian z (Siegmund 1985,
+eq. 2.57), b = h + 1.166,
 
     (exp(2·ALLOWANCE·b) - 2·ALLOWANCE·b - 1)/(2·ALLOWANCE²) = MARGIN · clusters of the budget's period.
 
@@ -125,13 +126,11 @@ class Decision(NamedTuple):
     h: float
 
 
-class Course(NamedTuple):
-    """What became of a level since an incident opened."""
+class Recovery(NamedTuple):
+    """How far a level has come back."""
 
-    back: float  # the CUSUM of a recovery
-    back_from: int  # place of its first cluster
-    further: float  # the CUSUM of a further worsening
-    further_from: int
+    total: float  # the CUSUM of a recovery
+    start: int  # place of its first cluster; -1: there is none
 
 
 @kernel
@@ -192,8 +191,11 @@ def _correlation(sums: Floats, usual: Floats, count: int) -> float:
 
 
 @inner
-def excess(means: Means, stop: int, binary: bool, h: float, scratch: Scratch) -> Excess:
-    """The CUSUM over the first `stop` clusters; `binary`: losses are 0 or 1."""
+def excess(means: Means, stop: int, binary: bool, h: float, least: int, scratch: Scratch) -> Excess:
+    """The CUSUM over the first `stop` clusters.
+
+    `binary`: losses are 0 or 1. A worsening that reaches h lasts for `least` clusters.
+    """
     n, loss, mark = means.n, means.loss, means.mark
     usual, sizes, pending, sums = scratch.usual, scratch.sizes, scratch.pending, scratch.sums
     sums[:] = 0.0
@@ -219,13 +221,13 @@ def excess(means: Means, stop: int, binary: bool, h: float, scratch: Scratch) ->
             variance = max(variance, p * (1.0 - p) / size)
         variance *= (1.0 + correlation) / (1.0 - correlation) * (1.0 + 1.0 / compared) * max(1.0, size / n[i])
         deviation = max(math.sqrt(variance), 1e-6 * abs(mean), 1e-300)
-        z = min(score(x, mean, deviation), ALLOWANCE + h / LASTING)
+        z = min(score(x, mean, deviation), ALLOWANCE + h / least)
         total = max(0.0, total + z - ALLOWANCE)
         if total > 0.0:
             start = i if not waiting else start
             pending[waiting] = i
             waiting += 1
-            if waiting <= LONGEST or total >= h:
+            if waiting <= LONGEST:
                 continue
             total, waiting = 0.0, waiting - 1  # this one comes behind them
         for k in range(waiting):
@@ -256,7 +258,9 @@ def together(means: Means, stop: int, halvings: int, into: Means) -> int:
 
 
 @inner
-def decide(scratch: Scratch, stop: int, binary: bool, clusters: float, most_halvings: int) -> Decision:
+def decide(
+    scratch: Scratch, stop: int, binary: bool, clusters: float, most_halvings: int, least: int
+) -> Decision:
     """Whether the first `stop` clusters show a lasting worsening that goes on.
 
     Parameters
@@ -269,16 +273,18 @@ def decide(scratch: Scratch, stop: int, binary: bool, clusters: float, most_halv
         Of their length, in the period of the budget for one incident.
     most_halvings
         2^most_halvings clusters may be taken as one, where they depend on each other; 0: a cluster is one.
+    least
+        Clusters that a worsening lasts for.
     """
     h = threshold(clusters)
     means, into = scratch.means, scratch.grouped
-    found = excess(means, stop, binary, h, scratch)
+    found = excess(means, stop, binary, h, least, scratch)
     halvings = 0
     if most_halvings and found.correlation > DEPENDENT:
         while halvings < most_halvings and found.correlation > DEPENDENT and found.usual >= LEAST_USUAL:
             halvings += 1
             count = together(means, stop, halvings, into)
-            found = excess(into, count, binary, h, scratch)
+            found = excess(into, count, binary, h, least, scratch)
             if found.start >= 0:
                 place = into.place[found.start]
                 found = Excess(
@@ -291,36 +297,33 @@ def decide(scratch: Scratch, stop: int, binary: bool, clusters: float, most_halv
 
 
 @kernel
-def course(
-    means: Means, first: int, stop: int, before: float, after: float, deviation: float, h: float
-) -> Course:
-    """The CUSUMs of a recovery and of a further worsening, over the clusters `first` to `stop` - 1.
+def recovery(
+    means: Means, first: int, stop: int, before: float, after: float, deviation: float
+) -> Recovery:
+    """The CUSUM of a recovery, over the clusters `first` to `stop` - 1.
 
     `before` and `after` are the levels of the incident, `deviation` is that of one cluster.
     """
     n, loss = means.n, means.loss
-    risen = score(after, before, deviation)
-    back = further = 0.0
-    back_from = further_from = -1
+    middle = score(after, before, deviation) / 2.0
+    total, start = 0.0, -1
     for i in range(first, stop):
         if n[i] < LEAST_OUTCOMES:
             continue
-        z = score(loss[i] / n[i], before, deviation)
-        back = max(0.0, back + min(_MOST_BACK, risen / 2.0 - z))
-        further = max(0.0, further + min(z - risen, ALLOWANCE + h / LASTING) - ALLOWANCE)
-        back_from = -1 if back == 0.0 else i if back_from < 0 else back_from
-        further_from = -1 if further == 0.0 else i if further_from < 0 else further_from
-    return Course(back, back_from, further, further_from)
+        total = max(0.0, total + min(_MOST_BACK, middle - score(loss[i] / n[i], before, deviation)))
+        start = -1 if total == 0.0 else i if start < 0 else start
+    return Recovery(total, start)
 
 
 @kernel
 def change_place(means: Means, start: int, stop: int, before: float) -> int:
     """The cluster with which the level changed: from there on means are nearer to the new level.
 
-    The most likely place of one change among the clusters from `_EARLIER` ones before `start` on.
+    The most likely place of one change among the clusters from `_EARLIER` ones before `start` on. The newest
+    ones come after it, since a worsening lasts for `LASTING` clusters.
     """
     n, loss = means.n, means.loss
-    at = start
+    at, last = start, max(start, stop - LASTING)
     for _ in range(3):  # the new level and its place depend on each other
         total, count = 0.0, 0
         for i in range(at, stop):
@@ -334,6 +337,6 @@ def change_place(means: Means, start: int, stop: int, before: float) -> int:
         for i in range(stop - 1, max(-1, start - 1 - _EARLIER), -1):
             if n[i] >= LEAST_OUTCOMES:
                 apart += loss[i] / n[i] - middle
-                if apart > best:
+                if apart > best and i <= last:
                     best, at = apart, i
     return at
