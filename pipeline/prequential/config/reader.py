@@ -8,9 +8,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 from prequential.config import keys as configkeys
 from prequential.config.ingest import read_sources
@@ -21,6 +23,7 @@ from prequential.core.detectors import DETECTORS
 from prequential.core.estimators.naming import canonical
 from prequential.mapping import model as mapping
 from prequential.mapping.model import FORMATS, RecordMapping
+from prequential.settings.durations import of_timedelta
 from prequential.settings.model import (
     COMPARE_LOSSES,
     DEFAULT_DETECTORS,
@@ -114,7 +117,14 @@ def combined(given: str | os.PathLike[str] | Mapping[str, Any] | None, settings:
 
 
 def _plain(data: Any) -> Any:
-    """Data with numpy's scalars as Python's values."""
+    """Return data with numpy's scalars as Python's values, and timedeltas as text."""
+    if isinstance(data, np.timedelta64) and not np.isnat(data):  # `.item()` makes numbers of nanoseconds
+        data = data.astype("timedelta64[us]").item()
+    if isinstance(data, timedelta):
+        try:
+            return of_timedelta(data)
+        except ValueError as error:
+            raise ConfigError(f"settings: {error}") from None
     if isinstance(data, dict):
         return {_plain(key): _plain(one) for key, one in data.items()}
     if isinstance(data, (list, tuple)):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from prequential.config.reader import combined
 from prequential.core.past.course import Courses
 from prequential.evaluation.compiling import compile_once
+from prequential.evaluation.errors import with_short_errors
 from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.reference import (
     check_result,
@@ -39,6 +40,7 @@ STREAM, MODEL = "default", "model"
 ConfigSource = str | os.PathLike[str] | Mapping[str, Any] | None
 
 
+@with_short_errors
 @with_settings
 def evaluate(
     predictions: Any,
@@ -92,8 +94,8 @@ def evaluate(
         ipywidgets.
     reference
         A reference period for comparison, with intervals of differences (`Result.references`). A number means
-        the first outcomes of each sequence, and a duration such as `"30d"` is label time from its first
-        outcome on. Both act as `objective.reference` of a configuration, and messages contain them.
+        the first outcomes of each sequence. A duration such as `"30d"` or a `timedelta` means label time from
+        its first outcome on. Both act as `objective.reference` of a configuration, and messages contain them.
         Alternatively, give other outcomes: a `Result` with `details=["intervals"]`, a table of predictions
         and labels, or a tuple of the two. Tables are evaluated separately with the same settings. With a
         table or a result, messages also have `intervals`.
@@ -149,7 +151,7 @@ def evaluate(
         stand_beside(result, other)
     if not reused_ids:
         refuse_reused_ids(result.summary, "reused_ids=True")
-    warn(result.summary, 2)
+    warn(result.summary, 3)
     return result
 
 

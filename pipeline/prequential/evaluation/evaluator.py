@@ -18,6 +18,7 @@ from prequential.core.shard import Shard
 from prequential.core.stepping import Stepper
 from prequential.core.tables.errors import Unusable
 from prequential.evaluation.compiling import compile_once
+from prequential.evaluation.errors import with_short_errors
 from prequential.evaluation.evaluating import MODEL, STREAM, ConfigSource
 from prequential.evaluation.present import Present
 from prequential.evaluation.result import Result
@@ -82,6 +83,7 @@ class Evaluator:
     False
     """
 
+    @with_short_errors
     @with_settings
     def __init__(
         self, *, stream: str = STREAM, config: ConfigSource = None, **settings: Unpack[Settings]

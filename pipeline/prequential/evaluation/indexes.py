@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 #: Stack frames between the warning and the code that calls `evaluate` or a result's method.
-_STACK = 5
+_STACK = 6
 
 
 def check_indexes(tables: Mapping[str, Any]) -> None:

@@ -238,7 +238,7 @@ def _timed(change: Change) -> Change:
         try:
             return {**change, "ts": milliseconds(change["ts"])}
         except ValueError as error:
-            raise UsageError(f"changes: {error}") from error
+            raise UsageError(f"changes: {error}") from None
     return change
 
 

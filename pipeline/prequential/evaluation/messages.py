@@ -1,114 +1,170 @@
-"""Messages as Arrow tables, with a row for each message and a column for each field and measure."""
+"""Messages as Arrow tables, with a row for each message and plain values in the cells."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from prequential.tables.formats import needs_pyarrow
-from prequential.topics.outputs import Incident
+from prequential.topics.outputs import Comparison, Incident
 
-#: Fields that are times (epoch ms), and objects whose entries become columns.
-_TIMES = ("ts",)
-_SPREAD = ("measures",)
+#: The first columns of a table, and the last ones; all others are between them in the order of the fields.
+_FIRST = ("model", "against", "estimator", "n", "stream", "segment", "stage", "outcomes", "ts")
+_LAST = ("partition", "id", "config")
 
-#: Objects of plain values, which become Arrow maps, by the type of their values.
-_MAPS = {"undefined": "string", "counts": "int64"}
+#: Objects whose entries become columns under their own names, without the name of the object.
+_SPREAD = ("measures", "value")
 
+#: Objects by class, whose number of columns would have no bound, and the names of the keys and of the value.
+#: They become a list of structs.
+_BY_CLASS = {"confusion": ("label", "prediction", "n"), "per_class": ("class",)}
 
-#: Columns of a table of incidents, which an empty table has also. Times are recognised by their names.
-_OF_INCIDENTS = {
-    "id": "text", "stream": "text", "partition": "whole", "model": "text", "revision": "whole",
-    "status": "text", "segment": "text", "stage": "text", "opened_outcome": "whole", "opened_ts": "",
-    "change_point_outcome": "whole", "change_point_ts": "", "severity": "number", "before_level": "number",
-    "before_interval_low": "number", "before_interval_high": "number", "after_level": "number",
-    "after_interval_low": "number", "after_interval_high": "number", "cause": "text",
-    "cause_share": "number", "alarm_count": "whole", "alarms": "texts", "examples": "texts",
-    "outcome": "whole", "ts": "",
+#: Columns of durations and of times begin with these.
+_DURATIONS = (
+    "coverage_label_latency_ms", "coverage_recent_label_latency_ms", "coverage_oldest_waiting_ms",
+    "cluster_length_ms",
+)  # fmt: skip
+_TIMES = (
+    "ts", "opened_ts", "change_point_ts", "change_point_prediction_ts", "recovered_ts", "period_start",
+    "period_end", "worse_than_baseline_",
+)  # fmt: skip
+
+#: Reasons for which measures of the other task are undefined, in each message: they make no columns.
+_OTHER_TASK = ("not_regression", "not_classification")
+
+#: The record of earlier estimates, which has eight values for each measure: only messages contain it.
+_LEFT_OUT = "record"
+
+#: Columns that a table has even without rows, by kind of message and field, in addition to those of simple
+#: fields. `recent` is empty in messages of earlier versions.
+_ALWAYS: Mapping[type[msgspec.Struct], Mapping[str, Mapping[str, str]]] = {
+    Comparison: {
+        "interval": {"interval_low": "number", "interval_high": "number"},
+        "recent": {"recent_verdict": "text", "recent_since": "whole"},
+    },
+    Incident: {
+        **{name: {f"{name}_outcome": "whole", f"{name}_ts": ""} for name in ("opened", "change_point")},
+        **{
+            name: dict.fromkeys(
+                (f"{name}_level", f"{name}_interval_low", f"{name}_interval_high"), "number"
+            )
+            for name in ("before", "after")
+        },
+        "causes": {"cause": "text", "cause_share": "number"},
+    },
 }  # fmt: skip
+
+#: The type of a column by the type of a field. A field that may be a whole number, such as the `n` of a
+#: fading estimator, is a number.
+_KINDS = {
+    "str": "text", "str | None": "text", "int": "whole", "int | None": "whole", "float": "number",
+    "int | float": "number", "list[str]": "texts",
+}  # fmt: skip
+
+_Cells = dict[str, Any]
 
 
 def table_of(messages: Sequence[msgspec.Struct], kind: type[msgspec.Struct]) -> Any:
-    """Return the pyarrow table of messages of a kind; other objects and lists in it are JSON text.
+    """Return the pyarrow table of messages of a kind, with a row for each message.
 
-    Fields that no message has are left out, as are measures that no message has. Raises UsageError if pyarrow
-    isn't installed.
+    The entries of an object become columns that begin with the name of the object, such as `counts_late`;
+    measures have columns of their own names. An interval becomes two columns (`…_low`, `…_high`). Times are
+    timestamps, and durations (`…_ms`) are durations, without `_ms`. If records had no times, both are whole
+    numbers, which count rows. Columns without any value are left out. Raises UsageError if pyarrow isn't
+    installed.
     """
     needs_pyarrow("a table of messages is Arrow")
     import pyarrow as pa
 
-    rows = [msgspec.to_builtins(message) for message in messages]
-    columns: dict[str, Any] = {}
+    kinds: dict[str, str] = {}
+    by_field: dict[str, dict[str, None]] = {}
     for field in msgspec.structs.fields(kind):
-        name = field.name
-        if name in _SPREAD:
-            for measure in dict.fromkeys(one for row in rows for one in row[name]):
-                columns[measure] = pa.array([row[name].get(measure) for row in rows], pa.float64())
-        elif name == "interval":
-            for place, end in enumerate(("interval_low", "interval_high")):
-                ends = [None if row[name] is None else row[name][place] for row in rows]
-                columns[end] = pa.array(ends, pa.float64())
-        elif name == "recent":  # empty in messages of earlier versions
-            recent = [row.get(name) or {} for row in rows]
-            columns["recent_verdict"] = pa.array([one.get("verdict") for one in recent], pa.string())
-            columns["recent_since"] = pa.array([one.get("since") for one in recent], pa.int64())
-        elif name in _TIMES:
-            columns[name] = pa.array([row[name] for row in rows], _type_of_times(pa, rows))
-        elif field.required or any(name in row for row in rows):
-            columns[name] = _column(pa, name, [row.get(name) for row in rows], field.type)
-    return pa.table(columns)
-
-
-def table_of_incidents(incidents: Sequence[Incident]) -> Any:
-    """Return the table of incidents: objects as columns, lists as lists. Raises as `table_of` does."""
-    needs_pyarrow("a table of incidents is Arrow")
-    import pyarrow as pa
-
+        declared = _declared(kind, field)
+        by_field[field.name] = dict.fromkeys(declared)
+        kinds |= declared
+    rows: list[_Cells] = []
+    for message in messages:
+        row: _Cells = {}
+        for name_of_field, value in msgspec.to_builtins(message).items():
+            cells = dict(_flat("", {name_of_field: value}))
+            by_field[name_of_field] |= dict.fromkeys(name for name, cell in cells.items() if cell is not None)
+            row |= cells
+        rows.append(row)
+    names = dict.fromkeys(name for of_field in by_field.values() for name in of_field)
+    between = [name for name in names if name not in (*_FIRST, *_LAST)]
+    ordered = [one for one in (*_FIRST, *between, *_LAST) if one in names]
+    timed = not any(row.get("untimed") for row in rows)
     types = {
         "text": pa.string(), "whole": pa.int64(), "number": pa.float64(), "texts": pa.list_(pa.string()),
+        "time": pa.timestamp("ms", "UTC"), "duration": pa.duration("ms"),
     }  # fmt: skip
-    rows = []
-    for incident in incidents:
-        row = _flat(msgspec.to_builtins(incident))
-        first: dict[str, Any] = incident.causes[0] if incident.causes else {}
-        rows.append({**row, "cause": first.get("cause"), "cause_share": first.get("share")})
-    columns: dict[str, Any] = {}
-    for name in dict.fromkeys([*_OF_INCIDENTS, *(name for row in rows for name in row)]):
-        timed = name == "ts" or name.endswith("_ts")
-        kind = _type_of_times(pa, rows) if timed else types.get(_OF_INCIDENTS.get(name, ""))
-        columns[name] = pa.array([row.get(name) for row in rows], kind)
+    columns = {}
+    for name in ordered:
+        cells_of = [row.get(name) for row in rows]
+        if (place := _kind_of_time(name)) is None:
+            columns[name] = _column(pa, cells_of, types.get(kinds.get(name, "")))
+            continue
+        whole = pa.array([None if cell is None else round(cell) for cell in cells_of], pa.int64())
+        unit = "_ms_" if timed else ""
+        columns[f"{name}_".replace(unit, "_")[:-1] if unit else name] = (
+            whole.cast(types[place]) if timed else whole
+        )
     return pa.table(columns)
 
 
-def _type_of_times(pa: Any, rows: Sequence[dict[str, Any]]) -> Any:
-    """Return the Arrow type of times: timestamps, or whole numbers if rows are numbered instead."""
-    return pa.int64() if any(row.get("untimed") for row in rows) else pa.timestamp("ms", "UTC")
+def _declared(kind: type[msgspec.Struct], field: msgspec.structs.FieldInfo) -> dict[str, str]:
+    """Return the columns of a field that each table of a kind of message has, with their types."""
+    written = str(field.type).replace("<class '", "").partition("'")[0]
+    if field.required and written in _KINDS:
+        return {field.name: _KINDS[written]}
+    return dict(_ALWAYS.get(kind, {}).get(field.name, {}))
 
 
-def _flat(fields: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Return the entries of an object with nested objects flattened; an interval becomes two entries."""
-    flat: dict[str, Any] = {}
+def _kind_of_time(name: str) -> str | None:
+    """Return `time` for columns of times, `duration` for durations, None for all others.
+
+    >>> [_kind_of_time(name) for name in ("opened_ts", "coverage_label_latency_ms_p50", "accuracy")]
+    ['time', 'duration', None]
+    """
+    if name.startswith(_DURATIONS):
+        return "duration"
+    return "time" if name.startswith(_TIMES) else None
+
+
+def _flat(above: str, fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the entries of an object with nested objects flattened; an interval becomes two entries."""
     for key, value in fields.items():
-        name = f"{above}{key}"
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{name}_")
-        elif key == "interval":
-            ends = value or (None, None)
-            flat |= {f"{name}_low": ends[0], f"{name}_high": ends[1]}
+        name = above.removesuffix("_") if key in _SPREAD else f"{above}{key}"
+        if key == "causes" and not above:  # the first one explains most
+            first = value[0] if value else {}
+            yield from (("cause", first.get("cause")), ("cause_share", first.get("share")), (name, value))
+        elif key in _BY_CLASS:
+            yield name, list(_listed(value, _BY_CLASS[key]))
+        elif key == "interval" or above == "intervals_":
+            low, high = value or (None, None)
+            yield f"{name}_low", low
+            yield f"{name}_high", high
+        elif isinstance(value, dict):
+            if key != _LEFT_OUT:
+                yield from _flat(f"{name}_" if name else "", value)
+        elif key != _LEFT_OUT and value not in _OTHER_TASK:
+            yield name, value
+
+
+def _listed(value: Mapping[str, Mapping[str, Any]], names: tuple[str, ...]) -> Iterator[_Cells]:
+    """Yield the entries of an object by class, with their keys as entries of these names."""
+    for first, below in value.items():
+        if len(names) == 1:
+            yield {names[0]: first, **below}
         else:
-            flat[name] = value
-    return flat
+            for second, number in below.items():
+                yield dict(zip(names, (first, second, float(number))))
 
 
-def _column(pa: Any, name: str, values: list[Any], kind: Any) -> Any:
-    if name in _MAPS:
-        entries = [list(value.items()) for value in values]
-        return pa.array(entries, pa.map_(pa.string(), getattr(pa, _MAPS[name])()))
-    if any(isinstance(value, (dict, list)) for value in values):
-        text = [None if value is None else msgspec.json.encode(value).decode() for value in values]
-        return pa.array(text, pa.string())
-    types = {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
-    names = str(kind).replace("<class '", "").partition("'")[0].split(" | ")
-    # A field that may or may not be a whole number, such as the `n` of a fading estimator, is a float.
-    return pa.array(values, types.get("float" if "float" in names else names[0], pa.string()))
+def _column(pa: Any, cells: list[Any], kind: Any) -> Any:
+    """Return a column of a type, or (None) of the type of its cells; cells of several types become text."""
+    try:
+        return pa.array(cells, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array([None if cell is None else str(cell) for cell in cells], pa.string())

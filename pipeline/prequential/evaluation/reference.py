@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import msgspec
+import numpy as np
 from prequential.config.reader import combined
 from prequential.core.details.details import Share
 from prequential.core.details.references import difference, short
@@ -32,10 +34,10 @@ def is_extent(reference: Any) -> bool:
             return duration(reference) >= 0
         except ValueError:
             return False
-    return isinstance(reference, (int, float))
+    return isinstance(reference, (int, float, timedelta, np.timedelta64))
 
 
-def with_extent(config: Config, reference: int | str) -> Config:
+def with_extent(config: Config, reference: Any) -> Config:
     """Return the configuration with a number of first outcomes, or a duration, as every stream's reference.
 
     Raises ConfigError if the reference is invalid.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from prequential.core.details.deciles import Decile, deciles_of
+from prequential.evaluation.svg import Line, Plot
 from prequential.evaluation.wanted import Wanted, course_of
 from prequential.topics.errors import Fault
 from prequential.topics.outputs import Metrics
@@ -39,6 +40,21 @@ class Residuals:
         if not isinstance(self.message.residuals, dict):
             raise Fault("the message has no residuals: this is a fault of prequential, please report it")
         return deciles_of(self.message.residuals)
+
+    def plot(self) -> Plot:
+        """Plot the mean residual (predicted minus actual) and the mean absolute error by mean prediction.
+
+        A faint line shows 0, which a model without bias has at each place. A notebook shows the plot, and
+        `.save(path)` writes it to a file.
+        """
+        places = [one.predicted for one in self.deciles]
+        lines = [
+            Line("mean residual", places, [one.bias for one in self.deciles]),
+            Line("mean absolute error", places, [one.mae for one in self.deciles]),
+            Line("no bias", [places[0], places[-1]], [0.0, 0.0], faint=True),
+        ]
+        about = f"{self.message.model}, {self.message.stage}, {self.message.estimator}"
+        return Plot(f"residuals by prediction: {about}", lines, axis="mean prediction of a decile")
 
 
 def residuals_of(messages: list[Metrics], wanted: Wanted) -> Residuals:

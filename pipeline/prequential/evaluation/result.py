@@ -6,20 +6,23 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from prequential.backtesting.backtest import TOLERANCE
 from prequential.calibration.calibrating import OUTCOMES
+from prequential.evaluation.ending import sequences_of, table_of_models, values_of
+from prequential.evaluation.errors import with_short_errors
 from prequential.evaluation.html import page_of
 from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.looking_back import Backtest, Calibration, Change, Looking
-from prequential.evaluation.messages import table_of, table_of_incidents
+from prequential.evaluation.messages import table_of
+from prequential.evaluation.periods import Periods, periods_of
 from prequential.evaluation.plots import plot_of
 from prequential.evaluation.residuals import Residuals, residuals_of
 from prequential.evaluation.scores import Scores, scores_of
-from prequential.evaluation.shown import text_of
+from prequential.evaluation.shown import Table, pandas_of, text_of
 from prequential.evaluation.svg import Plot
-from prequential.evaluation.wanted import Wanted, check
+from prequential.evaluation.wanted import Wanted
 from prequential.replay.summary import Summary
 from prequential.replay.text import IN_PYTHON, finding_in_words, show, shown_estimators
 from prequential.report import Report
@@ -27,7 +30,6 @@ from prequential.settings.model import Config
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
-from prequential.topics.reasons import listed
 from prequential.wording.explaining import Known, explain
 from prequential.wording.references import referred
 
@@ -35,10 +37,11 @@ from prequential.wording.references import referred
 class Result:
     """The result of an evaluation; `evaluate` and `Evaluator.result` return it.
 
-    Tables are Arrow tables (`.to_pandas()`, `polars.from_arrow(…)`). They have a row for each message that
-    `replay` would have written, identical bit for bit, with measures as columns. Tables need pyarrow, and
-    raise UsageError without it; all other attributes work without it. A notebook displays a result as HTML;
-    elsewhere `print` shows the same as text.
+    `metrics`, `comparisons`, `alarms` and `incidents` are Arrow tables (`.to_pandas()`,
+    `polars.from_arrow(…)`). They have a row for each message that `replay` would have written, identical bit
+    for bit. Measures and entries of objects are columns, and durations are of Arrow's and pandas' type.
+    These tables need pyarrow, and raise UsageError without it; all other attributes work without it. A
+    notebook displays a result as HTML; elsewhere `print` shows the same as text.
 
     Attributes
     ----------
@@ -102,13 +105,22 @@ class Result:
         Levels, places and causes have separate columns (`before_level`, `change_point_outcome`, `cause`,
         `cause_share`, …). The messages about each change of an incident are in `messages`.
         """
-        return table_of_incidents(list(self.summary.incidents))
+        return table_of(self.summary.incidents, Incident)
 
     @cached_property
     def dead_letters(self) -> list[dict[str, Any]]:
         """Invalid records: `input`, `number` in order of time from 0, and `reason` of each."""
         letters = [one for one in self.messages if isinstance(one, DeadLetter)]
         return [{"input": KINDS[one.kind], "number": one.offset, "reason": one.reason} for one in letters]
+
+    @property
+    def periods(self) -> Periods:
+        """Results by day (setting `period="1d"`): labelled share, expected value, interval, final value."""
+        return periods_of(self._metrics, self._config.stream)
+
+    def to_pandas(self) -> Any:
+        """Return `metrics` as a pandas frame. Raises UsageError if pyarrow or pandas isn't installed."""
+        return pandas_of(self.metrics)
 
     @property
     def references(self) -> list[dict[str, Any]]:
@@ -124,27 +136,40 @@ class Result:
             for name, said in (one.reference or {}).items() for row in referred(said)
         ]
 
+    @overload
     def measures(
-        self, measure: str, *, stage: str = "final", estimator: str | None = None, stream: str | None = None
-    ) -> dict[str, float | None]:
-        """Return a measure at the end of the run, by model.
+        self, measure: None = None, *, stage: str = ..., estimator: str | None = ..., stream: str | None = ...
+    ) -> Table: ...
+
+    @overload
+    def measures(
+        self, measure: str, *, stage: str = ..., estimator: str | None = ..., stream: str | None = ...
+    ) -> dict[str, float | None]: ...
+
+    @with_short_errors
+    def measures(
+        self, measure: str | None = None, *, stage: str = "final", estimator: str | None = None,
+        stream: str | None = None,
+    ) -> Table | dict[str, float | None]:  # fmt: skip
+        """Return all measures at the end of the run, or one measure by model.
 
         Parameters
         ----------
         measure
-            The name of the measure, such as `kappa`.
+            The name of the measure, such as `kappa`; None: all.
         stage
             Which of an instance's predictions is evaluated.
         estimator
             By default `all`, or the first estimator if `all` isn't configured; `window:1000` gives the latest
             outcomes.
         stream
-            The name of the stream, required if there are several.
+            The name of the stream. With a measure, it is required if there are several streams.
 
         Returns
         -------
-        dict
-            The value by model; None if it is undefined.
+        Table or dict
+            Without `measure`, a table with a row for each model and a column for each measure. With it, the
+            value by model; None if it is undefined.
 
         Raises
         ------
@@ -155,27 +180,18 @@ class Result:
         --------
         >>> from prequential.evaluation import evaluate
         >>> table = {"y_pred": ["UP", "UP", "DOWN"], "y_true": ["UP", "DOWN", "DOWN"], "model": ["nb"] * 3}
-        >>> evaluate(table, table, estimators=["all"]).measures("accuracy")
+        >>> result = evaluate(table, table, estimators=["all"], measures=["accuracy", "kappa"])
+        >>> result.measures("accuracy")
         {'nb': 0.6666666666666666}
+        >>> result.measures()
+        model  estimator  n  outcomes  accuracy  kappa
         """
-        by_model: dict[str, float | None] = {}
-        rows = [one for one in self.summary.sequences if stream in (None, one.stream)]
-        streams = list(dict.fromkeys(one.stream for one in rows))
-        if stream is None and len(streams) > 1:
-            raise ValueError(f"there are several streams: expected stream to be one of {listed(streams)}")
-        for one in rows:
-            if one.is_of(stage):
-                name = estimator or shown_estimators(one.measures)[0]
-                if name not in one.measures:
-                    raise ValueError(f"no estimator {name!r}: expected one of {', '.join(one.measures)}")
-                by_model[one.model] = one.measures[name].get(measure)
-        if not by_model:
-            known = ", ".join(dict.fromkeys(stage for one in rows for stage in (one.stage, *one.same)))
-            expected = f"expected one of {known}" if known else "there are none at all"
-            raise ValueError(f"no outcomes of stage {stage!r}: {expected}")
-        check("measure", measure, (name for one in rows for name in self._config.stream(one.stream).measures))
-        return by_model
+        chosen = sequences_of(self.summary.sequences, stage, estimator, stream)
+        if measure is None:
+            return table_of_models(chosen, self._config)
+        return values_of(chosen, measure, self._config)
 
+    @with_short_errors
     def plot(
         self, measure: str, *, stage: str = "final", estimator: str | None = None,
         stream: str | None = None, segment: str | None = None,
@@ -222,8 +238,8 @@ class Result:
         if all(value is None for value in by_model.values()):
             raise ValueError(f"measure {measure!r} has no value in stage {stage!r}")
         chosen = [
-            one for one in self.messages
-            if isinstance(one, Metrics) and one.segment == segment and one.estimator == estimator
+            one for one in self._metrics
+            if one.segment == segment and one.estimator == estimator
             and stage in (one.stage, *(one.same or ())) and stream in (None, one.stream)
         ]  # fmt: skip
         if not chosen:
@@ -232,6 +248,7 @@ class Result:
         where = "" if segment is None else f", {segment}"
         return plot_of(chosen, measure, incidents, f"{measure}, {stage}, {estimator}{where}")
 
+    @with_short_errors
     def explain(self, incident: str | int | Incident = 0) -> list[str]:
         """Explain an incident in lines of text, as `prequential explain` does.
 
@@ -274,32 +291,24 @@ severity 1.08'
         for message in self.messages:
             known.put(message)
         found = known.newest()
-        if isinstance(incident, Incident):
-            return list(explain(known, incident))
         if isinstance(incident, int):
             if not -len(found) <= incident < len(found):
                 many = f"there are {len(found):,}" if len(found) != 1 else "there is 1"
                 raise ValueError(f"no incident number {incident}: {many}")
-            return list(explain(known, found[incident]))
+            incident = found[incident]
         try:
-            return list(explain(known, known.by_id(incident)))
+            return list(explain(known, known.by_id(incident) if isinstance(incident, str) else incident))
         except WorkError as error:
             raise ValueError(str(error)) from None
 
+    @with_short_errors
     def scores(
         self, model: str | None = None, *, stage: str = "final", estimator: str | None = None,
         stream: str | None = None,
     ) -> Scores:  # fmt: skip
         """Return a model's scores at the end of the run: histogram, curves, reliability, the best threshold.
 
-        Parameters
-        ----------
-        model, stream
-            The names of the model and the stream, required if there are several.
-        stage
-            Which of an instance's predictions is evaluated.
-        estimator
-            By default `all`, or the first estimator if `all` isn't configured.
+        `model` and `stream` are required if there are several. The other arguments are those of `measures`.
 
         Returns
         -------
@@ -311,23 +320,16 @@ severity 1.08'
         ValueError
             If a name is unknown, or there are no scores; the error gives the reason.
         """
-        metrics = [one for one in self.messages if isinstance(one, Metrics)]
-        return scores_of(metrics, Wanted(model, stage, estimator, stream), self._config)
+        return scores_of(self._metrics, Wanted(model, stage, estimator, stream), self._config)
 
+    @with_short_errors
     def residuals(
         self, model: str | None = None, *, stage: str = "final", estimator: str | None = None,
         stream: str | None = None,
     ) -> Residuals:  # fmt: skip
         """Return a model's predicted numbers compared with labels at the end of the run, by decile.
 
-        Parameters
-        ----------
-        model, stream
-            The names of the model and the stream, required if there are several.
-        stage
-            Which of an instance's predictions is evaluated.
-        estimator
-            By default `all`, or the first estimator if `all` isn't configured.
+        The arguments are those of `scores`.
 
         Returns
         -------
@@ -339,9 +341,9 @@ severity 1.08'
         ValueError
             If a name is unknown, or there are no residuals; the error gives the reason.
         """
-        metrics = [one for one in self.messages if isinstance(one, Metrics)]
-        return residuals_of(metrics, Wanted(model, stage, estimator, stream))
+        return residuals_of(self._metrics, Wanted(model, stage, estimator, stream))
 
+    @with_short_errors
     def detectors(
         self, detectors: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (), *,
         changes: Sequence[Change] = (), inject: str | Sequence[str] = (), tolerance: int = TOLERANCE,
@@ -406,6 +408,7 @@ severity 1.08'
             named, list(changes), rises, wanted, tolerance=tolerance, seeds=seeds, block=block
         )
 
+    @with_short_errors
     def calibrate(
         self, budget: str | None = None, *, change: float | None = None, outcomes: int = OUTCOMES,
         seed: int = 1, stream: str | None = None,
@@ -478,8 +481,12 @@ severity 1.08'
     def _repr_html_(self) -> str:
         return page_of(self.summary)
 
+    @property
+    def _metrics(self) -> list[Metrics]:
+        return [one for one in self.messages if isinstance(one, Metrics)]
+
     def _segments(self) -> str:
-        found = {one.segment for one in self.messages if isinstance(one, Metrics) and one.segment is not None}
+        found = {one.segment for one in self._metrics if one.segment is not None}
         return ", ".join(sorted(found)) or "none"
 
     def _table(self, kind: Any) -> Any:

@@ -20,6 +20,7 @@ from prequential.core.details.curves import (
     points,
     reliability,
 )
+from prequential.evaluation.svg import Line, Plot
 from prequential.evaluation.wanted import Wanted, course_of
 from prequential.settings.model import Config, StreamConfig
 from prequential.topics.errors import Fault
@@ -43,6 +44,8 @@ class Scores:
     >>> scores = result.scores()
     >>> [(round(point.threshold, 2), point.recall, point.precision) for point in scores.curve]
     [(1.0, 0.0, None), (0.9, 1.0, 1.0), (0.69, 1.0, 0.5), (0.2, 1.0, 0.3333333333333333), (0.1, 1.0, 0.25)]
+    >>> scores.plot("roc").title
+    'recall by false positive rate: model, final, all'
     >>> scores.best_threshold(false_positive=1, false_negative=5).gain
     0.25
     >>> costs = {"0": {"1": 1}, "1": {"0": 5}}
@@ -75,6 +78,49 @@ class Scores:
     def reliability(self) -> Reliability:
         """Mean score and share of positives in 15 bins of equal width, and the expected calibration error."""
         return reliability(self.histogram)
+
+    def plot(self, curve: str = "precision_recall") -> Plot:
+        """Plot a curve: `precision_recall`, `roc` or `reliability`.
+
+        Parameters
+        ----------
+        curve
+            `precision_recall` shows the precision by recall, and `roc` the recall by false positive rate.
+            `reliability` shows the share of positives by mean score. Faint lines show scores without any
+            information, or perfectly calibrated ones.
+
+        Returns
+        -------
+        Plot
+            A notebook shows it, and `.save(path)` writes it to a file.
+
+        Raises
+        ------
+        ValueError
+            For another curve.
+        """
+        histogram = self.histogram
+        positives = float(histogram.positives.sum())
+        outcomes = positives + float(histogram.negatives.sum())
+        share = positives / outcomes if outcomes else None
+        faint = Line("no information", [0.0, 1.0], [share, share], faint=True)
+        if curve == "precision_recall":
+            places = [(one.recall, one.precision) for one in self.curve]
+            axis, name = "recall", "precision"
+        elif curve == "roc":
+            places = [(one.false_positive_rate, one.recall) for one in self.curve]
+            axis, name = "false positive rate", "recall"
+            faint = faint._replace(y=[0.0, 1.0])
+        elif curve == "reliability":
+            places = [(one.mean_score, one.share_positive) for one in self.reliability.bins]
+            axis, name = "mean score", "share of positives"
+            faint = faint._replace(name="calibrated", y=[0.0, 1.0])
+        else:
+            raise ValueError(f"curve {curve!r}: expected precision_recall, roc or reliability")
+        known = [(x, y) for x, y in places if x is not None]
+        line = Line(name, [x for x, _ in known], [y for _, y in known])
+        about = f"{self.message.model}, {self.message.stage}, {self.message.estimator}"
+        return Plot(f"{name} by {axis}: {about}", [line, faint], bounds=(0.0, 1.0), axis=axis)
 
     def best_threshold(
         self, *, false_positive: float | None = None, false_negative: float | None = None,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, TypedDict, TypeVar, Union
 
-#: A duration: ms, or as in `30d`.
-Duration = Union[int, str]
+#: A duration, such as `30d`, `1D` or a pandas `Timedelta`.
+Duration = Union[str, timedelta]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

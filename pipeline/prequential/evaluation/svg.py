@@ -1,4 +1,4 @@
-"""Plots as SVG, made without any library: lines by model, incidents as bands behind them."""
+"""Plots as SVG, made without any library: lines, and incidents as bands behind them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ class Plot:
     bands
         Incidents, behind the lines.
     timed
-        Whether places are label times (epoch ms), not numbers of outcomes.
+        Whether places are label times (epoch ms).
+    axis
+        The name of the horizontal axis: `outcomes`, `label time (UTC)`, or that of a curve.
 
     Examples
     --------
@@ -81,12 +83,13 @@ class Plot:
 
     def __init__(
         self, title: str, lines: Sequence[Line], bands: Sequence[Band] = (), *, timed: bool = False,
-        bounds: tuple[float, float] = (-math.inf, math.inf),
+        bounds: tuple[float, float] = (-math.inf, math.inf), axis: str | None = None,
     ) -> None:  # fmt: skip
         self.title = title
         self.lines = list(lines)
         self.bands = list(bands)
         self.timed = timed
+        self.axis = axis or ("label time (UTC)" if timed else "outcomes")
         self._bounds = bounds
 
     def save(self, path: str | os.PathLike[str]) -> int:
@@ -165,17 +168,17 @@ class Plot:
         if self.timed:  # both ends, within the plot
             shown = [(x, anchor, _moment(x, right - left)) for x, anchor in ((left, "start"), (right, "end"))]
         else:
-            shown = [(x, "middle", f"{x:,.0f}") for x in _ticks(left, right)]
+            shown = [(x, "middle", f"{x:,.12g}") for x in _ticks(left, right)]
         parts = [
             f'<text x="{_across(x, left, right):.1f}" y="{at + 14}" text-anchor="{anchor}" opacity="0.75">'
             f"{text}</text>"
             for x, anchor, text in shown
         ]
-        what = "label time (UTC)" if self.timed else "outcomes"
         middle = (_LEFT + _WIDTH - _RIGHT) / 2
         return [
             *parts,
-            f'<text x="{middle}" y="{at + 28}" text-anchor="middle" opacity="0.75">{what}</text>',
+            f'<text x="{middle}" y="{at + 28}" text-anchor="middle" opacity="0.75">'
+            f"{escape(printable(self.axis))}</text>",
         ]
 
 

@@ -127,6 +127,8 @@ class Sequence(msgspec.Struct):
     course: Course
     #: Identical stages, as each instance has had one prediction.
     same: list[str] = []
+    #: By estimator, the outcomes in its memory, as in messages (`n`).
+    n: dict[str, int | float] = {}
     #: By estimator, its measures compared with the reference's, as in messages (`reference`).
     reference: dict[str, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
 
@@ -384,6 +386,7 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
                 int(entities.outcomes[about.row]), {}, Course(*course), same,
             ),
         )  # fmt: skip
+        sequence.n[estimator] = state.n
         sequence.measures[estimator] = _measures(stream.config.measures, state)
         if "reference" in details:
             known = {} if sequence.reference is msgspec.UNSET else sequence.reference

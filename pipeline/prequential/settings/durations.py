@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_DURATION = re.compile(r"([0-9]+)\s*(ms|s|m|h|d|w)")
+_DURATION = re.compile(r"([0-9]+)\s*(ms|s|m|h|d|w|S|min|H|D|W)")
 
 MINUTE, HOUR, WEEK = _MILLISECONDS["m"], _MILLISECONDS["h"], _MILLISECONDS["w"]
 
 
 def duration(text: str | int) -> int:
-    """Milliseconds of a duration such as `500ms`, `1s`, `5m`, `2h`, `7d` or `2w`.
+    """Return the milliseconds of a duration such as `500ms`, `1s`, `5m`, `2h`, `7d` or `2w`.
 
-    Raises ValueError quoting the text.
+    The spellings of pandas (`1D`, `5min`) also work. Raises ValueError, which quotes the text.
 
-    >>> duration("5m")
-    300000
+    >>> duration("5m"), duration("5min"), duration("1D")
+    (300000, 300000, 86400000)
     """
     match = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None:
         raise ValueError(f"{text!r} is no duration: expected e.g. 500ms, 1s, 5m, 2h, 7d")
-    return int(match[1]) * _MILLISECONDS[match[2]]
+    return int(match[1]) * _MILLISECONDS["m" if match[2] == "min" else match[2].lower()]
+
+
+def of_timedelta(delta: timedelta) -> str:
+    """Return a `timedelta`, or a pandas `Timedelta`, as a configuration has it.
+
+    Raises ValueError for a fraction of a millisecond.
+
+    >>> of_timedelta(timedelta(days=7)), of_timedelta(timedelta(minutes=90))
+    ('7d', '90m')
+    """
+    milliseconds, rest = divmod(delta, timedelta(milliseconds=1))
+    if rest:
+        raise ValueError(f"{delta!r}: expected a duration of whole milliseconds")
+    return exact_duration(milliseconds)
 
 
 def exact_duration(milliseconds: int) -> str:

@@ -22,7 +22,7 @@ from prequential.settings.durations import duration, exact_duration
 _LONGEST = 36_525 * 86_400_000
 
 # One spelling, as far as possible, because names are in messages.
-_HALF_LIFE = re.compile("[1-9][0-9]{0,15}(?:ms|s|m|h|d|w)")
+_HALF_LIFE = re.compile("[1-9][0-9]{0,15}(?:ms|s|m|h|d|w|S|min|H|D|W)")
 
 
 class DecayCounts(NamedTuple):
