@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 import warnings
 from collections.abc import Callable
@@ -17,7 +18,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from prequential.cli.main import main
 from prequential.evaluation import Evaluator, Result, evaluate
+from prequential.topics.errors import UsageError
 
 START = 1_760_000_000_000
 HOUR = 3_600_000
@@ -499,3 +502,68 @@ def test_rows_are_counted_from_0(way: str, reverse: bool, tmp_path: Path) -> Non
     assert rows["predictions", "expired"] == (99 if reverse else 0)  # the first one by time
     place = next(k for k, row in enumerate(labels) if row["instance_id"] == "?")
     assert rows["labels", "unmatched_label"] == place
+
+
+@pytest.mark.parametrize(
+    ("form", "column"),
+    [
+        ("dicts", "timestamp"), ("columns", "time"), ("pandas", "created_at"), ("polars", "event_time"),
+        ("arrow", "eventTime"), ("csv", "datetime"), ("parquet", "Timestamp"),
+    ],
+)  # fmt: skip
+def test_a_column_of_times_that_is_not_read_is_named(form: str, column: str, tmp_path: Path) -> None:
+    """Without any ts the order of rows counts; a column that looks like times is worth a warning."""
+    rows = [{"instance_id": i, "y_pred": "a", column: 1_700_000_000_000 + i} for i in range(4)]
+    truth = [{"instance_id": i, "y_true": "a"} for i in range(4)]
+    frame = pd.DataFrame(rows)
+    if form == "csv":
+        frame.to_csv(tmp_path / "p.csv", index=False)
+    elif form == "parquet":
+        frame.to_parquet(tmp_path / "p.parquet")
+    table: Any = {
+        "dicts": rows, "columns": frame.to_dict("list"), "pandas": frame, "polars": pl.DataFrame(rows),
+        "arrow": pa.Table.from_pylist(rows), "csv": tmp_path / "p.csv", "parquet": tmp_path / "p.parquet",
+    }[form]  # fmt: skip
+    said = (
+        "looks wrong: no record has a ts, so the order of rows is that of time; predictions have a column "
+        f"'{column}': if that is the time, pass columns={{'ts': '{column}'}}"
+    )
+    with pytest.warns(UserWarning, match=re.escape(said)):
+        result = evaluate(table, truth)
+    assert [one.code for one in result.summary.findings] == ["untimed"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        labels = [{**row, column: 1_700_000_001_000} for row in truth]
+        timed = evaluate(table, labels, columns={"ts": column})
+    assert timed.metrics.column("ts")[0].as_py().year == 2023
+    with pytest.raises(UsageError, match=rf"the labels in .* \(perhaps '{column}'\), or no ts anywhere"):
+        evaluate(
+            [{"instance_id": 1, "y_pred": "a", "ts": 1}], [{"instance_id": 1, "y_true": "a", column: 2}]
+        )
+
+
+def test_columns_without_times_are_not_named() -> None:
+    table = {"y_pred": ["a"], "y_true": ["a"], "state": [1], "arr_time": [2], "at": [3]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        evaluate(table, table)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_a_replay_of_files_names_the_column_of_times(
+    form: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    columns = {"stream": "s", "model": "m", "timestamp": 1_700_000_000_000}
+    for name, field in (("predictions", "y_pred"), ("labels", "y_true")):
+        frame = pd.DataFrame([{**columns, "instance_id": i, field: "a"} for i in range(3)])
+        if form == "csv":
+            frame.to_csv(tmp_path / f"{name}.csv", index=False)
+        else:
+            frame.to_json(tmp_path / f"{name}.jsonl", orient="records", lines=True)
+    files = [f"--{name}={tmp_path / name}.{form}" for name in ("predictions", "labels")]
+    assert main(["replay", *files]) == 0
+    said = " ".join(capfd.readouterr().err.split())
+    assert (
+        "predictions and labels have a column 'timestamp': if that is the time, set files.predictions.ts to "
+        "timestamp, files.labels.ts to timestamp"
+    ) in said

@@ -128,6 +128,7 @@ def _from_files(
         config, sources, out.put, lambda processed: progress.advance(task, processed), metrics=metrics,
         courses=Courses(),
     )  # fmt: skip
+    out.account.time_columns = [one for source in sources for one in source.time_columns]
     out.account.uses = [uses for source in sources for uses in source.uses]
     out.account.add(shard)
     return emission_of(shard.config, config, untimed=shard.catalog.untimed) if metrics else None

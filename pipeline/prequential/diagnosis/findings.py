@@ -20,8 +20,9 @@ from prequential.diagnosis.identifiers import Cause
 from prequential.diagnosis.mappings import mapping_findings
 from prequential.diagnosis.times import OddRecords, Step, has_wrong_times, rounded, shown, time_findings
 from prequential.diagnosis.unmatched import unmatched_findings
+from prequential.diagnosis.untimed import untimed_findings
 from prequential.diagnosis.zones import zone_findings
-from prequential.mapping.clocks import Clocks
+from prequential.mapping.clocks import Clocks, TimeColumn
 from prequential.mapping.uses import Uses
 from prequential.settings.durations import shown_duration
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
@@ -114,6 +115,7 @@ class Facts:
     misplaced: tuple[tuple[str, int], ...] = ()  # streams in a partition of other streams, and their records
     elsewhere: frozenset[str] = frozenset()  # streams of which other processes may have a part
     clocks: Mapping[str, Clocks] = field(default_factory=dict)  # zones of times, by input
+    time_columns: tuple[TimeColumn, ...] = ()  # of files without times, which may contain times
     uses: tuple[Uses, ...] = ()  # values and conditions of mappings that have occurred
 
 
@@ -123,6 +125,7 @@ def findings(facts: Facts, least: int = 1) -> list[Finding]:
     With `least` there are no findings on shares and matches among fewer labels or records than these.
     """
     all_findings = [*_unusable(facts, least), *_misplaced(facts), *zone_findings(facts.clocks)]
+    all_findings += untimed_findings(facts.time_columns)
     unmatched = partial(unmatched_findings, refused=_refused(facts))
     checks: tuple[Callable[[StreamFacts, int], Iterator[Finding]], ...] = (
         time_findings, _reused, _late_labels, _late_predictions, unmatched, _class_sets, _task,

@@ -13,12 +13,15 @@
 from prequential.evaluation.evaluating import evaluate
 from prequential.evaluation.evaluator import Evaluator
 from prequential.evaluation.looking_back import Backtest, Calibration
+from prequential.evaluation.periods import Periods
 from prequential.evaluation.residuals import Residuals
 from prequential.evaluation.result import Result
 from prequential.evaluation.scores import Scores
 from prequential.evaluation.settings import Settings
+from prequential.evaluation.shown import Table
 from prequential.evaluation.svg import Plot
 
 __all__ = [
-    "Backtest", "Calibration", "Evaluator", "Plot", "Residuals", "Result", "Scores", "Settings", "evaluate",
+    "Backtest", "Calibration", "Evaluator", "Periods", "Plot", "Residuals", "Result", "Scores", "Settings",
+    "Table", "evaluate",
 ]

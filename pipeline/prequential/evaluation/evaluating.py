@@ -200,6 +200,7 @@ def run(
             account.incidents.add(output)
 
     shard = replay(config, sources, put, progress, courses=Courses())
+    account.time_columns = [one for source in sources for one in source.time_columns]
     account.uses = [uses for source in sources for uses in source.uses]
     account.add(shard)
     summary = account.summary(emission_of(shard.config, config, untimed=shard.catalog.untimed))

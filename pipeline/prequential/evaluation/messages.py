@@ -84,15 +84,20 @@ def table_of(messages: Sequence[msgspec.Struct], kind: type[msgspec.Struct]) -> 
         by_field[field.name] = dict.fromkeys(declared)
         kinds |= declared
     rows: list[_Cells] = []
+    other: set[str] = set()
     for message in messages:
         row: _Cells = {}
-        for name_of_field, value in msgspec.to_builtins(message).items():
+        fields = msgspec.to_builtins(message)
+        reasons = fields.get("undefined", {}).items()
+        other |= {f"undefined_{name}" for name, reason in reasons if reason in _OTHER_TASK}
+        for name_of_field, value in fields.items():
             cells = dict(_flat("", {name_of_field: value}))
             by_field[name_of_field] |= dict.fromkeys(name for name, cell in cells.items() if cell is not None)
             row |= cells
         rows.append(row)
     names = dict.fromkeys(name for of_field in by_field.values() for name in of_field)
-    between = [name for name in names if name not in (*_FIRST, *_LAST)]
+    other -= {f"undefined_{name}" for name in by_field.get("measures", ())}
+    between = [name for name in names if name not in (*_FIRST, *_LAST, *other)]
     ordered = [one for one in (*_FIRST, *between, *_LAST) if one in names]
     timed = not any(row.get("untimed") for row in rows)
     types = {
@@ -148,7 +153,7 @@ def _flat(above: str, fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         elif isinstance(value, dict):
             if key != _LEFT_OUT:
                 yield from _flat(f"{name}_" if name else "", value)
-        elif key != _LEFT_OUT and value not in _OTHER_TASK:
+        elif key != _LEFT_OUT:
             yield name, value
 
 

@@ -183,8 +183,8 @@ class Result:
         >>> result = evaluate(table, table, estimators=["all"], measures=["accuracy", "kappa"])
         >>> result.measures("accuracy")
         {'nb': 0.6666666666666666}
-        >>> result.measures()
-        model  estimator  n  outcomes  accuracy  kappa
+        >>> result.measures().rows()[0]["kappa"]
+        0.3999999999999999
         """
         chosen = sequences_of(self.summary.sequences, stage, estimator, stream)
         if measure is None:

@@ -1,10 +1,12 @@
-"""Count the times of a source by their kind of zone, with an example of each."""
+"""Count the times of a source by their kind of zone, and find columns that may contain times."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass
@@ -41,3 +43,27 @@ class Clocks:
             early, late = (zone.utcoffset(moment.replace(tzinfo=None, fold=fold)) for fold in (0, 1))
             if early != late:
                 self.note("twice" if early > late else "never", moment)
+
+
+class TimeColumn(NamedTuple):
+    """A column that may contain times, in a file whose records have no `ts`."""
+
+    kind: int
+    name: str
+    section: str  # of the file's mapping
+
+
+#: Names that tables often have for the time of an event.
+_TIME_NAME = re.compile(
+    r"(event|record|request|created|updated|occurred|logged|predicted|prediction|labell?ed|label)?[_ .-]?"
+    r"(timestamp|datetime|time|date|ts|at)(_?(ms|s|us|ns|utc))?", re.IGNORECASE,
+)  # fmt: skip
+
+
+def time_names(names: Iterable[str]) -> list[str]:
+    """Return the names that a column with the time of an event may have.
+
+    >>> time_names(["id", "timestamp", "created_at", "eventTime", "event_ts", "y_true", "state", "arr_time"])
+    ['timestamp', 'created_at', 'eventTime', 'event_ts']
+    """
+    return [name for name in names if _TIME_NAME.fullmatch(name) and name.lower() != "at"]

@@ -13,7 +13,7 @@ from prequential.core.input.merge import Batch
 from prequential.core.past.course import Courses
 from prequential.core.past.past import Past
 from prequential.core.shard import Shard
-from prequential.mapping.clocks import Clocks
+from prequential.mapping.clocks import Clocks, TimeColumn
 from prequential.mapping.uses import Uses
 from prequential.replay import emission
 from prequential.replay.summary import Place
@@ -67,6 +67,9 @@ class Located(AnySource, Protocol):
     def clocks(self) -> Clocks:
         """Counts of the records' times with and without a zone."""
 
+    #: Columns that may contain times, if the records have none.
+    time_columns: Sequence[TimeColumn]
+
     @property
     def uses(self) -> Sequence[Uses]:
         """The parts of each mapping that records used; records in the project's own form have no mapping."""
@@ -107,6 +110,7 @@ class Source:
             order = np.argsort(times, kind="stable")
             self.order, times = order.tolist(), times[order]
         self._all_times = times
+        self.time_columns: Sequence[TimeColumn] = ()
         #: Counts of times with a zone: a time as text must have an offset, or the record is invalid.
         self.clocks = Clocks()
         if (text := next(filter(None, map(_TEXT_TIME.search, lines[:_FEW])), None)) is not None:

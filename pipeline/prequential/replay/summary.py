@@ -31,7 +31,7 @@ from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECT
 from prequential.diagnosis.facts import read_by, streams_of, triple, with_example
 from prequential.diagnosis.findings import REUSED_IDS, Facts, StreamFacts, findings, why_nothing
 from prequential.diagnosis.found import Finding
-from prequential.mapping.clocks import Clocks
+from prequential.mapping.clocks import Clocks, TimeColumn
 from prequential.mapping.uses import Uses
 from prequential.settings.durations import shown_duration
 from prequential.settings.model import Config, StreamConfig
@@ -220,6 +220,8 @@ class Account:
         self.clocks: dict[str, Clocks] = {}
         #: The parts of mappings that records used.
         self.uses: list[Uses] = []
+        #: Columns that may contain times, of files without times.
+        self.time_columns: list[TimeColumn] = []
 
     def add(self, shard: Shard) -> None:
         """Add the state of a shard that has reached its end."""
@@ -250,6 +252,7 @@ class Account:
         return Facts(
             tuple(self._streams), triple(records), tuple(one for one, _ in self._refusals.values()),
             self._configured, tuple(self._misplaced.items()), clocks=self.clocks, uses=tuple(self.uses),
+            time_columns=tuple(self.time_columns),
         )  # fmt: skip
 
     def summary(self, emission: list[Emission] | None) -> Summary:

@@ -103,7 +103,7 @@ def parse(name: str) -> Stage:
     >>> parse("after: 5m")
     Traceback (most recent call last):
     ...
-    ValueError: stage 'after: 5m': expected neither blanks nor leading zeros, and ms, s, m, h, d or w, e.g. after:10m
+    ValueError: stage 'after: 5m': expected neither blanks nor leading zeros, e.g. after:10m (units: ms to w)
     """
     if name in CONFIGURED or name == PERIOD:
         return Stage(name, 0, name)
@@ -113,7 +113,7 @@ def parse(name: str) -> Stage:
     if kind == AFTER and colon:
         milliseconds = duration(age)
         if not _AGE.fullmatch(age):
-            expected = f"neither blanks nor leading zeros, and ms, s, m, h, d or w, e.g. {AFTER}:10m"
+            expected = f"neither blanks nor leading zeros, e.g. {AFTER}:10m (units: ms to w)"
             raise ValueError(f"stage {name!r}: expected {expected}")
         return Stage(AFTER, milliseconds, name)
     raise _unknown(name)

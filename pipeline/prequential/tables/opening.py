@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
+import msgspec
+from prequential.mapping.clocks import TimeColumn, time_names
 from prequential.mapping.model import Field, MappingError, Origin, Path, RecordMapping, same_names
 from prequential.replay.sources import Located, Source, read_lines
 from prequential.settings.model import Config, ConfigError
@@ -84,6 +87,9 @@ def in_order(sources: Mapping[int, Located], *, by_row: bool = False) -> list[Lo
     """
     sources = dict(sorted(sources.items()))
     _check_times(sources)
+    for source in sources.values():
+        if not source.has_times:
+            source.time_columns = _time_columns(source)
     by, before = 0, None
     for source in sources.values():
         if isinstance(source, TableSource) and not source.has_times:
@@ -148,6 +154,23 @@ def _completed(labels: RecordMapping, predictions: RecordMapping) -> RecordMappi
     return replace(labels, fields={**shared, **of_labels}, implied=labels.implied - {"stream", "instance_id"})
 
 
+def _time_columns(source: Located) -> list[TimeColumn]:
+    """Return the columns of a file without times that may contain times, or such fields of its first line."""
+    if isinstance(source, TableSource):
+        names, section = columns_of(source.file), source.section
+    elif isinstance(source, Source):
+        names, section = _fields_of(source.lines[0]), f"files.{KINDS[source.kind]}"
+    else:
+        return []
+    return [TimeColumn(source.kind, name, section) for name in time_names(names)]
+
+
+def _fields_of(line: bytes) -> list[str]:
+    with suppress(msgspec.DecodeError):
+        return list(msgspec.json.decode(line, type=dict[str, msgspec.Raw]))
+    return []
+
+
 def _check_times(sources: Mapping[int, Located]) -> None:
     """Raise UsageError if some sources have times and others have none, because they have no common order."""
     without = [one for one in sources.values() if isinstance(one, TableSource) and not one.has_times]
@@ -156,7 +179,10 @@ def _check_times(sources: Mapping[int, Located]) -> None:
     ]
     if without and timed:
         lacks, has = KINDS[without[0].kind], KINDS[timed[0].kind]
+        known = _time_columns(without[0])
+        perhaps = f" (perhaps {known[0].name!r})" if known else ""
         raise UsageError(
             f"the {lacks} in {without[0].file.name!r} have no ts, the {has} have: expected its "
-            f"path in {without[0].section}.ts, or no ts anywhere (then the order of rows is that of time)"
+            f"path in {without[0].section}.ts{perhaps}, or no ts anywhere (then the order of rows is that of "
+            "time)"
         )

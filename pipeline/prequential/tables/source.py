@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Union
 import numpy as np
 from prequential.core.compiled.kernel import Ints
 from prequential.core.input.merge import Batch
-from prequential.mapping.clocks import Clocks
+from prequential.mapping.clocks import Clocks, TimeColumn
 from prequential.mapping.model import Path, RecordMapping
 from prequential.mapping.translation import Translator
 from prequential.mapping.uses import Uses
@@ -78,6 +78,8 @@ class TableSource:
         self.kind, self.file = kind, file
         #: The section of its mapping, for sentences.
         self.section = mappings[0].origin.section
+        #: Columns that may contain times, if its records have none.
+        self.time_columns: Sequence[TimeColumn] = ()
         #: Counts of its times by their kind of zone.
         self.clocks = Clocks()
         types = [_type_of_time(mapping, file) for mapping in mappings]
