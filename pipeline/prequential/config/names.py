@@ -97,7 +97,7 @@ interval_coverage, interval_width")
     if objective is None:
         return None
     if objective.reference and config.task == "regression":
-        return "reference", "losses of numbers have no largest one: expected a bound such as mae: 2"
+        return "reference", "regression losses have no largest value: expected a bound such as mae: 2"
     for name, bound in objective.bounds.items() if all_bounds else ():
         if name not in LOSSES:
             known = ", ".join(LOSSES)
@@ -120,7 +120,7 @@ def _unfit(detector: DetectorConfig, task: str) -> str:
             f"classification; here is signal {signal!r} with task {task}"
         )
     if signal == naming.SCALED and not numbers:
-        return f"signal {signal!r} is of numbers: expected error with task {task}"
+        return f"signal {signal!r} is for regression: expected error with task {task}"
     estimator, _, measure = signal.rpartition(":")
     if (estimator or signal in OWN_LOSSES) and measure in MEASURES and MEASURES[measure].task != task:
         known = ", ".join(one.name for one in MEASURES.values() if one.task == task)

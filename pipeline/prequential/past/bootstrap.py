@@ -28,7 +28,7 @@ _SEED_DIGITS = 15
 class Run(NamedTuple):
     """Outcomes of a past sequence by their places in it, (m,) int64 from 0, one after the other.
 
-    `factors`, (m,), is what errors of numbers are multiplied by; None: they stay.
+    `factors`, (m,), multiply regression errors; None: errors stay as they are.
     """
 
     places: Ints

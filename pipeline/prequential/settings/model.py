@@ -79,8 +79,8 @@ class DetectorConfig:
     fixed: bool = field(default=False, compare=False)
 
 
-#: What watches streams where nothing else is configured, by task. Losses of numbers may have any unit: their
-#: detectors mustn't depend on it.
+#: The detectors of streams without configured ones, by task. Regression losses may have any unit, so their
+#: detectors must not depend on the unit.
 _RATIO = DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 100.0})
 DEFAULT_DETECTORS = {
     "classification": (DetectorConfig("page-hinkley", "error"), _RATIO),

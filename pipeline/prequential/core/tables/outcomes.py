@@ -70,8 +70,8 @@ class Log(NamedTuple):
     confidence: Floats  # p(prediction)
     positive: Floats  # p of the positive class
     is_positive: Bytes  # whether the label is the positive class
-    error: Floats  # of numbers: prediction - label
-    value: Floats  # of numbers: the label
+    error: Floats  # for regression: prediction - label
+    value: Floats  # for regression: the label
     width: Floats  # of the interval, with INTERVAL; with RANKED and without IN_TOP the share of all orders of
     # equal probabilities in which the label is of the first few
     weight: Floats  # 1/propensity of the label

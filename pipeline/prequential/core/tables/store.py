@@ -92,7 +92,7 @@ class Labels(NamedTuple):
     first: Ints32  # class as it was when it met the first prediction
     persistent: Codes  # the baselines' classes just before it
     majority: Codes
-    number: Floats  # of numbers: the label
+    number: Floats  # for regression: the label
     completed: Ints  # its number among the labels that met predictions, from 1
     at_horizon: Bytes  # whether it is that of instances without one by the horizon, and none came since
 
