@@ -184,7 +184,7 @@ class Result:
         >>> result.measures("accuracy")
         {'nb': 0.6666666666666666}
         >>> result.measures().rows()[0]["kappa"]
-        0.3999999999999999
+        0.4
         """
         chosen = sequences_of(self.summary.sequences, stage, estimator, stream)
         if measure is None:
