@@ -175,7 +175,7 @@ def test_a_level_that_worsens_further_changes_its_incident() -> None:
 
 
 def test_good_hours_of_a_day_end_no_incident() -> None:
-    """Errors are usual by night also after the change: the incident goes on until the hours of a day are back."""
+    """Nights are good also after the change: the incident ends when all hours of a day are good."""
     by_hour = [0.05] * 8 + [0.1] * 16
     changed = [0.05] * 8 + [0.5] * 16
     days = by_hour * 6 + changed * 3 + by_hour * 3

@@ -270,7 +270,7 @@ def test_periods_follow_a_time_zone(way: str, tmp_path: Path) -> None:
     else:
         result = quiet(WAYS[way](predictions, tmp_path / "p"), WAYS[way](labels, tmp_path / "l"), **more)
     rows = [row for row in result.metrics.to_pylist() if row["stage"] == "period"]
-    newest = {row["estimator"]: (json.loads(row["period"])["predictions"], row["n"]) for row in rows}
+    newest = {row["estimator"]: (row["period_predictions"], row["n"]) for row in rows}
     expected = {
         "period:2026-10-31T04:00:00.000Z": (1, 1), "period:2026-11-01T04:00:00.000Z": (50, 50),
         "period:2026-11-02T05:00:00.000Z": (9, 9),
