@@ -14,7 +14,7 @@ from prequential.core.incidents.cause import Names
 from prequential.core.incidents.circumstances import Others, versions_moved
 from prequential.core.incidents.class_weights import at_former_ratio
 from prequential.core.incidents.history import Clusters
-from prequential.core.incidents.lasting import FORMER, LEAST_OUTCOMES, MEMORY, UNUSUAL
+from prequential.core.incidents.lasting import FORMER, LEAST_OUTCOMES, MEMORY
 from prequential.core.incidents.levels import Level, Phase, phase, severity
 from prequential.core.incidents.phases import Phases
 
@@ -100,11 +100,14 @@ class Finding(NamedTuple):
     after: Level
 
 
-def examine(view: View, change: Change, deviation: float) -> Finding:
-    """What the clusters show of a change; `deviation` is of one cluster's mean loss."""
+def examine(view: View, change: Change, deviation: float, marked: int) -> Finding:
+    """What the clusters show of a change; `deviation` is of one cluster's mean loss.
+
+    `marked`: clusters before it with such a mark, or a larger one, are left out of the level before.
+    """
     clusters = view.clusters
     enough = clusters.n >= LEAST_OUTCOMES
-    usual = np.flatnonzero((clusters.ts < change.begin) & (clusters.mark < UNUSUAL) & enough)[-MEMORY:]
+    usual = np.flatnonzero((clusters.ts < change.begin) & (clusters.mark < marked) & enough)[-MEMORY:]
     since = np.flatnonzero((clusters.ts >= change.begin) & (clusters.ts <= change.end))
     compared, split = clusters.part(np.concatenate((usual, since))), len(usual)
     phases = Phases(

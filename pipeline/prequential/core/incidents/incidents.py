@@ -45,7 +45,7 @@ from prequential.core.incidents.lasting import (
     Decision,
     Means,
     change_place,
-    recovery,
+    course,
 )
 from prequential.core.incidents.views import now_of, view_of
 from prequential.core.input.origins import completed_ids
@@ -287,15 +287,23 @@ class Incidents:
         means = self.history.scratch.means
         state = self.open.get(owner)
         if state is not None:
-            return self._go_on(owner, state, means, stop)
+            return self._go_on(owner, state, means, stop, float(found.h))
         if not found.found:
             return []
         return self._open(owner, means, stop, found)
 
     def _open(self, owner: int, means: Means, stop: int, found: Decision) -> list[Incident]:
         """Open an incident, if the level since the change is worse than the usual one."""
-        before, deviation = float(found.excess.mean), float(found.excess.deviation)
-        start = change_place(means, found.excess.start, stop, before)
+        excess = found.excess
+        start = change_place(means, excess.start, stop, excess.mean)
+        return self._begin(
+            owner, means, start, stop, float(excess.mean), float(excess.deviation), UNUSUAL
+        )
+
+    def _begin(
+        self, owner: int, means: Means, start: int, stop: int, before: float, deviation: float, marked: int
+    ) -> list[Incident]:
+        """Open an incident whose new level began about with the closed cluster at place `start`."""
         view = self.view(owner)
         ts = view.clusters.ts.tolist()
         change = locate(view, ts[start], ts[max(start, stop - LASTING)], ts[stop - 1])
@@ -303,7 +311,7 @@ class Incidents:
         after = _mean(means, start, stop)
         if not after > before:
             return []
-        finding = examine(view, change, deviation)
+        finding = examine(view, change, deviation, marked)
         if not finding.after.level > finding.before.level or not finding.before.n:
             return []
         now = now_of(self.history, owner)
@@ -322,8 +330,10 @@ class Incidents:
         counts[state.cause] = counts.get(state.cause, 0) + 1
         return [self._report(self._entity(owner), state)]
 
-    def _go_on(self, owner: int, state: OpenIncident, means: Means, stop: int) -> list[Incident]:
-        """Follow an open incident: the level comes back, has become usual, or goes on."""
+    def _go_on(
+        self, owner: int, state: OpenIncident, means: Means, stop: int, h: float
+    ) -> list[Incident]:
+        """Follow an open incident: the level comes back, worsens further, has become usual, or goes on."""
         pool, view = self.history.outcomes, self.view(owner)
         clusters = view.clusters
         state.set_length(view.length)
@@ -337,17 +347,25 @@ class Incidents:
         after = state.after
         if since:
             after = min(after, _mean(means, min(since), min(stop, first + GRADING)))
-        back = recovery(means, first, stop, state.before, after, state.deviation)
-        at, end = back.start, ts[stop - 1] + view.length if stop else 0.0
-        # Other hours of the day have other levels: with hours known, the level is back after a day.
-        for_now = not self._catalog.untimed and end - ts[0] >= YOUNG and end - ts[at] < DAY
-        if back.total >= RECOVERY and not for_now:
+        went = course(means, first, stop, state.before, after, state.deviation, h)
+        # Other hours of the day have other levels: once hours are known, what has changed lasts for a day.
+        end = ts[stop - 1] + view.length if stop else 0
+        latest = end - DAY if not self._catalog.untimed and end - ts[0] >= YOUNG else end
+        if went.back >= RECOVERY and ts[went.back_from] <= latest:
+            at = went.back_from
             state.recovered = {"outcome": int(clusters.number[at]), "ts": int(clusters.t1[at])}
             self._find(owner, state, ts[at] - 1)
             history.mark_clusters(
                 pool, owner, [k for k in range(len(ts)) if marks[k] == UNUSUAL or k in since], USUAL
             )
             return [self._end(self._entity(owner), state, RECOVERED, n, loss)]
+        if went.further >= h and ts[went.further_from] <= latest:
+            start = went.further_from
+            self._find(owner, state, ts[start] - 1)
+            messages = [self._end(self._entity(owner), state, CLOSED, n, loss)]
+            # The level before is that of the incident that ends.
+            history.mark_clusters(pool, owner, [k for k in range(start) if ts[k] < state.begin], FORMER)
+            return messages + self._begin(owner, means, start, stop, after, state.deviation, FORMER)
         if len(since) >= max(MEMORY, len(ts) - len(since)):
             history.mark_clusters(pool, owner, [k for k in range(len(ts)) if ts[k] < state.begin], FORMER)
             history.mark_clusters(pool, owner, since, USUAL)
@@ -366,7 +384,7 @@ class Incidents:
         if end < state.begin:
             return
         change = Change(state.begin, end, point["outcome"], point["ts"], point["prediction_ts"])
-        finding = examine(self.view(owner), change, state.deviation)
+        finding = examine(self.view(owner), change, state.deviation, UNUSUAL)
         if finding.before.n and finding.after.level > finding.before.level:
             state.details = finding.details
 

@@ -126,11 +126,13 @@ class Decision(NamedTuple):
     h: float
 
 
-class Recovery(NamedTuple):
-    """How far a level has come back."""
+class Course(NamedTuple):
+    """What became of a level since an incident opened."""
 
-    total: float  # the CUSUM of a recovery
-    start: int  # place of its first cluster; -1: there is none
+    back: float  # the CUSUM of a recovery
+    back_from: int  # place of its first cluster; -1: there is none
+    further: float  # the CUSUM of a further worsening
+    further_from: int
 
 
 @kernel
@@ -297,22 +299,26 @@ def decide(
 
 
 @kernel
-def recovery(
-    means: Means, first: int, stop: int, before: float, after: float, deviation: float
-) -> Recovery:
-    """The CUSUM of a recovery, over the clusters `first` to `stop` - 1.
+def course(
+    means: Means, first: int, stop: int, before: float, after: float, deviation: float, h: float
+) -> Course:
+    """The CUSUMs of a recovery and of a further worsening, over the clusters `first` to `stop` - 1.
 
     `before` and `after` are the levels of the incident, `deviation` is that of one cluster.
     """
     n, loss = means.n, means.loss
-    middle = score(after, before, deviation) / 2.0
-    total, start = 0.0, -1
+    risen = score(after, before, deviation)
+    back = further = 0.0
+    back_from = further_from = -1
     for i in range(first, stop):
         if n[i] < LEAST_OUTCOMES:
             continue
-        total = max(0.0, total + min(_MOST_BACK, middle - score(loss[i] / n[i], before, deviation)))
-        start = -1 if total == 0.0 else i if start < 0 else start
-    return Recovery(total, start)
+        z = score(loss[i] / n[i], before, deviation)
+        back = max(0.0, back + min(_MOST_BACK, risen / 2.0 - z))
+        further = max(0.0, further + min(z - risen, ALLOWANCE + h / LASTING) - ALLOWANCE)
+        back_from = -1 if back == 0.0 else i if back_from < 0 else back_from
+        further_from = -1 if further == 0.0 else i if further_from < 0 else further_from
+    return Course(back, back_from, further, further_from)
 
 
 @kernel
