@@ -252,5 +252,5 @@ def _is_news(state: Ints, reported: Ints, row: int, is_reported: bool, all_news:
         same &= state[row, column] == reported[row, column]
     if same or all_news or final:
         return not same
-    more = labelled - reported[row, LABELLED] + state[row, REVISIONS] - reported[row, REVISIONS]
+    more = abs(labelled - reported[row, LABELLED]) + state[row, REVISIONS] - reported[row, REVISIONS]
     return more >= max(1.0, _NEWS * state[row, PREDICTIONS])

@@ -50,6 +50,7 @@ from prequential.core.tables.scores import (
     add_number,
     bin_of,
 )  # fmt: skip
+from prequential.core.tables.store import NO_CLASS
 
 #: No time is below its negative, or above it.
 NEVER = 1 << 62
@@ -316,16 +317,26 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
         label = np.int64(events.label[i])
         # The prediction and its bits: see `period_cells`.
         pair = np.int64(events.prediction[i]) << 2 | np.int64(events.bits[i])
-        cell = find(cell_pool, row, label << 18 | pair)
+        cell = find(cell_pool, row, label << 18 | pair) if label != NO_CLASS else 0
         if kind == REVISED:
-            if cell == 0 or cells.counts[cell] == 0:  # its outcome came before the model had periods
+            if label == NO_CLASS:
+                if periods.state[row, LABELLED] >= periods.state[row, PREDICTIONS]:  # as below
+                    continue
+                periods.state[row, LABELLED] += 1
+            elif cell == 0 or cells.counts[cell] == 0:  # its outcome came before the model had periods
                 continue
-            cells.counts[cell] -= 1
-            if models.valued[model] and events.valued[i] & VALUED_BEFORE:
-                take_stake(cells.stakes, cell, events.stake_before[i])
-            label = np.int64(events.revised[i])
-            cell = find(cell_pool, row, label << 18 | pair)
+            else:
+                cells.counts[cell] -= 1
+                if models.valued[model] and events.valued[i] & VALUED_BEFORE:
+                    take_stake(cells.stakes, cell, events.stake_before[i])
             periods.state[row, REVISIONS] += 1
+            label = np.int64(events.revised[i])
+            if label == NO_CLASS:
+                periods.state[row, LABELLED] -= 1
+                periods.state[row, AT_HORIZON] -= events.at_horizon[i]
+                periods.state[row, CORRECTIONS] += final
+                continue
+            cell = find(cell_pool, row, label << 18 | pair)
         else:
             periods.state[row, LABELLED] += 1
             periods.state[row, AT_HORIZON] += events.at_horizon[i]

@@ -110,7 +110,8 @@ class Accumulator:
                 target[new_rows] = 0
                 target[new_rows[:, None], places] = source[rows]
             elif name in self._loops.numbered:
-                target[new_rows] = places[source[rows]]
+                numbers = source[rows]
+                target[new_rows] = np.where(numbers < 0, numbers, places[numbers])
             else:
                 target[new_rows] = source[rows]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from prequential.core.compiled.kernel import Floats, Ints, inlined, inner, zeros
-from prequential.core.estimators.declaration import Loops, Memory, Payload, no_parameter
+from prequential.core.estimators.declaration import WITHDRAWN, Loops, Memory, Payload, no_parameter
 from prequential.core.estimators.loops import CountSteps, SumSteps, count_loops, sum_loops
 from prequential.core.estimators.sums import copied, finish, fold
 
@@ -46,10 +46,12 @@ def add(table: AllCounts, q: int, cell: int, t1: int, parameter: float) -> None:
 
 @inner
 def revise(table: AllCounts, q: int, number: int, cell: int, now: int) -> None:
-    """Move an outcome to another cell."""
+    """Move an outcome to another cell, take it out or bring it back."""
     if number > table.began[q]:
-        table.cells[q, cell] -= 1
-        table.cells[q, now] += 1
+        if cell != WITHDRAWN:
+            table.cells[q, cell] -= 1
+        if now != WITHDRAWN:
+            table.cells[q, now] += 1
 
 
 @inner

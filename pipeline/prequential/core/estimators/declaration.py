@@ -22,6 +22,9 @@ COUNTS, RIGHT_OR_WRONG, LOSSES, CLASS_SCORES, NUMBER_SCORES, RESIDUALS = range(6
 #: In `Codes`: there is no cell, so the row adds no count, or is no revision.
 NO_CELL = -1
 
+#: In `Codes`, and in place of an outcome's cell in a window: its label is withdrawn.
+WITHDRAWN = -2
+
 #: In `Additions`: the row isn't an outcome.
 NO_OUTCOME = -1
 
@@ -44,8 +47,8 @@ class Codes(NamedTuple):
 
     sequence: Ints32
     t1: Ints  # label time, ms
-    cell: Ints32  # NO_CELL: none
-    revised: Ints32  # where an earlier outcome moves to from `cell`; NO_CELL: it is a new one
+    cell: Ints32  # NO_CELL: none; of a revision, WITHDRAWN where the outcome had no label before
+    revised: Ints32  # where an earlier outcome moves to from `cell`, or WITHDRAWN; NO_CELL: it is a new one
     number: Ints  # of that outcome in its sequence, from 1
     known: Bytes  # whether baselines had a label to predict from
 

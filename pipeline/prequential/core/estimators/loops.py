@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from prequential.core.compiled.kernel import Floats, Ints, inner, kernel, named
-from prequential.core.estimators.declaration import LOSSES, REVISED, Additions, Codes, Counted
+from prequential.core.estimators.declaration import LOSSES, NO_CELL, REVISED, Additions, Codes, Counted
 
 
 class CountSteps(NamedTuple):
@@ -18,7 +18,8 @@ class CountSteps(NamedTuple):
 
     #: add(table, q, cell, t1, parameter): add an outcome in `cell`.
     add: Callable[..., None]
-    #: revise(table, q, number, cell, now): move the outcome of this number from `cell` to `now`.
+    #: revise(table, q, number, cell, now): move the outcome of this number from `cell` to `now`; either may be
+    #: WITHDRAWN.
     revise: Callable[..., None]
     #: note(table, q): note that baselines had a label to predict from at its newest outcome.
     note: Callable[..., None]
@@ -65,10 +66,10 @@ def count_loops(memory: str, steps: CountSteps) -> tuple[Callable[..., None], Ca
         reading = len(into.n) > 0
         for i in range(len(codes.cell)):
             cell = codes.cell[i]
-            if cell < 0:
+            if cell == NO_CELL:
                 continue
             q = codes.sequence[i]
-            if codes.revised[i] >= 0:
+            if codes.revised[i] != NO_CELL:
                 revise(table, q, codes.number[i], cell, codes.revised[i])
                 continue
             add(table, q, cell, codes.t1[i], parameter)

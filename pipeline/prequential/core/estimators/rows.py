@@ -10,9 +10,10 @@ import numpy.typing as npt
 from prequential.core.compiled.kernel import Ints, Ints32, kernel
 from prequential.core.compiled.repeated import Run, run
 from prequential.core.estimators import histograms, sums
-from prequential.core.estimators.declaration import COUNTS, NO_CELL, Additions, Codes, Payload
+from prequential.core.estimators.declaration import COUNTS, NO_CELL, WITHDRAWN, Additions, Codes, Payload
 from prequential.core.measures.positive import Positives
 from prequential.core.tables.outcomes import REVISION, Log, cell_of
+from prequential.core.tables.store import NO_CLASS
 from prequential.topics.errors import existing
 
 
@@ -85,10 +86,12 @@ def joint_codes(log: Log, rows: Ints32, capacity: int, into: Codes) -> None:
     for i in range(len(rows)):
         row = rows[i]
         into.sequence[i], into.t1[i], into.number[i] = log.sequence[row], log.t1[row], log.number[row]
-        into.cell[i] = cell_of(log.label[row], log.prediction[row], log.bits[row], capacity)
+        label, prediction, bits = log.label[row], log.prediction[row], log.bits[row]
+        into.cell[i] = cell_of(label, prediction, bits, capacity) if label != NO_CLASS else WITHDRAWN
         into.revised[i], into.known[i] = NO_CELL, log.known[row]
         if log.kind[row] == REVISION:
-            into.revised[i] = cell_of(log.revised[row], log.prediction[row], log.bits[row], capacity)
+            label = log.revised[row]
+            into.revised[i] = cell_of(label, prediction, bits, capacity) if label != NO_CLASS else WITHDRAWN
 
 
 def _new_codes(rows: int) -> Codes:

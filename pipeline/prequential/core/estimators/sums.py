@@ -28,6 +28,7 @@ from prequential.core.measures import costs
 from prequential.core.measures.positive import Positives
 from prequential.core.tables import outcomes, scores
 from prequential.core.tables.outcomes import OUTCOME, REVISION, Log
+from prequential.core.tables.store import NO_CLASS
 
 #: Flags of an outcome in `Additions`, in addition to those in the log's column `scored`. Losses have
 #: `outcomes.SCORED`; losses of 0 and 1 have `RIGHT` for 0.
@@ -95,7 +96,10 @@ def scores_of(log: Log, rows: Ints32, numbers: bool, into: Additions) -> None:
 
 @kernel
 def costs_of(log: Log, rows: Ints32, positives: Positives, into: Additions) -> None:
-    """Write the costs by value of these rows of the log; for revisions, the difference."""
+    """Write the costs by value of these rows of the log; for revisions, the difference.
+
+    An outcome without a label costs nothing.
+    """
     for i in range(len(rows)):
         row = rows[i]
         into.sequence[i] = NO_OUTCOME
@@ -107,10 +111,10 @@ def costs_of(log: Log, rows: Ints32, positives: Positives, into: Additions) -> N
         label, prediction = np.int64(log.label[row]), np.int64(log.prediction[row])
         cost = count = 0.0
         if kind == REVISION:
-            if log.valued[row] & outcomes.VALUED_BEFORE:
+            if label != NO_CLASS and log.valued[row] & outcomes.VALUED_BEFORE:
                 cost, count = -of_label[label, prediction] * log.stake_before[row], -1.0
             label = np.int64(log.revised[row])
-        if log.valued[row] & outcomes.VALUED:
+        if label != NO_CLASS and log.valued[row] & outcomes.VALUED:
             cost, count = cost + of_label[label, prediction] * log.stake[row], count + 1.0
         into.values[i, costs.COST], into.values[i, costs.VALUED] = cost, count
         into.flags[i] = REVISED if kind == REVISION else outcomes.SCORED

@@ -12,6 +12,7 @@ from prequential.core.estimators.declaration import (
     LOSSES,
     NUMBER_SCORES,
     RIGHT_OR_WRONG,
+    WITHDRAWN,
     Additions,
     Loops,
     Memory,
@@ -47,7 +48,7 @@ class WindowCounts(NamedTuple):
     """By sequence: how many of the last W outcomes are in each cell, and the cell of each outcome."""
 
     cells: Ints  # (sequences, cells)
-    ring: Ints32  # (sequences, W), the m-th outcome that it has seen at (m - 1) mod W
+    ring: Ints32  # (sequences, W), the m-th outcome that it has seen at (m - 1) mod W; or WITHDRAWN
     n: Ints  # outcomes seen, in the window or before it
     known: Ints  # the last outcome at which baselines had a label to predict from, from 1; 0: none
     began: Ints  # outcomes that the sequence had before: their revisions are ignored
@@ -90,7 +91,7 @@ def add_count(table: WindowCounts, q: int, cell: int, t1: int, parameter: float)
     """Add an outcome of sequence `q` in `cell`; a full window drops its oldest outcome."""
     n, size = table.n[q], table.ring.shape[1]
     place = n % size
-    if n >= size:
+    if n >= size and table.ring[q, place] != WITHDRAWN:
         table.cells[q, table.ring[q, place]] -= 1
     table.ring[q, place] = cell
     table.cells[q, cell] += 1
@@ -99,13 +100,15 @@ def add_count(table: WindowCounts, q: int, cell: int, t1: int, parameter: float)
 
 @inner
 def revise(table: WindowCounts, q: int, number: int, cell: int, now: int) -> None:
-    """Move an outcome to another cell, if it is still in the window."""
+    """Move an outcome to another cell, take it out or bring it back, if it is still in the window."""
     size = table.ring.shape[1]
     seen_before = number - table.began[q] - 1
     if seen_before >= max(0, table.n[q] - size):
         table.ring[q, seen_before % size] = now
-        table.cells[q, cell] -= 1
-        table.cells[q, now] += 1
+        if cell != WITHDRAWN:
+            table.cells[q, cell] -= 1
+        if now != WITHDRAWN:
+            table.cells[q, now] += 1
 
 
 @inner

@@ -13,7 +13,7 @@ from prequential.core.join.deadlines import MEETS, NOTHING, run_until
 from prequential.core.join.expiry import lead_of, run_out
 from prequential.core.join.instances import take_instance
 from prequential.core.join.labelling import lacks_segment, separates, settle, wants
-from prequential.core.join.labels import take_label
+from prequential.core.join.labels import repeat_label, take_label
 from prequential.core.join.outcome_rows import Place
 from prequential.core.join.predictions import repeats, take_prediction
 from prequential.core.tables.logs import (
@@ -35,7 +35,7 @@ from prequential.core.tables.logs import (
 )
 from prequential.core.tables.records import INSTANCE, LABEL, PREDICTION, Rows
 from prequential.core.tables.settled import was_settled
-from prequential.core.tables.store import NO_VERSION, UNKNOWN, WAITING, Store, count_of
+from prequential.core.tables.store import NO_CLASS, NO_VERSION, UNKNOWN, WAITING, Store, count_of
 from prequential.core.tables.streams import Registry
 
 #: Why a record is refused.
@@ -127,10 +127,14 @@ def join(
             return i, NEW_SEGMENT
         if rows.kind[i] == LABEL and count > 2 and separates(registry, store, logs, stream, slot, rows.ts[i]):
             return i, NEW_STAGE
-        if not slot and rows.kind[i] == LABEL and _was_settled(rows, i, registry, store, stream, clock):
-            streams.after_settle[stream] += 1
-            note_dropped(logs, AFTER_SETTLE, i)
-            continue
+        if not slot and rows.kind[i] == LABEL:
+            if _was_settled(rows, i, registry, store, stream, clock):
+                streams.after_settle[stream] += 1
+                note_dropped(logs, AFTER_SETTLE, i)
+                continue
+            if rows.label[i] == NO_CLASS:
+                repeat_label(streams, logs, stream, i)
+                continue
         if not slot:
             slot = _remember(rows, i, store, logs, stream)
         if rows.kind[i] == INSTANCE:

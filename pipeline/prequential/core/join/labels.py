@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from prequential.core.compiled.kernel import inlined
 from prequential.core.join.deadlines import MEETS, NOTHING
+from prequential.core.join.expiry import drop_label, forget
 from prequential.core.join.labelling import drop_late
 from prequential.core.join.outcome_rows import Place
 from prequential.core.join.revisions import revise
-from prequential.core.join.stakes import note_value, revise_value
+from prequential.core.join.stakes import note_value, revise_value, withdraw_value
+from prequential.core.tables.calendar import unschedule
 from prequential.core.tables.logs import DUPLICATE, LATE_LABEL, Logs, add_latency, note_dropped, number_of
 from prequential.core.tables.records import LABEL, Rows
 from prequential.core.tables.store import (
     EXPIRED,
     LABELLED,
     LABELS,
+    NO_CLASS,
+    NO_VERSION,
     SETTLED,
     UNKNOWN,
     WAITING,
     Store,
     take_row,
 )
-from prequential.core.tables.streams import Registry, count_label
+from prequential.core.tables.streams import Registry, Streams, count_label
 
 
 @inlined
@@ -30,6 +34,8 @@ def take_label(
     """Process a label; returns the deadline of its instance's state, `MEETS` or `NOTHING`."""
     streams, instances, labels = registry.streams, store.instances, store.labels
     state, y = instances.state[slot], rows.label[i]
+    if y == NO_CLASS:
+        return _withdraw(i, registry, store, logs, stream, slot)
     if state in (UNKNOWN, WAITING):
         return _first_label(rows, i, registry, store, logs, stream, slot)
     if state == EXPIRED:
@@ -39,18 +45,54 @@ def take_label(
         note_dropped(logs, LATE_LABEL, i)
         return NOTHING
     label = instances.label[slot]
-    regression = streams.regression[stream]
-    if (labels.number[label] == rows.number[i]) if regression else (labels.label[label] == y):
-        streams.duplicate_labels[stream] += 1
-        note_dropped(logs, DUPLICATE + LABEL, i)
-        return NOTHING
     old = labels.label[label]
+    if old == y and (not streams.regression[stream] or labels.number[label] == rows.number[i]):
+        repeat_label(streams, logs, stream, i)
+        return NOTHING
     labels.label[label], labels.number[label], labels.at_horizon[label] = y, rows.number[i], 0
     if streams.valued[stream]:
         revise_value(store.label_values.value, label, rows.value[i, 0])
     streams.revisions[stream] += 1
     if state == SETTLED:
         revise(registry, store, logs, Place(number_of(logs, i), stream, slot), old)
+    return NOTHING
+
+
+@inner
+def repeat_label(streams: Streams, logs: Logs, stream: int, i: int) -> None:
+    """Count a label's record, in row `i`, that changes nothing."""
+    streams.duplicate_labels[stream] += 1
+    note_dropped(logs, DUPLICATE + LABEL, i)
+
+
+@inner
+def _withdraw(i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> int:
+    """Withdraw an instance's label, by the record in row `i`; returns as `take_label`.
+
+    Outcomes lose their label, and wait for another one at least until the horizon ends. Without outcomes the
+    instance waits as if no label had come; without an instance's record nothing is known of it.
+    """
+    streams, instances, labels = registry.streams, store.instances, store.labels
+    state, label = instances.state[slot], instances.label[slot]
+    if state not in (LABELLED, SETTLED) or labels.label[label] == NO_CLASS:
+        repeat_label(streams, logs, stream, i)
+        return NOTHING
+    streams.withdrawn[stream] += 1
+    end = labels.t0[label] + streams.horizon[stream]
+    if state == SETTLED:
+        old = labels.label[label]
+        labels.label[label] = NO_CLASS
+        if streams.valued[stream]:
+            withdraw_value(store.label_values.value, label)
+        revise(registry, store, logs, Place(number_of(logs, i), stream, slot), old)
+        return end if end > store.links.deadline[slot] else NOTHING
+    streams.waiting_labels[stream] -= 1
+    drop_label(store, slot)
+    if instances.version[slot] != NO_VERSION:
+        instances.state[slot] = WAITING
+        return end
+    unschedule(store.wheels, store.links, stream, slot)
+    forget(registry, store, logs, slot)
     return NOTHING
 
 

@@ -23,6 +23,7 @@ from prequential.core.tables.scores import confidence_bin
 from prequential.core.tables.store import (
     EXPIRED,
     LABELLED,
+    NO_CLASS,
     NO_VERSION,
     PREDICTIONS,
     PROBABILITIES,
@@ -59,6 +60,10 @@ def take_prediction(
     ):
         entities.duplicate[model] += 1
         note_dropped(logs, DUPLICATE + PREDICTION, i)
+        return NOTHING
+    if state == SETTLED and labels.label[instances.label[slot]] == NO_CLASS:  # its label is withdrawn
+        entities.expired[model] += 1
+        note_dropped(logs, EXPIRED_PREDICTION, i)
         return NOTHING
     unbounded = instances.version[slot] == NO_VERSION
     t0 = ts

@@ -1,6 +1,6 @@
-"""Revisions: applies a corrected label to outcomes that may still change.
+"""Revisions: applies a corrected or withdrawn label to outcomes that may still change.
 
-The outcomes move to their new cells. Baselines keep the labels that they saw, and the judgement by these
+The outcomes move to their new cells; without a label they are in none. Baselines keep the labels that they saw, and the judgement by these
 labels.
 """
 
@@ -57,6 +57,7 @@ def revise(
 ) -> None:
     """Move the outcomes of a settled instance whose label was revised from `old` to its present label.
 
+    NO_CLASS stands for no label, on either side.
     Baselines keep the labels that they saw, and the judgement by these labels.
     """
     stream, slot = place.stream, place.slot
@@ -73,6 +74,7 @@ def revise(
             logs.events.bin[event] = predictions.bin[row]
             logs.events.label[event] = old
             logs.events.revised[event] = store.labels.label[label]
+            logs.events.at_horizon[event] = store.labels.at_horizon[label]
             logs.events.bits[event] = bits_of(predictions, row, judged)
             if streams.valued[stream]:
                 stakes = store.label_values.value

@@ -28,6 +28,13 @@ def revise_value(values: Floats, label: int, value: float) -> None:
 
 
 @inner
+def withdraw_value(values: Floats, label: int) -> None:
+    """Note that a label and its value are withdrawn: the next label of the instance has its own value."""
+    revise_value(values, label, -1.0)
+    note_value(values, label, -1.0)
+
+
+@inner
 def _stake(of_predictions: Floats, prediction: int, of_labels: Floats, label: int, place: int) -> float:
     """A label's value in column `place`, or else the prediction's value; -1: neither has one."""
     if of_labels[label, place + 1] > 0.0:

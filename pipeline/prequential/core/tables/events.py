@@ -21,12 +21,12 @@ class Events(NamedTuple):
     t1: Ints  # of its label (MET), ms; the stream's clock when it came (WAITS)
     prediction: Ints32  # class code
     bin: Bytes  # of its confidence, where periods are estimated (`scores.confidence_bin`); 0: none is given
-    label: Ints32  # class code (MET); of a revision the label before
-    revised: Ints32  # of a revision: the label now
+    label: Ints32  # class code (MET); of a revision the label before, or NO_CLASS
+    revised: Ints32  # of a revision: the label now; NO_CLASS: it is withdrawn
     before: Ints32  # rows of the outcome log that were written before it
     bits: Bytes  # which baselines were right when the prediction was made: 2·persistent + majority
     known: Bytes  # whether they had a label to predict by
-    at_horizon: Bytes  # whether the label (MET) is that of instances without one by the horizon
+    at_horizon: Bytes  # whether the label (MET, REVISED) is that of instances without one by the horizon
     # What is scored of one that met its label, as in the outcome log:
     scored: Bytes
     log_loss: Floats

@@ -19,7 +19,7 @@ class Rows(NamedTuple):
     text: Bytes  # all ids, one after the other
     starts: Ints  # (records + 1,): where each id begins in `text`
     model: Ints32  # of predictions: the model's entity
-    label: Ints32  # of predictions and labels: the class
+    label: Ints32  # of predictions and labels: the class; NO_CLASS: the label is withdrawn
     number: Floats  # … or the number
     version: Ints  # of instances; of predictions, the code of the model's version, 0: not given
     propensity: Floats  # of instances; 0: not given

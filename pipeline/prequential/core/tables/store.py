@@ -26,7 +26,7 @@ UNKNOWN, WAITING, LABELLED, SETTLED, EXPIRED = range(5)
 #: In place of a version where no instance record has come.
 NO_VERSION = -(1 << 63)
 
-#: The code of no class: what a baseline predicts before the first label. Never equals a label's.
+#: The code of no class: what a baseline predicts before the first label, and a label that is withdrawn.
 NO_CLASS = 0xFFFF
 
 #: Most classes that fit: codes 0 … 65,534.
@@ -88,7 +88,7 @@ class Labels(NamedTuple):
     next: Ints32  # of free rows, the next free one
     t1: Ints
     t0: Ints  # arrival when it met the first prediction
-    label: Ints32  # class as it is now
+    label: Ints32  # class as it is now; NO_CLASS: the label is withdrawn
     first: Ints32  # class as it was when it met the first prediction
     persistent: Codes  # the baselines' classes just before it
     majority: Codes

@@ -63,6 +63,7 @@ class Streams(NamedTuple):
     unmatched_label: Ints
     after_settle: Ints  # labels of instances that were settled and forgotten
     revisions: Ints
+    withdrawn: Ints  # labels that were withdrawn
     sequence_outcomes: Ints  # of all of its sequences: models, segments, stages
     first_outcome: Ints  # the clock at the first of them
     instances_without_predictions: Ints
@@ -75,7 +76,8 @@ class Streams(NamedTuple):
 #: All other columns are settings, or follow from settings.
 STREAM_STATE = (
     "versions", "clock", "started", "wheel", "persistent", "majority", "labels", "completed",
-    "waiting_labels", "late_label", "unmatched_label", "after_settle", "revisions", "sequence_outcomes",
+    "waiting_labels", "late_label", "unmatched_label", "after_settle", "revisions", "withdrawn",
+    "sequence_outcomes",
     "first_outcome", "instances_without_predictions", "predictions_without_instance",
     "duplicate_instances", "duplicate_labels",
 )  # fmt: skip
