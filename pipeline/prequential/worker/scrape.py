@@ -85,6 +85,7 @@ _FAMILIES = (
     ("waiting_labels", GAUGE, "Labels awaiting a prediction"),
     ("late_labels_total", COUNTER, "Labels later than the horizon"),
     ("revisions_total", COUNTER, "Labels that were revised"),
+    ("withdrawn_labels_total", COUNTER, "Labels that were withdrawn"),
     ("unmatched_labels_total", COUNTER, "Labels without a prediction within the horizon"),
     ("duplicates_total", COUNTER, "Records delivered again"),
     (
@@ -353,6 +354,7 @@ class Scrape:
             ("instances_without_predictions_total", streams.instances_without_predictions),
             ("predictions_without_instance_total", streams.predictions_without_instance),
             ("revisions_total", streams.revisions),
+            ("withdrawn_labels_total", streams.withdrawn),
             ("unmatched_labels_total", streams.unmatched_label),
         ):
             if count := int(column[code]):  # most streams have none

@@ -167,7 +167,7 @@ class Label(msgspec.Struct, gc=False):
     instance_id
         ID of the instance, a string or an integer.
     y_true
-        True class (string, integer or boolean) or, for regression, a number.
+        True class (string, integer or boolean) or, for regression, a number; null withdraws the label.
     ts
         Time of the label, in epoch milliseconds or RFC 3339; default: the record time.
     value
@@ -183,7 +183,7 @@ class Label(msgspec.Struct, gc=False):
 
     stream: Name
     instance_id: Name
-    y_true: Target
+    y_true: Union[Name, Whole, bool, float, None]
     ts: Milliseconds | None = None
     value: Any = None
 
@@ -214,7 +214,7 @@ class Probabilities(msgspec.Struct, gc=False):
 class WireLabel(Label, gc=False):
     """`Label` as it may be written."""
 
-    y_true: WireTarget
+    y_true: Union[Name, int, bool, float, None]
     instance_id: Union[Name, int]  # type: ignore[assignment]
     ts: Union[Milliseconds, str, None] = None  # type: ignore[assignment]
 

@@ -32,6 +32,7 @@ from prequential.core.delay.expected import (
 from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events
 from prequential.core.tables.outcomes import SCORED as HAS_SCORE
 from prequential.core.tables.outcomes import WEIGHTED as HAS_WEIGHT
+from prequential.core.tables.store import NO_CLASS
 
 #: Why an update stops: the tables need a model's block, more classes, or a period.
 _BLOCK, _CLASSES, _PERIOD = range(1, 4)
@@ -135,14 +136,16 @@ def _update(expected: Expected, edges: Floats, events: Events, start: int, stop:
         judged = kind in (MET, REVISED)
         predicted, labels = PREDICTED[layout], LABELS[layout]
         j = k = revised = 0
+        had = kind == MET or (kind == REVISED and events.label[i] != NO_CLASS)  # else it was withdrawn
+        has = kind == REVISED and events.revised[i] != NO_CLASS
         if layout == RIGHT_WRONG:
             k = 1 if judged and events.label[i] == events.prediction[i] else 0
             revised = 1 if kind == REVISED and events.revised[i] == events.prediction[i] else 0
         elif layout != NUMBERS:
             j = _place_of(models, model, np.int64(events.prediction[i]), predicted)
-            if judged:
+            if had:
                 k = _place_of(models, model, np.int64(events.label[i]), predicted)
-            if kind == REVISED:
+            if has:
                 revised = _place_of(models, model, np.int64(events.revised[i]), predicted)
             if min(j, k, revised) < 0:
                 wants[0] = _CLASSES
@@ -177,9 +180,12 @@ def _update(expected: Expected, edges: Floats, events: Events, start: int, stop:
         elif kind == EXPIRED:
             faded[expired + stratum] += 1.0
         elif kind == REVISED:
-            moved = min(weight, faded[at + stratum * labels + k])
-            faded[at + stratum * labels + k] -= moved
-            faded[at + stratum * labels + revised] += moved
+            moved = weight
+            if had:
+                moved = min(weight, faded[at + stratum * labels + k])
+                faded[at + stratum * labels + k] -= moved
+            if has:
+                faded[at + stratum * labels + revised] += moved
         calendar = np.int64(models.calendar[model])
         begins = start_of(calendars, calendar, width, events.ts[i])
         if begins < models.begin[model]:
@@ -208,22 +214,24 @@ def _update(expected: Expected, edges: Floats, events: Events, start: int, stop:
                 cell = first + predicted * by + place * labels
                 if kind == MET:
                     whole[cell + k] += 1
-                elif whole[cell + k]:  # else it met its label before the counters existed
-                    whole[cell + k] -= 1
-                    whole[cell + revised] += 1
+                elif not had or whole[cell + k]:  # else it met its label before the counters existed
+                    if had:
+                        whole[cell + k] -= 1
+                    if has:
+                        whole[cell + revised] += 1
             first += predicted * by * (labels + 2)
         if sampled and judged:
             cell, squares = first + stratum * labels, predicted * bins * labels
             if kind == MET:
                 weights[cell + k] += weight
                 weights[cell + squares + k] += weight * weight
-            elif weights[cell + k] > 0.0:
-                moved = min(weight, float(weights[cell + k]))
-                weights[cell + k] -= moved
-                weights[cell + revised] += moved
-                moved = min(weight * weight, float(weights[cell + squares + k]))
-                weights[cell + squares + k] -= moved
-                weights[cell + squares + revised] += moved
+            elif not had or weights[cell + k] > 0.0:
+                for place, moved in ((cell, weight), (cell + squares, weight * weight)):
+                    if had:
+                        moved = min(moved, float(weights[place + k]))  # noqa: PLW2901
+                        weights[place + k] -= moved
+                    if has:
+                        weights[place + revised] += moved
     return stop
 
 

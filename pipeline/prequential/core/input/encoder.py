@@ -28,6 +28,7 @@ from prequential.core.input.versions import family_of
 from prequential.core.join.join import TOO_MANY_INSTANCES
 from prequential.core.tables.errors import Unusable
 from prequential.core.tables.records import INSTANCE, LABEL, PREDICTION, Rows
+from prequential.core.tables.store import NO_CLASS
 from prequential.core.tables.streams import OTHER_FORM, name_hash
 from prequential.topics.messages import Instance
 
@@ -152,17 +153,23 @@ class Encoder:
     def _targets(
         self, label: Any, number: Any, at: Any, names: list[str], values: list[Any], streams: Any, field: str
     ) -> None:
-        """Fill in the targets of predictions or labels: class codes, or the numbers of regression."""
+        """Fill in the targets of predictions or labels: class codes, or the numbers of regression.
+
+        None withdraws a label.
+        """
         classes = self._classes
         if not self._numbers:
             label[at] = [
                 classes[name][value if type(value) is str else class_name(value)]
+                if value is not None else NO_CLASS
                 for name, value in zip(names, values)
-            ]
+            ]  # fmt: skip
             return
         numbers = self._catalog.columns.streams.regression[streams[at]].tolist()
         for i, name, value, is_number in zip(at.tolist(), names, values, numbers):
-            if is_number:
+            if value is None:
+                label[i] = NO_CLASS
+            elif is_number:
                 number[i] = number_of(value, field)
             else:
                 label[i] = classes[name][class_name(value)]
@@ -288,7 +295,9 @@ class Encoder:
         name, kind, columns = record.stream, record.KIND, self._catalog.columns
         code = self._streams[name]
         value, field = (record.y_pred, "y_pred") if kind == PREDICTION else (record.y_true, "y_true")
-        if self._numbers and columns.streams.regression[code]:
+        if value is None:
+            rows.label[i], rows.number[i] = NO_CLASS, 0.0
+        elif self._numbers and columns.streams.regression[code]:
             rows.number[i], rows.label[i] = number_of(value, field), 0
         else:
             target = value if type(value) is str else class_name(value)

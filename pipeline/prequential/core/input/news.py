@@ -63,6 +63,8 @@ def news_of(catalog: Catalog, stream: Stream, record: Any) -> News | None:
 def _target(catalog: Catalog, stream: Stream, record: Any, kind: int) -> str | None:
     """The class that a record names, if it isn't known."""
     value, field = (record.y_pred, "y_pred") if kind == PREDICTION else (record.y_true, "y_true")
+    if value is None:  # the label is withdrawn
+        return None
     if stream.config.task == "regression":
         number_of(value, field)
         return None

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from prequential.core.compiled.kernel import Floats, Ints, Ints32, grown, inlined, kernel, records, zeros
 from prequential.core.tables.records import INSTANCE, LABEL, Rows
+from prequential.core.tables.store import NO_CLASS
 from prequential.core.tables.streams import Streams
 
 #: Places for ids. Two ids of one place: the later one isn't followed while the first may still get labels.
@@ -133,7 +134,7 @@ def _update(
 ) -> None:  # fmt: skip
     for i in range(stop):
         kind, stream, ts = rows.kind[i], int(rows.stream[i]), int(rows.ts[i])
-        if kind == INSTANCE or rows.refused[i]:
+        if kind == INSTANCE or rows.refused[i] or rows.label[i] == NO_CLASS:
             continue
         key = _hash(rows, i)
         _sample(sampled, key, stream, kind, ts)

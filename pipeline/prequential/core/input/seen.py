@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from prequential.core.compiled.kernel import Ints, Words, grown, inner, kernel
 from prequential.core.tables.records import INSTANCE, PREDICTION, Rows
+from prequential.core.tables.store import NO_CLASS
 from prequential.core.tables.streams import Registry
 
 _KINDS = 3
@@ -76,7 +77,7 @@ def _update(seen: Seen, rows: Rows, stop: int, registry: Registry) -> None:
         seen.records[stream, kind] += 1
         seen.earliest[stream, kind] = min(seen.earliest[stream, kind], ts)
         seen.latest[stream, kind] = max(seen.latest[stream, kind], ts)
-        if kind != INSTANCE:
+        if kind != INSTANCE and rows.label[i] != NO_CLASS:
             seen.classes[stream, kind] |= 1 << min(max(int(rows.label[i]), 0), OTHERS)
         named = kind == PREDICTION and rows.probabilities[i + 1] > rows.probabilities[i]
         if named and rows.label[i] >= 0 and not registry.streams.regression[stream]:

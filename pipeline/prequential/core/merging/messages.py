@@ -141,6 +141,7 @@ class Merged:
             "unmatched_label": of_stream["unmatched_label"],
             "after_settle": of_stream["after_settle"],
             "revisions": of_stream["revisions"],
+            "withdrawn": of_stream["withdrawn"],
         }  # fmt: skip
         if self._config.label_at_horizon is not None:
             counts["at_horizon"] = of_model["at_horizon"]

@@ -64,7 +64,7 @@ def _counts(state: State, stream: Stream) -> dict[str, int]:
     streams, code = state.catalog.columns.streams, stream.code
     names = (
         "duplicate_instances", "duplicate_labels", "late_label", "unmatched_label", "after_settle",
-        "revisions",
+        "revisions", "withdrawn",
         "instances_without_predictions", "predictions_without_instance",
     )  # fmt: skip
     counts = {name: int(getattr(streams, name)[code]) for name in names}

@@ -29,6 +29,7 @@ def counts_of(catalog: Catalog, rows: Sequence[int]) -> list[dict[str, int]]:
         "unmatched_label": streams.unmatched_label[at],
         "after_settle": streams.after_settle[at],
         "revisions": streams.revisions[at],
+        "withdrawn": streams.withdrawn[at],
     }  # fmt: skip
     names = tuple(columns)
     closes = streams.at_horizon[at].tolist()
