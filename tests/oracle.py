@@ -86,7 +86,7 @@ class Result:
 class Label:
     """An instance's label; t1 and the baselines just before it stay those of the first one."""
 
-    y: Target
+    y: Target | None  # None: it is withdrawn
     t1: int
     baselines: Classes
     at_horizon: bool = False  # whether nothing but the horizon's end says it
@@ -162,6 +162,9 @@ class Stream:
         if kind == "labels" and not known and self.settled.get(instance_id, self.clock - 1) >= self.clock:
             self.count("after_settle")
             return
+        if kind == "labels" and not known and obj["y_true"] is None:
+            self.count("duplicate")
+            return
         memory = self.memories.setdefault(instance_id, Memory())
         if kind == "instances":
             self.instance(memory, ts, obj.get("version"), obj.get("label_propensity"))
@@ -186,10 +189,14 @@ class Stream:
                 ts, model, y_pred, proba, self.baselines(), version, self.amount(obj), bounds
             )
             self.prediction(instance_id, memory, prediction)
+        elif kind == "labels" and obj["y_true"] is None:
+            self.withdraw(instance_id, memory)
         elif kind == "labels":
             self.label(instance_id, memory, ts, self.target(obj["y_true"]), self.amount(obj))
         else:
             raise ValueError(f"unknown kind {kind!r}; known: {', '.join(RANK)}")
+        if instance_id not in self.memories:  # a label was withdrawn, and nothing else was known
+            return
         deadline = memory.deadline(self.settings.horizon)
         self.soonest = deadline if self.soonest is None else min(self.soonest, deadline)
         self.expire()
@@ -326,6 +333,8 @@ class Stream:
         if memory.state == "settled":
             if new.model in memory.outcomes:
                 self.count("duplicate", new.model)
+            elif memory.label is not None and memory.label.y is None:
+                self.count("expired", new.model)
             else:
                 self.note("waits", new)
                 self.note("met", new)
@@ -402,17 +411,34 @@ class Stream:
         label.y, label.at_horizon = y, False
         if value is not None:
             label.value = value
+        self.revise(memory, label)
+
+    def withdraw(self, instance_id: str, memory: Memory) -> None:
+        """An instance's label is withdrawn: its outcomes have none, or it waits as if none had come."""
+        label = memory.label
+        if memory.state == "tombstone" or label is None or label.y is None:
+            self.count("duplicate")
+            return
+        self.count("withdrawn")
+        if memory.state == "settled":
+            assert memory.arrival is not None
+            label.y = label.value = None
+            memory.until = max(memory.until, memory.arrival + self.settings.horizon)
+            self.revise(memory, label)
+        elif memory.instance_ts:
+            memory.label = None
+        else:
+            self.forgotten.append(self.memories.pop(instance_id))
+
+    def revise(self, memory: Memory, label: Label) -> None:
+        """The outcomes of an instance get its label as it is now."""
         for revised in memory.outcomes.values():
             for model, outcome in revised:
                 model.dirty = True
-                outcome.truth = y
-                if value is not None:
-                    outcome.value = value
+                outcome.revise(label.y, label.value)
         for prediction in memory.met:
             assert prediction.outcome is not None
-            prediction.outcome.truth = y
-            if value is not None:
-                prediction.outcome.value = value
+            prediction.outcome.revise(label.y, label.value)
 
     def evaluate(
         self,
@@ -426,6 +452,7 @@ class Stream:
         """A model's outcomes of an instance, one for each stage."""
         label = memory.label
         assert label is not None
+        assert label.y is not None
         assert self.clock is not None
         if memory.state == "waiting":
             memory.state = "settled"
@@ -444,8 +471,8 @@ class Stream:
             prediction.outcome = Outcome(
                 instance_id, label.t1, label.y, prediction.y_pred,
                 *(baseline == label.y for baseline in own), prediction.proba, memory.propensity,
-                own[0] is not None, interval=prediction.interval,
-                value=prediction.value if label.value is None else label.value,
+                own[0] is not None, interval=prediction.interval, of_prediction=prediction.value,
+                of_label=label.value,
             )  # fmt: skip
             memory.met.append(prediction)
             self.predictions_without_instance += not memory.instance_ts
@@ -482,6 +509,7 @@ class Stream:
         label_was_first: bool,
     ) -> Outcome:
         """The outcome of a stage's prediction."""
+        assert label.y is not None
         persistent, majority = label.baselines if label_was_first else chosen.baselines
         if stage in told_stages(evaluated.settings):
             self.result.outcomes.append({
@@ -497,8 +525,7 @@ class Stream:
         return Outcome(
             instance_id, label.t1, label.y, chosen.y_pred,
             persistent == label.y, majority == label.y, chosen.proba, memory.propensity,
-            persistent is not None, self.places[chosen.ts],
-            chosen.value if label.value is None else label.value, chosen.interval,
+            persistent is not None, self.places[chosen.ts], chosen.value, label.value, chosen.interval,
         )  # fmt: skip
 
     def emit(self, model: Model, *, covered: bool = False) -> None:

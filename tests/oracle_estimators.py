@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,11 +46,11 @@ ALL_MEASURES = (*MEASURES, *PROBABILISTIC, *NUMERIC)
 
 @dataclass
 class Outcome:
-    """An outcome in its sequence; `truth` follows revisions, the rest never changes."""
+    """An outcome in its sequence; `truth` and `of_label` follow revisions, the rest never changes."""
 
     instance_id: str
     ts: int
-    truth: Target
+    truth: Target | None  # None: its label is withdrawn
     y_pred: Target
     persistent_right: bool
     majority_right: bool
@@ -58,13 +58,24 @@ class Outcome:
     propensity: float | None = None
     label_known: bool = True  # whether the baselines had seen any label
     place: Place = field(default_factory=Place)
-    value: float | None = None  # what is at stake
+    of_prediction: float | None = None  # what is at stake by the prediction, and by the label
+    of_label: float | None = None
     interval: tuple[float, float] | None = None
     first_truth: Target = field(init=False)
     first_value: float | None = field(init=False)
 
     def __post_init__(self) -> None:
+        assert self.truth is not None
         self.first_truth, self.first_value = self.truth, self.value
+
+    @property
+    def value(self) -> float | None:
+        """What is at stake."""
+        return self.of_prediction if self.of_label is None else self.of_label
+
+    def revise(self, truth: Target | None, value: float | None) -> None:
+        """Take the label, and what is at stake by it, as they are now."""
+        self.truth, self.of_label = truth, value
 
     def kind(self, *, revised: bool) -> Kind:
         """Its place in the confusion matrix, with the label as it is now or as it was at first."""
@@ -159,6 +170,21 @@ def parse_estimator(text: str) -> tuple[str, float | None]:
     raise ValueError(f"unknown estimator {text!r}; known: all, window:W, fading:A, decay:H")
 
 
+def labelled(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """The outcomes whose labels aren't withdrawn."""
+    return [outcome for outcome in outcomes if outcome.truth is not None]
+
+
+def kinds_now(outcomes: Sequence[Outcome]) -> Mapping[Kind, float]:
+    """How many outcomes there are of each kind, by their labels as they are now.
+
+    Baselines keep the labels that they saw: also one that is withdrawn since says that there was any.
+    """
+    known = any(outcome.label_known for outcome in outcomes)
+    kinds = (outcome.kind(revised=True) for outcome in labelled(outcomes))
+    return Counter(kind._replace(label_known=known) for kind in kinds)
+
+
 class Estimator:
     """An estimator's memory of a sequence, and all measures of it."""
 
@@ -180,7 +206,9 @@ class Estimator:
     @property
     def n(self) -> float:
         """Outcomes in memory; faded, N."""
-        return self.fading.n if self.forgets else len(self.last())
+        if self.forgets:
+            return self.fading.n
+        return len(self.last() if self.settings.task == "regression" else labelled(self.last()))
 
     @property
     def forgets(self) -> bool:
@@ -205,7 +233,9 @@ class Estimator:
         """The weight of each kind of outcome in memory."""
         if self.forgets:
             return self.fading.weights
-        return Counter(outcome.kind(revised=revised) for outcome in self.last())
+        if not revised:
+            return Counter(outcome.kind(revised=False) for outcome in self.last())
+        return kinds_now(self.last())
 
     def confusion(self, *, revised: bool) -> dict[str, dict[str, float]]:
         """Weights by label, then by prediction."""
@@ -255,7 +285,7 @@ class Estimator:
             (
                 (w, str(o.truth), str(o.y_pred), o.value) if revised and whole
                 else (w, str(o.first_truth), str(o.y_pred), o.first_value)
-                for w, o in self.weighted()
+                for w, o in self.weighted() if not (revised and whole and o.truth is None)
             ),
             costs, whole=whole,
         )  # fmt: skip

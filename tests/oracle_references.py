@@ -5,11 +5,10 @@ Intervals of differences are left out: whether there is one is said.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from oracle_estimators import Estimator, Outcome
+from oracle_estimators import Estimator, Outcome, kinds_now
 from oracle_measures import measures, positive_of
 from oracle_records import Settings
 
@@ -46,10 +45,10 @@ def beside_reference(
         known = SHARES if positive is not None else [one for one in SHARES if one not in OF_POSITIVE]
         return {name: values[name] for name in known if name in values}
 
-    then, present = shares(Counter(one.kind(revised=True) for one in first)), shares(now)
+    then, present = shares(kinds_now(first)), shares(now)
     since: dict[str, float] = {}
     if estimator.name == "all":
-        since = shares(Counter(one.kind(revised=True) for one in outcomes[len(first) :]))
+        since = shares(kinds_now(outcomes[len(first) :]))
         if "p_per" in present and len(outcomes) > len(first):
             since |= dict.fromkeys(("p_per", "p_maj"), 0.0)
     elif len(first) * weight_left(outcomes, first, estimator) <= 0.01 * estimator.n:

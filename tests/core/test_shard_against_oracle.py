@@ -460,7 +460,7 @@ def test_the_random_worlds_have_what_can_go_wrong() -> None:
     assert stages >= {"after:1ms", "after:30ms", "after:100ms", "after:1s"}
     assert tasks["classification"] > tasks["regression"] > 3
     names = {"late", "expired", "at_horizon", "duplicate", "late_label", "unmatched_label", "revisions"}
-    names.add("after_settle")
+    names |= {"after_settle", "withdrawn"}
     assert {name for name, count in counts.items() if count > 3} == names
 
 

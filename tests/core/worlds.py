@@ -88,7 +88,7 @@ def random_world(
     models = ["m0", "m1", "m2"][: rng.choice([1, 2] if sort.binned else [1, 2, 3])]
     kinds = [0, 1, 1, 1, 1, 1, 1, 2] if sort.binned else [0, 1, 1, 1, 2, 2]
     stakes = _beside(rng)
-    intervals = _beside(rng)
+    intervals, withdrawing = _beside(rng), _beside(_beside(rng))
     records_each = 8 if sort.binned else 4  # of an instance
     topics: Topics = ([], [], [])
     # Now and then all records are at multiples of `emit.every`.
@@ -133,6 +133,8 @@ def random_world(
                     continue
         elif kind == 2:
             obj["y_true"] = rng.choice(truth if rng.random() < 0.9 else rng.choice(classes))
+            if withdrawing.random() < 0.1:
+                obj["y_true"] = None
         if world_settings["defaults"].get("cost_per_value") and kind > 0 and stakes.random() < 0.6:
             obj["value"] = stakes.choice([0, 1, 2.5, stakes.uniform(0, 1000), None])
             if unusable and stakes.random() < 0.05:
@@ -778,6 +780,8 @@ class _Extremes:
             if self.many and rng.random() < 0.8:
                 value = rng.uniform(-1, 1) * 10 ** rng.randrange(-3, 3)
             obj["y_pred" if kind == 1 else "y_true"] = value
+            if kind == 2 and _beside(rng).random() < 0.05:
+                obj["y_true"] = None
         if kind == 1:
             obj |= self._of_prediction()
         elif kind == 2:

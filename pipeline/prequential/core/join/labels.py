@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prequential.core.compiled.kernel import inlined
+from prequential.core.compiled.kernel import inlined, inner
 from prequential.core.join.deadlines import MEETS, NOTHING
 from prequential.core.join.expiry import drop_label, forget
 from prequential.core.join.labelling import drop_late
