@@ -253,7 +253,11 @@ class Estimator:
             others = (*MEASURES, *FURTHER, *OF_COSTS, *PROBABILISTIC, *OF_TOP, *RANKED, *WEIGHTED)
             undefined.update(dict.fromkeys(others, "not_classification"))
             return values, undefined
-        values, undefined = measures(self.kinds(revised=revised), self.settings.positive_class)
+        kinds = self.kinds(revised=revised)
+        values, undefined = measures(kinds, self.settings.positive_class)
+        if self.outcomes and not kinds:  # all labels in memory are withdrawn
+            others = (*OF_COSTS, *PROBABILISTIC, *OF_TOP, *RANKED, *WEIGHTED, *NUMERIC, *FURTHER_NUMERIC)
+            return {}, undefined | dict.fromkeys(others, "empty")
         of_probabilities: Measured = {}, dict.fromkeys((*PROBABILISTIC, *OF_TOP), "empty")
         if self.outcomes:
             weighted = self.weighted() if any(o.proba for o in self.last()) else []
@@ -267,7 +271,7 @@ class Estimator:
             )
         of_ranks: Measured = {}, dict.fromkeys(RANKED, "empty")
         if self.outcomes and self.ranked:
-            labels = {kind.y_true for kind in self.kinds(revised=revised)}
+            labels = {kind.y_true for kind in kinds}
             positive = positive_of(labels, self.settings.positive_class)
             of_ranks = rank_measures(self.scores(), positive, window=self.name == "window")
         of_costs = self.costs(revised=revised)

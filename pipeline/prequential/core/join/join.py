@@ -115,6 +115,7 @@ def join(
             return i, NEW_NAMES
         count = count_of(store.predictions, store.instances.first[slot]) + 1 if slot else 1
         keys = streams.keys[stream]
+        withdraws = rows.kind[i] == LABEL and rows.label[i] == NO_CLASS
         outcomes = count * streams.rows_per_prediction[stream] + streams.rows_per_label[stream]
         if not has_capacity(logs, outcomes, 2 * count + 2, count * keys):
             return i, FULL
@@ -122,17 +123,23 @@ def join(
             keys
             and slot
             and rows.kind[i] != INSTANCE
+            and not withdraws
             and _lacks_segment(rows, i, registry, store, logs, stream, slot)
         ):
             return i, NEW_SEGMENT
-        if rows.kind[i] == LABEL and count > 2 and separates(registry, store, logs, stream, slot, rows.ts[i]):
+        if (
+            rows.kind[i] == LABEL
+            and count > 2
+            and not withdraws
+            and separates(registry, store, logs, stream, slot, rows.ts[i])
+        ):
             return i, NEW_STAGE
         if not slot and rows.kind[i] == LABEL:
             if _was_settled(rows, i, registry, store, stream, clock):
                 streams.after_settle[stream] += 1
                 note_dropped(logs, AFTER_SETTLE, i)
                 continue
-            if rows.label[i] == NO_CLASS:
+            if withdraws:
                 repeat_label(streams, logs, stream, i)
                 continue
         if not slot:
