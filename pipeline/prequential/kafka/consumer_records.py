@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, Union
 
 import numpy as np
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
@@ -19,14 +19,18 @@ class Original(NamedTuple):
     value: bytes | None
 
 
+#: Names and contents of a record's headers.
+Headers = Sequence[tuple[str, Union[bytes, None]]]
+
+
 class ConsumerRecords:
     """Records of one partition in order of offset."""
 
-    __slots__ = ("by_producer", "keys", "offsets", "times", "values")
+    __slots__ = ("by_producer", "headers", "keys", "offsets", "times", "values")
 
     def __init__(
         self, offsets: Sequence[int], times: Ints, values: Sequence[bytes | None],
-        keys: Sequence[bytes | None], *, by_producer: bool,
+        keys: Sequence[bytes | None], *, by_producer: bool, headers: Mapping[int, Headers] | None = None,
     ) -> None:  # fmt: skip
         self.offsets = offsets
         #: Kafka's timestamps, (n,) int64: epoch ms, or any number that a producer has set.
@@ -35,6 +39,8 @@ class ConsumerRecords:
         self.keys = keys
         #: Whether the first record's timestamp is from its producer.
         self.by_producer = by_producer
+        #: The headers of records without a value, by place.
+        self.headers = headers or {}
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> ConsumerRecords:
@@ -43,7 +49,10 @@ class ConsumerRecords:
         times = np.fromiter(map(itemgetter(1), map(Message.timestamp, messages)), np.int64, len(messages))
         values, keys = list(map(Message.value, messages)), list(map(Message.key, messages))
         by_producer = messages[0].timestamp()[0] == TIMESTAMP_CREATE_TIME
-        return cls(consecutive(offsets), times, values, keys, by_producer=by_producer)
+        headers = {
+            place: messages[place].headers() or [] for place, value in enumerate(values) if value is None
+        }
+        return cls(consecutive(offsets), times, values, keys, by_producer=by_producer, headers=headers)
 
     def __len__(self) -> int:
         return len(self.offsets)

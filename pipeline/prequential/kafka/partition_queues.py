@@ -20,7 +20,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from prequential.core.compiled.kernel import Bytes, Ints, Words, inlined, inner, kernel
 from prequential.core.input.joined_values import SEPARATOR, JoinedValues
-from prequential.kafka.consumer_records import ConsumerRecords, consecutive
+from prequential.kafka.consumer_records import ConsumerRecords, Headers, consecutive
 from prequential.kafka.librdkafka import (
     ERROR,
     HALF,
@@ -56,6 +56,12 @@ class _Functions:
         self.error_text = declared("message_errstr", text, pointer)
         self.destroy = declared("message_destroy", None, pointer)
         timestamp = declared("message_timestamp", ctypes.c_int64, pointer, pointer)
+        found = ctypes.POINTER(pointer)
+        self.headers = declared("message_headers", ctypes.c_int, pointer, found)
+        self.header = declared(
+            "header_get_all", ctypes.c_int, pointer, ctypes.c_size_t, ctypes.POINTER(text), found,
+            ctypes.POINTER(ctypes.c_size_t),
+        )  # fmt: skip
         self.timestamp_at, self.destroy_at = (
             int(ctypes.cast(one, pointer).value or 0) for one in (timestamp, self.destroy)
         )
@@ -161,6 +167,7 @@ class QueueReader(Reader):
                     end = found
         if not records:
             return Run(partition, None, end)
+        headers = self._headers(count) if sizes[_VALUELESS] else {}
         text, key_text = (np.empty(sizes[one] + records, np.uint8) for one in (_TEXT, _KEY_TEXT))
         columns = np.empty((4, records + 1), dtype=np.int64)
         absent = np.zeros((2, records), dtype=np.uint8)
@@ -172,7 +179,28 @@ class QueueReader(Reader):
         keys = JoinedValues(key_text, key_bounds, absent[1])
         by_producer = int(time_type[0]) & 0xFFFFFFFF == TIMESTAMP_CREATE_TIME
         taken = consecutive(offsets[:records]), times[:records]
-        return Run(partition, ConsumerRecords(*taken, values, keys, by_producer=by_producer), end)
+        made = ConsumerRecords(*taken, values, keys, by_producer=by_producer, headers=headers)
+        return Run(partition, made, end)
+
+    def _headers(self, count: int) -> dict[int, Headers]:
+        """Return the headers of records without a value, by their place among the records."""
+        found: dict[int, Headers] = {}
+        messages = self._messages[:count]
+        for record, message in enumerate(messages[messages != 0].tolist()):
+            if not (ctypes.c_int64 * WORDS).from_address(message)[PAYLOAD]:
+                found[record] = self._headers_of(message)
+        return found
+
+    def _headers_of(self, message: int) -> Headers:
+        headers, name, content = ctypes.c_void_p(), ctypes.c_char_p(), ctypes.c_void_p()
+        size = ctypes.c_size_t()
+        found: list[tuple[str, bytes | None]] = []
+        if self._functions.headers(message, headers):  # it has none
+            return []
+        while not self._functions.header(headers, len(found), name, content, size):
+            value = ctypes.string_at(content.value, size.value) if content.value else None
+            found.append(((name.value or b"").decode(errors="replace"), value))
+        return found
 
     def _event(self, partition: int, place: int, failures: list[Failure]) -> int | None:
         """Return the partition's end if a message reports it; a message that is a record is not changed."""
@@ -197,8 +225,9 @@ def _in_code(function: Any) -> Any:
     """Let numba compile the code that a function generates; untyped because numba adds a context argument."""
     return intrinsic(function)
 
-#: The results of `measure`: the number of records among messages, and the bytes of their values and keys.
-_RECORDS, _TEXT, _KEY_TEXT, _SIZES = range(4)
+#: The results of `measure`: the number of records among messages, the bytes of their values and keys, and the
+#: number of records without a value.
+_RECORDS, _TEXT, _KEY_TEXT, _VALUELESS, _SIZES = range(5)
 
 
 @_in_code
@@ -262,6 +291,8 @@ def measure(messages: Words, count: int, sizes: Ints) -> None:
             sizes[_RECORDS] += 1
             if _field(message, PAYLOAD):
                 sizes[_TEXT] += np.int64(_field(message, PAYLOAD + LENGTH))
+            else:
+                sizes[_VALUELESS] += 1
             if _field(message, KEY):
                 sizes[_KEY_TEXT] += np.int64(_field(message, KEY + LENGTH))
 

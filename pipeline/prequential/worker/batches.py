@@ -12,10 +12,11 @@ from prequential.core.input.merge import Batch, Undecoded
 from prequential.core.input.plain import Parser, Plain
 from prequential.kafka.consumer_records import ConsumerRecords, Original
 from prequential.settings.model import Config
-from prequential.topics.decoding import Decoded
+from prequential.topics.decoding import LABELS, Decoded
 from prequential.topics.outputs import DeadLetter
 from prequential.topics.specs import INPUTS
 from prequential.topics.values import MAX_TS, why_no_record_time
+from prequential.worker.tombstones import with_withdrawals
 
 #: Parsed records.
 Content = Union[Decoded, Plain]
@@ -27,8 +28,9 @@ MANY = 1_000
 class SharedParser:
     """The parser of one shard, which two threads may use."""
 
-    def __init__(self, parser: Parser) -> None:
-        self._parser = parser
+    def __init__(self, parser: Parser, wide: Sequence[str] = ()) -> None:
+        """`wide` are the streams with `key: instance`."""
+        self._parser, self._wide = parser, wide
         self._parsing = Lock()
 
     @classmethod
@@ -37,8 +39,13 @@ class SharedParser:
         return cls(
             Parser(
                 values=config.reads_values, intervals=config.reads_intervals, segments=config.segment_keys
-            )
+            ),
+            config.wide,
         )
+
+    def values_of(self, kind: int, records: ConsumerRecords) -> Sequence[bytes | None]:
+        """Return the values of records, with labels in place of tombstones that withdraw labels."""
+        return with_withdrawals(records, self._wide) if kind == LABELS else records.values
 
     def parse(self, kind: int, values: Sequence[bytes | None]) -> Content:
         """See `Parser`."""
@@ -53,7 +60,7 @@ class SharedParser:
         if len(records) < MANY:
             return None
         try:
-            return self.parse(kind, records.values)
+            return self.parse(kind, self.values_of(kind, records))
         except Exception:
             return None
 
@@ -68,7 +75,8 @@ def to_batch(
     """
     offsets, times = records.offsets, records.times
     if content is None:
-        batch = Batch(kind, offsets, times, Undecoded(records.values, partial(parser.parse, kind)))
+        values = parser.values_of(kind, records)
+        batch = Batch(kind, offsets, times, Undecoded(values, partial(parser.parse, kind)))
     else:
         batch = Batch(kind, offsets, times, content)
     if times.max() > MAX_TS or times.min() < -MAX_TS:

@@ -228,7 +228,7 @@ def _update(expected: Expected, edges: Floats, events: Events, start: int, stop:
             elif not had or weights[cell + k] > 0.0:
                 for place, moved in ((cell, weight), (cell + squares, weight * weight)):
                     if had:
-                        moved = min(moved, float(weights[place + k]))  # noqa: PLW2901
+                        moved = min(moved, float(weights[place + k]))
                         weights[place + k] -= moved
                     if has:
                         weights[place + revised] += moved

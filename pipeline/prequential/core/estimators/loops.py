@@ -18,8 +18,8 @@ class CountSteps(NamedTuple):
 
     #: add(table, q, cell, t1, parameter): add an outcome in `cell`.
     add: Callable[..., None]
-    #: revise(table, q, number, cell, now): move the outcome of this number from `cell` to `now`; either may be
-    #: WITHDRAWN.
+    #: revise(table, q, number, cell, now): move the outcome of this number from `cell` to `now`; WITHDRAWN
+    #: stands for no cell.
     revise: Callable[..., None]
     #: note(table, q): note that baselines had a label to predict from at its newest outcome.
     note: Callable[..., None]

@@ -1,7 +1,7 @@
 """Revisions: applies a corrected or withdrawn label to outcomes that may still change.
 
-The outcomes move to their new cells; without a label they are in none. Baselines keep the labels that they saw, and the judgement by these
-labels.
+The outcomes move to their new cells; without a label they are in none. Baselines keep the labels that they
+saw, and the judgement by these labels.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Log(NamedTuple):
     sequence: Ints32  # row in the plan's tables
     number: Ints  # of the outcome in its sequence, from 1
     label: Ints32  # class code; of a revision the label before, or NO_CLASS
-    revised: Ints32  # of a revision: the label now, or NO_CLASS; of others: revisions of its entity until then
+    revised: Ints32  # of a revision: the label now, or NO_CLASS; of others: its entity's revisions until then
     prediction: Ints32  # class code
     bits: Bytes  # 2 where the persistent baseline was right, plus 1 where the majority one was
     known: Bytes  # whether baselines had a label to predict by
