@@ -309,7 +309,7 @@ class Estimator:
                 (factor, float(o.first_truth), float(o.y_pred)) for factor, o in zip(factors, last)
             )
             return {} if deciles is None else {"residuals": deciles}
-        if "scores" not in self.settings.details:
+        if "scores" not in self.settings.details or not self.kinds(revised=True):
             return {}
         found = histogram(self.scores(), whole=not self.forgets)
         return {} if found is None else {"scores": found}

@@ -176,7 +176,7 @@ class Evaluator:
         self._check_limits(record, self._predicted.get(record.instance_id, 0) + 1)
 
     def learn(
-        self, instance_id: values.Id, y_true: values.Class, *, ts: values.Time = None,
+        self, instance_id: values.Id, y_true: values.Class | None, *, ts: values.Time = None,
         value: float | None = None,
     ) -> None:  # fmt: skip
         """Take the label of an instance; a label that differs from the previous one is a revision.
@@ -186,7 +186,7 @@ class Evaluator:
         instance_id
             As in `predict`.
         y_true
-            The true class, or a number if `task` is `regression`.
+            The true class, or a number if `task` is `regression`. None withdraws the label.
         ts
             When the label became known, as in `predict`. If no call has a `ts`, it is the time of the latest
             prediction.
@@ -199,8 +199,8 @@ class Evaluator:
             If the label is invalid; the error quotes the argument.
         """
         record = Label(
-            self._stream, values.identifier("instance_id", instance_id), self._target("y_true", y_true), None,
-            values.amount(value),
+            self._stream, values.identifier("instance_id", instance_id),
+            None if y_true is None else self._target("y_true", y_true), None, values.amount(value),
         )  # fmt: skip
         time = values.milliseconds(ts)
         self._check(record, (record.y_true,))

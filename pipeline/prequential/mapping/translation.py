@@ -49,6 +49,10 @@ class Table(Protocol):
         """Return the value of every record at a path; None where there is none."""
         ...
 
+    def has_null(self, path: Path, place: int) -> bool:
+        """Whether a record without a value at a path has it as null."""
+        ...
+
 
 class Records:
     """A batch of Kafka records: decoded values, and keys, headers, topics and timestamps (ms) if known.
@@ -82,6 +86,11 @@ class Records:
             return [_header(one, path.keys[0]) for one in roots]
         return pick(roots, path.keys)
 
+    def has_null(self, path: Path, place: int) -> bool:
+        """Whether a record without a value at a path has it as null."""
+        roots = self._roots[path.root]
+        return roots is not None and has_name(roots[place], path.keys)
+
 
 def pick(values: Sequence[Any], keys: tuple[str, ...]) -> list[Any]:
     """Return the entry of each value below these names, in their order; None where there is none.
@@ -96,6 +105,16 @@ def pick(values: Sequence[Any], keys: tuple[str, ...]) -> list[Any]:
     except (KeyError, TypeError, IndexError):
         return [_walk(one, keys) for one in values]
     return column
+
+
+def has_name(value: Any, keys: tuple[str, ...]) -> bool:
+    """Whether a value has an entry below these names, even null.
+
+    >>> has_name({"a": {"b": None}}, ("a", "b")), has_name({"a": {}}, ("a", "b"))
+    (True, False)
+    """
+    above = _walk(value, keys[:-1])
+    return isinstance(above, Mapping) and keys[-1] in above
 
 
 def _walk(one: Any, keys: tuple[str, ...]) -> Any:
@@ -129,7 +148,7 @@ class Translator:
 
     `is_regression` returns whether a stream's targets are numbers. In that case text must be a number. The
     targets of `text` sources (CSV) are read as tables write them: `1.0` as 1, `True` as true. With
-    `unlabelled`, rows without a label are skipped.
+    `unlabelled`, rows without a label are skipped; with `withdraws`, a null label withdraws the label.
 
     >>> from prequential.mapping.model import parse
     >>> section = {"as": "labels", "stream": {"const": "s"}, "instance_id": "value.id",
@@ -149,9 +168,11 @@ class Translator:
         *,
         text: bool = False,
         unlabelled: bool = False,
+        withdraws: bool = False,
     ) -> None:
         self.mapping = mapping
         self._is_regression, self._text, self._unlabelled = is_regression, text, unlabelled
+        self._withdraws = withdraws
         self._struct = STRUCTS[mapping.kind]
         #: Counts the times by their kind of zone, if the caller sets it.
         self.clocks: Clocks | None = None
@@ -223,6 +244,8 @@ class Translator:
         if name == "ts" and self.clocks is not None:
             times = partial(conversion.time, unit=one.unit, timezone=one.timezone)
             converter = partial(times, clocks=self.clocks)
+        if name == "y_true" and self._withdraws:
+            return batch.converted(column, one.path, converter, required=True, nullable=True)
         return batch.converted(column, one.path, converter, required=name in _REQUIRED)
 
     def _name_as_predictions(self, probabilities: list[Any], predictions: list[Any], batch: _Batch) -> None:
@@ -285,16 +308,20 @@ class _Batch:
         self.reasons.setdefault(self.kept[index], reason)
 
     def converted(
-        self, column: list[Any], path: Path, convert: Converter, *, required: bool = False
-    ) -> list[Any]:
-        """Convert every value; None where a value is absent or invalid."""
+        self, column: list[Any], path: Path, convert: Converter, *, required: bool = False,
+        nullable: bool = False,
+    ) -> list[Any]:  # fmt: skip
+        """Convert every value; None where a value is absent or invalid.
+
+        An absent value is invalid if it is `required`, unless it is `nullable` and the record has it as null.
+        """
         made = whole_column(convert, column)
         if made is not None:
             return made
         made = []
         for index, value in enumerate(column):
             if conversion.is_absent(value):
-                if required:
+                if required and not (nullable and self._table.has_null(path, self.kept[index])):
                     self.fail(index, f"{path} is missing")
                 made.append(None)
                 continue

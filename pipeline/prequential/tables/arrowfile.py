@@ -49,6 +49,10 @@ class ArrowRows:
         row = {name: _values(column)[0] for name, column in zip(self._batch.schema.names, columns)}
         return msgspec.json.encode(row, enc_hook=str)
 
+    def has_null(self, path: Path, place: int) -> bool:
+        """Whether there is a column for a path: a cell without a value is null."""
+        return self.has(path)
+
     def has(self, path: Path) -> bool:
         """Whether any row's structure has the field; the caller has already checked the column."""
         if path.root == TIME or len(path.keys) == 1:

@@ -68,6 +68,10 @@ class CsvRows:
             return msgspec.json.encode(shown)
         return msgspec.json.encode(dict(zip(self._columns, shown)))
 
+    def has_null(self, path: Path, place: int) -> bool:
+        """Whether there is a column for a path: a cell without a value is null."""
+        return self.has(path)
+
     def has(self, path: Path) -> bool:
         """Return True: the caller has already checked that the column exists."""
         return True

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 from prequential.mapping.model import Path, as_text
-from prequential.mapping.translation import pick
+from prequential.mapping.translation import has_name, pick
 from prequential.tables.rows import BATCH, Progress, names_of
 
 
@@ -25,6 +25,10 @@ class ObjectRows:
     def column(self, path: Path) -> list[Any]:
         """Return the value of every object at a path; None where there is none."""
         return pick(self.objects, self._keys(path))
+
+    def has_null(self, path: Path, place: int) -> bool:
+        """Whether an object without a value at a path has it as null."""
+        return has_name(self.objects[place], self._keys(path))
 
     def raw(self, place: int) -> bytes:
         """Return an object as JSON."""

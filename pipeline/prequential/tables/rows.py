@@ -33,6 +33,10 @@ class Rows(Protocol):
     def raw(self, place: int) -> bytes:
         """Return a row as text."""
 
+    def has_null(self, path: Path, place: int) -> bool:
+        """Whether a row without a value at a path has it as null."""
+        ...
+
     def has(self, path: Path) -> bool:
         """Whether any row has this path, even with an empty value; a path that no row has is an error."""
 

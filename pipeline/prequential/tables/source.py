@@ -60,9 +60,10 @@ class TableSource:
     """The records of a file; each of its mappings makes one record from every row.
 
     Record time is the record's `ts`. A record without `ts` gets the time of the record before it. If no
-    record has a `ts`, the time of each record in ms is its row's number, counted from 0. With `unlabelled`,
-    rows without a label are skipped. The caller has already checked that the file has the columns. Raises
-    ConfigError if its first rows do not fit a mapping, and WorkError if the file is unreadable.
+    record has a `ts`, the time of each record in ms is its row's number, counted from 0. A null label
+    withdraws the label; with `unlabelled`, rows without a label are skipped instead. The caller has already
+    checked that the file has the columns. Raises ConfigError if its first rows do not fit a mapping, and
+    WorkError if the file is unreadable.
     """
 
     def __init__(
@@ -86,7 +87,10 @@ class TableSource:
         mappings = [_with_times(one, kind) for one, kind in zip(mappings, types)]
         file.select([path for mapping in mappings for _, path in mapping.paths()])
         self._translators = [
-            Translator(mapping, is_regression, text=file.text, unlabelled=unlabelled and kind == LABELS)
+            Translator(
+                mapping, is_regression, text=file.text, unlabelled=unlabelled and kind == LABELS,
+                withdraws=not unlabelled and kind == LABELS,
+            )
             for mapping in mappings
         ]
         self._recent: deque[_Recent] = deque()

@@ -361,8 +361,9 @@ class StreamProducer(RecordProducer):
         self._say("predictions", stream, fields)
 
     def label(
-        self, stream: str, instance_id: Id, y_true: Class, *, ts: Time = None, value: float | None = None
-    ) -> None:
+        self, stream: str, instance_id: Id, y_true: Class | None, *, ts: Time = None,
+        value: float | None = None,
+    ) -> None:  # fmt: skip
         """Say what is true of an instance; said again with another class, it is a revision.
 
         Parameters
@@ -372,7 +373,7 @@ class StreamProducer(RecordProducer):
         instance_id
             As in `instance`.
         y_true
-            The true class, or a finite number in a stream of `task: regression`.
+            The true class, or a finite number in a stream of `task: regression`. None withdraws the label.
         ts
             When it became known; None: when Kafka takes the record.
         value
@@ -394,7 +395,7 @@ class StreamProducer(RecordProducer):
         """
         fields = {
             "instance_id": values.identifier("instance_id", instance_id),
-            "y_true": values.target("y_true", y_true),
+            "y_true": None if y_true is None else values.target("y_true", y_true),
             "ts": values.milliseconds(ts),
             "value": values.amount(value),
         }
@@ -402,7 +403,7 @@ class StreamProducer(RecordProducer):
 
     def _say(self, topic: str, stream: str, fields: Mapping[str, object]) -> None:
         name = values.text("stream", stream)
-        given = {field: value for field, value in fields.items() if value is not None}
+        given = {field: value for field, value in fields.items() if value is not None or field == "y_true"}
         value = _encode({"stream": name, **given})
         if len(value) > MAX_VALUE_BYTES:
             raise ValueError(
