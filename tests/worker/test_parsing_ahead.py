@@ -71,6 +71,41 @@ def test_few_records_are_parsed_in_turn() -> None:
     assert parser.parse_ahead(_LABELS, few) is None
 
 
+@pytest.mark.parametrize(
+    ("key", "headers", "wide", "withdrawn"),
+    [
+        (b"s", [("instance_id", b"3")], False, 1),
+        (b"anything", [("trace", b"\xc3"), ("instance_id", b"3"), ("stream", b"s")], False, 0),
+        (b"anything", [("instance_id", b"3"), ("stream", b"s")], False, 1),
+        (b'{"stream":"s","instance_id":3}', [], False, 1),
+        (b"3", [], True, 1),
+        (b"3", [("stream", b"s")], True, 1),
+        (b"s", [], False, 0),
+        (b"{", [], False, 0),
+        (b"\xff", [("instance_id", b"3")], False, 0),
+        (None, [("instance_id", b"3")], False, 0),
+    ],
+)  # fmt: skip
+def test_a_tombstone_withdraws_a_label(
+    key: bytes | None, headers: list[tuple[str, bytes]], wide: bool, withdrawn: int
+) -> None:
+    """It is a dead letter if neither a header nor its key names the instance."""
+    config = Config(streams={"s": StreamConfig(key="instance" if wide else "stream")})
+    shard, parser = Shard(config), SharedParser(config)
+    rows: list[dict[str, Any]] = [{"stream": "s", "instance_id": n} for n in range(5)]
+    times = list(range(1_000, 1_005))
+    shard.add(to_batch(1, records_of([{**one, "model": "m", "y_pred": 1} for one in rows], times), parser))
+    shard.add(to_batch(_LABELS, records_of([{**one, "y_true": 1} for one in rows], times), parser))
+    tombstone = np.array([1_010]), [None], [key]
+    records = ConsumerRecords(range(5, 6), *tombstone, by_producer=False, headers={0: headers})
+    shard.add(to_batch(_LABELS, records, parser))
+    while shard.advance([1 << 60] * 3, MANY):
+        pass
+    letters = [one for one in shard.flush()[0] if isinstance(one, DeadLetter)]
+    streams = shard.catalog.columns.streams
+    assert (streams.withdrawn.sum(), len(letters)) == (withdrawn, 1 - withdrawn)
+
+
 def test_an_error_comes_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the journal knows at which records."""
     records, parser = inputs({})[_LABELS], SharedParser(Parser(values=False))

@@ -30,7 +30,7 @@ def broker() -> Iterator[str]:
     for number in range(PARTITIONS * EACH):
         value: Any = rng.choice([None, b"", b"\n", b"{}", bytes([number % 256]) * rng.randrange(1, 400)])
         key: Any = rng.choice([None, b"", b"key", str(number).encode()])
-        headers = [("h", b"x")] if number % 7 == 0 else []
+        headers = [("h", b"x"), ("ü", b""), ("h", None)][: number % 4]
         producer.produce(
             TOPIC, value, key, number % PARTITIONS, timestamp=rng.randrange(1, 1 << 41), headers=headers
         )
@@ -99,6 +99,8 @@ def test_records_are_what_messages_say(broker: str, kind: type[Reader]) -> None:
     for partition, messages in messages_of(broker).items():
         expected = [(m.offset(), m.timestamp(), (m.key(), m.value())) for m in messages]
         rows = said(found[partition])
+        headers = [pair for one in found[partition] for pair in sorted(one.headers.items())]
+        assert [of for _, of in headers] == [m.headers() or [] for m in messages if m.value() is None]
         assert [(o, (TIMESTAMP_CREATE_TIME, t), tuple(one)) for o, t, one in rows] == expected
     reader.stop()
 

@@ -15,7 +15,7 @@ from prequential.kafka.rejected import rejected
 from prequential.kafka.transactions import BY_KEY, Outgoing
 from prequential.mapping.clocks import Clocks
 from prequential.mapping.model import Path, RecordMapping
-from prequential.mapping.translation import Records, Translator
+from prequential.mapping.translation import Records, Translator, has_name
 from prequential.settings.model import Config
 from prequential.topics.dead_letters import headers_of
 from prequential.topics.decoding import KINDS, LABELS
@@ -54,23 +54,36 @@ _stream: Callable[[Any], str] = attrgetter("stream")
 
 
 class _Writing(Translator):
-    """A translator into records as they are written."""
+    """A translator into records as they are written.
 
-    def __init__(self, mapping: RecordMapping, config: Config) -> None:
-        super().__init__(mapping, lambda stream: config.stream(stream).task == "regression")
+    A null label withdraws the label, unless it means that the label isn't known yet: in `nullable` sources,
+    and in Debezium's rows.
+    """
+
+    def __init__(self, mapping: RecordMapping, config: Config, nullable: bool) -> None:
+        waits = nullable or operation_path([path for _, path in mapping.paths()]) is not None
+        super().__init__(
+            mapping, lambda stream: config.stream(stream).task == "regression",
+            withdraws=mapping.kind == LABELS and not waits,
+        )  # fmt: skip
         self._struct = _STRUCTS[mapping.kind]
 
 
 class _Table(Records):
     """A batch for a translator, with values in the form of their format."""
 
-    def __init__(self, content: Content, **others: Any) -> None:
+    def __init__(self, messages: Sequence[Message], content: Content, **others: Any) -> None:
         super().__init__(content.values, **others)
-        self._content = content
+        self._messages, self._content = messages, content
 
     def column(self, path: Path) -> list[Any]:
         """Return from every record the value at a path; None if it has nothing there."""
         return self._content.column(path.keys) if path.root == "value" else super().column(path)
+
+    def has_null(self, path: Path, place: int) -> bool:
+        """Whether a record without a value at a path has it as null."""
+        value = whole(self._messages[place], self._content.values[place])
+        return path.root == "value" and has_name(value, path.keys)
 
 
 class Made(NamedTuple):
@@ -116,7 +129,7 @@ class SourceTranslator:
     ) -> None:
         self.topic = topic
         self._nullable = nullable
-        self._translators = [(one.kind, _Writing(one, config)) for one in mappings]
+        self._translators = [(one.kind, _Writing(one, config, nullable)) for one in mappings]
         #: Counts of times with and without a zone, by input.
         self.clocks: dict[str, Clocks] = {}
         for kind, translator in self._translators:
@@ -263,6 +276,7 @@ class SourceTranslator:
         elif "key" in self._roots:
             keys = [message.key() for message in messages]
         return _Table(
+            messages,
             content,
             keys=keys,
             headers=[message.headers() for message in messages] if "headers" in self._roots else None,
