@@ -169,7 +169,8 @@ def test_a_row_whose_label_is_null_has_none_yet(tmp_path: Path, wrapped: bool) -
     assert [topic for topic, _, _ in become(both, messages[:1])] == ["predictions"]
     assert both.apply(messages[:1]).passed == frozenset()
     plain = translator(tmp_path, LABELS)
-    [(topic, _, withdrawn), (*_, reason)] = become(plain, [record({"id": 1, "truth": None}), record({"id": 1})])
+    nulls = [record({"id": 1, "truth": None}), record({"id": 1})]
+    [(topic, _, withdrawn), (*_, reason)] = become(plain, nulls)
     assert (topic, withdrawn["y_true"], reason) == ("labels", None, "value.truth is missing; value has id")
 
 
