@@ -244,7 +244,7 @@ def expected_of(**settings: Any) -> Any:
             part.evaluated[0].coverage = {"met": [[0, 0]] * 13}
             part.counts = dict.fromkeys((
                 "duplicate_instances", "duplicate_labels", "late_label", "unmatched_label", "after_settle",
-                "revisions", "instances_without_predictions", "predictions_without_instance",
+                "revisions", "withdrawn", "instances_without_predictions", "predictions_without_instance",
             ), 0)  # fmt: skip
         [said] = Merged(config, some, [True, True]).periods([])
         message = decoded(said)
