@@ -165,7 +165,6 @@ def test_the_pipeline_can_use_all_that_is_sent(mock: Mock) -> None:
         (lambda p: p.label("s", 2**63, "UP"), "instance_id is 9223372036854775808"),
         (lambda p: p.label("s", 1, float("nan")), "y_true is nan"),
         (lambda p: p.label("s", 1, np.float32("inf")), "y_true is inf"),
-        (lambda p: p.label("s", 1, None), "y_true is None"),
         (lambda p: p.label("s", 1, 2**63), "y_true is 9223372036854775808"),
         (lambda p: p.label("s", 1, "c" * 257), "y_true 'ccc"),
         (lambda p: p.label("s", 1, "UP", ts=1.5), r"ts is 1\.5"),
