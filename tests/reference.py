@@ -403,8 +403,9 @@ LABELS = {
     "merged_timestamp_seconds": "stream",
     **dict.fromkeys(
         ("comparison_pairs_left_out", "newest_label_timestamp_seconds", "waiting_labels", "late_labels_total",
-         "revisions_total", "unmatched_labels_total", "instances_without_predictions_total",
-         "predictions_without_instance_total", "label_latency_seconds"), _STREAM,
+         "revisions_total", "withdrawn_labels_total", "unmatched_labels_total",
+         "instances_without_predictions_total", "predictions_without_instance_total",
+         "label_latency_seconds"), _STREAM,
     ),
     "labelled_ratio": f"{_MODEL}, age", "labelled_by_class_ratio": f"{_MODEL}, class",
     "selection_psi": f"{_MODEL}, of",

@@ -17,6 +17,7 @@ from prequential.core.input.encoder import Encoder
 from prequential.core.input.merge import Batch, Merge
 from prequential.core.input.plain import NO_TIME, Parser, Plain, PlainRecords, together
 from prequential.core.tables.records import Rows
+from prequential.core.tables.store import NO_CLASS
 from prequential.settings.model import Config, Limits, StreamConfig
 from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS, decode
 
@@ -288,6 +289,34 @@ def test_intervals_are_passed_over_where_they_mean_nothing(bounds: str) -> None:
 # ---- rows
 
 
+@pytest.mark.parametrize("written", ["null", " null "])
+def test_the_loop_leaves_null_labels_to_the_decoder(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    label = '{"stream":"s","instance_id":"%d","y_true":%s,"value":2}'
+    values: list[bytes | None] = [
+        (label % (n, written if n in (20, 40) else "1")).encode() for n in range(60)
+    ]
+    left: list[bytes | None] = []
+
+    def noted(kind: int, few: list[bytes | None]) -> Any:
+        left.extend(few)
+        return decode(kind, few)
+
+    monkeypatch.setattr(plain_module, "decode", noted)
+    parsed = Parser().parse(LABELS, values)
+    assert isinstance(parsed, Plain)
+    assert left == [values[20], values[40]]
+    for task in ("classification", "regression"):
+        encoder = Encoder(Catalog(Config(defaults=StreamConfig(task=task)), 0))
+        times, kinds = np.arange(60), np.full(60, LABELS, np.uint8)
+        labels: list[int] = []
+        while len(labels) < 60:
+            start = len(labels)
+            batch = encoder.encode(PlainRecords(parsed, times[start:]), times[start:], kinds[start:])
+            assert not batch.unused
+            labels += batch.rows.label.tolist()
+        assert [n for n, code in enumerate(labels) if code == NO_CLASS] == [20, 40]
+
+
 def usual(rng: random.Random, kind: int, stream: str) -> dict[str, Any]:
     """A record that is valid for most streams."""
     names, share = ("a", "b", "é", "other", "1"), lambda: rng.choice([0.0, 1, 0.5, rng.random()])
@@ -351,6 +380,9 @@ def test_rows_are_those_of_objects(rng: random.Random, kind: int) -> None:
     }  # fmt: skip
     config = Config(streams=streams, limits=Limits(classes_per_stream=5))
     written = [usual(rng, kind, rng.choice(list(streams))) for _ in range(rng.choice([3, 30]))]
+    if kind == LABELS:  # some are withdrawn, of so few that the batch is parsed as columns
+        for one in rng.sample(written, 3)[: rng.choice([0, 1, 3])]:
+            one["y_true"] = None
     spaced = rng.choice([None, (",", ":")])
     values = [json.dumps(one, ensure_ascii=rng.random() < 0.5, separators=spaced).encode() for one in written]
     parsed = Parser(segments=config.segment_keys).parse(kind, list(values))

@@ -67,6 +67,7 @@ METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "prequential_expired_predictions_total": ("counter", _MODEL),
     "prequential_late_labels_total": ("counter", _STREAM),
     "prequential_revisions_total": ("counter", _STREAM),
+    "prequential_withdrawn_labels_total": ("counter", _STREAM),
     "prequential_duplicates_total": ("counter", (*_STREAM, "topic")),
     "prequential_dead_letters_total": ("counter", ("topic", "partition")),
     "prequential_quarantined_records_total": ("counter", ("topic", "partition")),
@@ -107,7 +108,7 @@ METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
 _FROM_FIRST_ON = {
     "prequential_duplicates_total", "prequential_instances_without_predictions_total",
     "prequential_predictions_without_instance_total", "prequential_revisions_total",
-    "prequential_unmatched_labels_total",
+    "prequential_unmatched_labels_total", "prequential_withdrawn_labels_total",
 }  # fmt: skip
 
 #: Made by Prometheus itself.

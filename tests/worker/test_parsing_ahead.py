@@ -91,7 +91,7 @@ def test_a_tombstone_withdraws_a_label(
 ) -> None:
     """It is a dead letter if neither a header nor its key names the instance."""
     config = Config(streams={"s": StreamConfig(key="instance" if wide else "stream")})
-    shard, parser = Shard(config), SharedParser(config)
+    shard, parser = Shard(config), SharedParser.of(config)
     rows: list[dict[str, Any]] = [{"stream": "s", "instance_id": n} for n in range(5)]
     times = list(range(1_000, 1_005))
     shard.add(to_batch(1, records_of([{**one, "model": "m", "y_pred": 1} for one in rows], times), parser))
@@ -104,6 +104,28 @@ def test_a_tombstone_withdraws_a_label(
     letters = [one for one in shard.flush()[0] if isinstance(one, DeadLetter)]
     streams = shard.catalog.columns.streams
     assert (streams.withdrawn.sum(), len(letters)) == (withdrawn, 1 - withdrawn)
+
+
+@pytest.mark.parametrize("is_ahead", [False, True])
+def test_tombstones_among_many_labels(is_ahead: bool) -> None:
+    """The others are columns; one of them is the label that the first tombstone withdrew."""
+    config = Config(streams={"s": StreamConfig()})
+    shard, parser = Shard(config), SharedParser.of(config)
+    instances, predictions, labels = inputs({})
+    values, keys = [None, *labels.values[:MANY], None], [b"s"] * (MANY + 2)
+    headers = {0: [("instance_id", b"i3")], MANY + 1: [("instance_id", b"i4")]}
+    taken = range(2 * MANY, 3 * MANY + 2), np.full(MANY + 2, 9_000), values, keys
+    tombstones = ConsumerRecords(*taken, by_producer=False, headers=headers)
+    content = parser.parse_ahead(_LABELS, tombstones) if is_ahead else None
+    for kind, records in enumerate((instances, predictions, labels)):
+        shard.add(to_batch(kind, records, parser))
+    shard.add(to_batch(_LABELS, tombstones, parser, content))
+    assert isinstance(content, Plain) == is_ahead
+    while shard.advance([1 << 60] * 3, MANY):
+        pass
+    letters = [one for one in shard.flush()[0] if isinstance(one, DeadLetter)]
+    streams = shard.catalog.columns.streams
+    assert (streams.withdrawn.sum(), streams.revisions.sum(), len(letters)) == (2, 1, 1)
 
 
 def test_an_error_comes_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:

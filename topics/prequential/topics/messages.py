@@ -79,7 +79,7 @@ class Instance(msgspec.Struct, gc=False):
     Attributes
     ----------
     stream
-        Name of the stream, and key of the Kafka record; names have at most 256 bytes.
+        Name of the stream.
     instance_id
         ID of the instance, a string or an integer.
     ts
@@ -115,7 +115,7 @@ class Prediction(msgspec.Struct, gc=False):
     Attributes
     ----------
     stream
-        Name of the stream, and key of the Kafka record; names have at most 256 bytes.
+        Name of the stream.
     instance_id
         ID of the instance, a string or an integer.
     model
@@ -131,9 +131,9 @@ class Prediction(msgspec.Struct, gc=False):
     model_version
         Version of the model.
     value
-        Value at stake, from 0 to 1e100, for `cost_per_value`; ignored otherwise.
+        Value at stake, from 0 to 1e100, for `cost_per_value`.
     y_lower, y_upper
-        Bounds of a predicted interval, both or neither, for measures of intervals; ignored otherwise.
+        Bounds of a predicted interval, both or neither, for measures of intervals.
 
     Examples
     --------
@@ -163,7 +163,7 @@ class Label(msgspec.Struct, gc=False):
     Attributes
     ----------
     stream
-        Name of the stream, and key of the Kafka record; names have at most 256 bytes.
+        Name of the stream.
     instance_id
         ID of the instance, a string or an integer.
     y_true
