@@ -151,7 +151,7 @@ def test_examples_are_of_instances_that_wait_or_did() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_summary_accounts_for_every_record(seed: int) -> None:
-    """What is neither dropped nor waits is used, and that is what has met, or has revised something."""
+    """What is neither dropped nor waits is used, and that is what has met, revised or withdrawn something."""
     world = random_world(random.Random(seed), 300, 3, unusable=seed % 2 == 1)
     shard = catch_up(world).shard
     account = Account(lambda kind, partition, offset: {"file": "f", "row": offset})
@@ -159,7 +159,10 @@ def test_a_summary_accounts_for_every_record(seed: int) -> None:
     found = account.summary(None).records
     assert [found[name].read for name in KINDS] == [len(rows) for rows in world.topics]
     count, streams = len(shard.catalog.streams), shard.catalog.columns.streams
-    met_or_revised = (streams.completed[:count] + streams.revisions[:count]).sum()
+    met_or_revised = sum(
+        int(of_streams[:count].sum())
+        for of_streams in (streams.completed, streams.revisions, streams.withdrawn)
+    )
     closing = any(stream.config.label_at_horizon is not None for stream in shard.catalog.streams)
     # A label at the horizon's end is no record.
     used = found["labels"].used

@@ -267,7 +267,8 @@ class TestUnusable:
     )
     def test_a_missing_field_is_named(self, kind: int, name: str) -> None:
         assert reason(kind, value(kind, without=name)) == f"object missing required field `{name}`"
-        assert f"`$.{name}`" in reason(kind, value(kind, **{name: None}))
+        if name != "y_true":  # a null label withdraws the label
+            assert f"`$.{name}`" in reason(kind, value(kind, **{name: None}))
 
     @pytest.mark.parametrize("kind", ALL)
     @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         "alarms": [alarm_line(alarm) for alarm in its_alarms[::-1]],
         "noise": _noise(before),
         "alarm_count": one.alarm_count,
-        "noisy": noise_sentence(one.former_alarms["alarms"], one.former_alarms["outcomes"]),
+        "noisy": noise_sentence(one),
         "incidents_before": [incident_line(other) for other in earlier[:_EARLIER]],
         "incidents_before_total": len(earlier),
         "examples": one.examples,

@@ -114,6 +114,7 @@ class ArrowFile:
     """A table that `read` returns as record batches, with the given columns (None: all)."""
 
     unit, text = "row", False
+    is_numbered = False
 
     def __init__(
         self, name: str, schema: Any, rows: int | None, read: Callable[[list[str] | None], Iterable[Any]]
@@ -198,7 +199,7 @@ class ArrowTable(ArrowFile):
                 row += batch.num_rows
 
         numbered = ArrowTable(self.name, schema, self._rows, read)
-        numbered.own_columns = self.columns
+        numbered.own_columns, numbered.is_numbered = self.columns, True
         return numbered
 
 

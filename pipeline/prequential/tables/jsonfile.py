@@ -33,6 +33,7 @@ class JsonFile:
 
     unit, text = "line", False
     columns = own_columns = None
+    is_numbered = False
 
     def __init__(
         self, name: str, open_file: Callable[[], IO[bytes]], position: Callable[[IO[bytes]], float | None]

@@ -82,6 +82,7 @@ class Objects:
     ) -> None:
         self.name = name
         self._objects, self._number = objects, number
+        self.is_numbered = number is not None
 
     def select(self, paths: Sequence[Path]) -> None:
         """Do nothing: every field of each object is in memory anyway."""

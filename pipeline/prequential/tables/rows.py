@@ -74,6 +74,10 @@ class RowFile(Protocol):
         """The names of the columns; None if every row has its own."""
 
     @property
+    def is_numbered(self) -> bool:
+        """Whether the IDs of its rows are their numbers, in an added column."""
+
+    @property
     def own_columns(self) -> Sequence[str] | None:
         """The columns of the user's table, without an added column of row numbers."""
 

@@ -16,6 +16,7 @@ from prequential.wording.incidents import cause_in_words, subject_of
 from prequential.wording.measures import COMPARED
 from prequential.wording.neighbours import in_words
 from prequential.wording.period_alarms import of_period
+from prequential.wording.status import noise_sentence
 
 #: Incidents that are named if the requested one does not exist.
 _NAMED = 5
@@ -116,7 +117,7 @@ def explain(known: Known, incident: Incident) -> Iterator[str]:
     yield from _titled("what changed", (*causes, *_compared(incident)))
     yield from _titled("other models", _others(known, incident))
     yield from _titled("baselines", _baselines(incident))
-    yield from _titled("noise", [_noise(incident)])
+    yield from _titled("noise", [noise_sentence(incident)])
     yield from _titled("inspect", [", ".join(map(printable, incident.examples)) or "no example is known"])
     yield from _titled("alarms", _alarms(known, incident))
 
@@ -228,14 +229,6 @@ def _baselines(incident: Incident) -> Iterator[str]:
         yield f"at the earlier class distribution the loss would be {ratio:.3g}"
     if not incident.baselines and ratio is None:
         yield "none are known"
-
-
-def _noise(incident: Incident) -> str:
-    """Return how often detectors raised alarms before."""
-    alarms, outcomes = incident.former_alarms["alarms"], incident.former_alarms["outcomes"]
-    if not alarms:
-        return f"no alarm in {outcomes:,} outcomes before: detectors are quiet here"
-    return f"{alarms:,} alarms in {outcomes:,} outcomes before: one in {outcomes // alarms:,}"
 
 
 def _alarms(known: Known, incident: Incident) -> Iterator[str]:

@@ -85,12 +85,9 @@ def finding(incident: Incident) -> str:
     return f"{model} has a mean loss of {number(after)}, {number(before)} before"
 
 
-def noise_sentence(alarms: int, outcomes: int) -> str:
-    """Return how often the detectors of a model raised alarms before an incident.
-
-    >>> noise_sentence(2, 4800), noise_sentence(0, 10)
-    ('2 alarms in the 4,800 outcomes before: one in 2,400.', 'No alarm in the 10 outcomes before.')
-    """
+def noise_sentence(incident: Incident) -> str:
+    """Return how often the detectors of a model raised alarms before an incident."""
+    alarms, outcomes = (incident.former_alarms.get(name, 0) for name in ("alarms", "outcomes"))
     if not alarms:
         return f"No alarm in the {outcomes:,} outcomes before."
     found = f"{alarms:,} alarm{'' if alarms == 1 else 's'}"
@@ -121,7 +118,7 @@ def objective_sentence(measure: str, value: float, bound: float, less_is_better:
 
 
 def silence_sentence(since: int, why: str) -> str:
-    """Return a silence as a sentence."""
+    """Return a sentence: since when a model has had no new outcomes, and why."""
     return f"No new outcomes since {moment(since)}; {why}."
 
 
@@ -173,7 +170,7 @@ def names(found: Sequence[str]) -> str:
 
 
 def attention(needs: int, models: int) -> str:
-    """Return the heading of the overview.
+    """Return the heading of the overview: how many of the models need attention.
 
     >>> attention(5, 13), attention(1, 2), attention(0, 2), attention(0, 0)
     ('5 of 13 models need attention', '1 of 2 models needs attention', 'No model needs attention', 'Models')

@@ -274,4 +274,4 @@ def decimal(digits: int, power: int) -> float:
     exponent = ((power * 1741647) >> 19) + 1 - shift + spare  # ⌊log2 10^power⌋ + …
     if not _LEAST_SHIFT <= exponent < _MOST_SHIFT:
         return -1.0
-    return math.ldexp(float(c), exponent)
+    return math.ldexp(float(c), int(exponent))

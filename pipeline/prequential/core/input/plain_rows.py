@@ -225,6 +225,7 @@ def _fill(
             stopped[_WANTED] = missing
             return False
         rows.ts[i] = rows.time[i] if columns.ts[place] == NO_TIME else columns.ts[place]
+        rows.classes[i] = registry.streams.class_count[stream]  # without those that only later rows name
         first, start = columns.id_bounds[place], rows.starts[i]
         for k in range(columns.id_bounds[place + 1] - first):
             rows.text[start + k] = columns.ids[first + k]
@@ -297,14 +298,14 @@ class PlainEncoder:
         np.cumsum(np.diff(columns.id_bounds)[places], out=starts[1:])
         if scores and len(columns.shares):
             np.cumsum(np.diff(columns.share_bounds)[places], out=shares[1:])
-        small = [np.zeros(count, np.int32) for _ in range(3)]
+        small = [np.zeros(count, np.int32) for _ in range(4)]
         large = [np.zeros(count, np.int64) for _ in range(2)]
         rows = Rows(
             kinds, small[0], large[0], times, np.empty(int(starts[-1]), np.uint8), starts, small[1], small[2],
             np.zeros(count), large[1], np.zeros(count), np.full((count, values), -1.0),
             np.zeros((count, intervals)), np.zeros((count, keys), np.uint16), shares,
             np.zeros(int(shares[-1]), np.uint64), np.zeros(int(shares[-1])),
-            np.zeros(0, np.int32), np.zeros(count, np.uint8), np.zeros(count, np.int64),
+            small[3], np.zeros(count, np.uint8), np.zeros(count, np.int64),
             np.zeros(count, np.uint8),
         )  # fmt: skip
         stopped, stop = np.zeros(3, np.int64), count
@@ -323,7 +324,7 @@ class PlainEncoder:
         rows.text.setflags(write=False)  # as that of decoded records: loops are compiled for one type of rows
         if stop < count:
             rows = _first(rows, stop)
-        return rows._replace(classes=self._catalog.columns.streams.class_count[rows.stream])
+        return rows
 
     def _enter(self, numbers: list[int], which: int, is_learnt: bool = False) -> bool:
         """Enter a code that isn't in the tables yet; False if there is none at all.
