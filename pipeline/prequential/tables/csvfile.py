@@ -89,6 +89,7 @@ class CsvFile:
     """A CSV file; `open_file` opens its bytes, and `position` returns the share that a stream has read."""
 
     unit, text = "row", True
+    is_numbered = False
 
     def __init__(
         self, name: str, open_file: Callable[[], IO[bytes]], position: Callable[[IO[bytes]], float | None]

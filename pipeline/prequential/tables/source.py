@@ -61,9 +61,10 @@ class TableSource:
 
     Record time is the record's `ts`. A record without `ts` gets the time of the record before it. If no
     record has a `ts`, the time of each record in ms is its row's number, counted from 0. A null label
-    withdraws the label, unless IDs are row numbers, so that no row can have a label to withdraw; with
-    `unlabelled`, rows without a label are skipped instead. The caller has already checked that the file has the columns. Raises ConfigError if its first rows do not fit a mapping, and
-    WorkError if the file is unreadable.
+    withdraws the label of an earlier row; if IDs are row numbers, there is none, and the row is invalid. With
+    `unlabelled`, rows without a label are skipped instead. The caller has already checked that the file has
+    the columns. Raises ConfigError if its first rows do not fit a mapping, and WorkError if the file is
+    unreadable.
     """
 
     def __init__(
@@ -86,8 +87,7 @@ class TableSource:
         types = [_type_of_time(mapping, file) for mapping in mappings]
         mappings = [_with_times(one, kind) for one, kind in zip(mappings, types)]
         file.select([path for mapping in mappings for _, path in mapping.paths()])
-        is_numbered = file.columns is not None and file.own_columns != file.columns
-        withdraws = kind == LABELS and not unlabelled and not is_numbered
+        withdraws = kind == LABELS and not unlabelled and not file.is_numbered
         self._translators = [
             Translator(
                 mapping, is_regression, text=file.text, unlabelled=unlabelled and kind == LABELS,
