@@ -299,24 +299,6 @@ print([loop(1.0) for loop in loops], [sum(loop.stats.cache_hits.values()) for lo
     assert names == {"factory.one.run", "factory.two.run"}  # with `put` in them
 
 
-def test_a_stamp_does_not_depend_on_how_the_package_is_found() -> None:
-    """A checkout is installed to be edited, or on the path: the loops of one are the loops of the other."""
-    find = """
-import sys
-from pathlib import Path
-sys.path[:0] = sys.argv[1:]
-from prequential.core.compiled import loopcache
-from prequential.core.detectors import page_hinkley
-print(loopcache.stamp(Path(page_hinkley.__file__).resolve()))
-"""
-    folders = [str(_HERE.parents[1] / "pipeline"), str(_HERE.parents[1] / "topics")]
-    stamps = {
-        subprocess.run([sys.executable, "-c", find, *given], capture_output=True, text=True, check=True).stdout
-        for given in ([], folders, folders[:1])
-    }
-    assert len(stamps) == 1
-
-
 def test_a_loop_is_compiled_anew_when_one_that_it_calls_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,8 +20,8 @@ import json
 import logging
 import pickle
 import re
+import sys
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +31,8 @@ from numba.core import caching
 
 _log = logging.getLogger(__name__)
 
-
-def _folders(package: str) -> list[str]:
-    found = find_spec(package)
-    return list(found.submodule_search_locations or ()) if found else []
-
-
-#: Folders of the package: one if installed, two in a checkout. `prequential.__path__` doesn't name both where
-#: a checkout is installed to be edited.
-_ROOTS = tuple(
-    sorted({Path(one).parent for room in ("core", "topics") for one in _folders(f"prequential.{room}")})
-)
+#: Folders of the package: one if installed, two in a checkout.
+_ROOTS = tuple(map(Path, sys.modules["prequential"].__path__))
 _IMPORT = re.compile(r"^ *from (prequential[.\w]*) import (\([^)]*\)|.*)$", re.MULTILINE)
 
 
