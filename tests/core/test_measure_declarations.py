@@ -65,7 +65,11 @@ def test_series_and_their_help(said: dict[str, Any]) -> None:
 def test_dashboard(said: dict[str, Any]) -> None:
     assert said["page"] == {
         "measures": ["accuracy", "advantage"], "less_is_better": [], "not_quality": [],
-        "references": {"advantage": {"y": 0, "text": "0: no better than repeating the latest label", "short": "repeat latest"}},
+        "references": {
+            "advantage": {
+                "y": 0, "text": "0: no better than repeating the latest label", "short": "repeat latest"
+            }
+        },
     }  # fmt: skip
     assert said["columns"][0] == "advantage"
     assert sorted(said["missed"]) == ["advantage", "half_mse"]

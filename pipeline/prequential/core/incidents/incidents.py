@@ -348,7 +348,7 @@ class Incidents:
         if since:
             after = min(after, _mean(means, min(since), min(stop, first + GRADING)))
         went = course(means, first, stop, state.before, after, state.deviation, h)
-        # Other hours of the day have other levels: once hours are known, what has changed lasts for a day.
+        # Other hours of the day have other levels: once hours are known, a change lasts for a day.
         end = ts[stop - 1] + view.length if stop else 0
         latest = end - DAY if not self._catalog.untimed and end - ts[0] >= YOUNG else end
         if went.back >= RECOVERY and ts[went.back_from] <= latest:
