@@ -397,7 +397,7 @@ class TestSummary:
         (last,) = summary["sequences"]
         assert (last["stage"], last["same"]) == ("final", ["initial"])
         assert list(last) == [
-            "stream", "partition", "model", "stage", "task", "outcomes", "n", "measures", "course", "same",
+            "stream", "partition", "model", "stage", "task", "outcomes", "measures", "course", "same", "n",
         ]  # fmt: skip
         assert list(last["measures"]) == ["all", "window:1000", "fading:0.999"]
         wrong = [float(i % 4 == 0 and i % 3 == 0) for i in range(60)]
