@@ -56,14 +56,14 @@ class TimeColumn(NamedTuple):
 #: Names that tables often have for the time of an event.
 _TIME_NAME = re.compile(
     r"(event|record|request|created|updated|occurred|logged|predicted|prediction|labell?ed|label)?[_ .-]?"
-    r"(timestamp|datetime|time|date|ts|at)(_?(ms|s|us|ns|utc))?", re.IGNORECASE,
+    r"(timestamp|datetime|time|date|ts|at)(_?(ms|s|us|ns|utc))?|\w+_at", re.IGNORECASE,
 )  # fmt: skip
 
 
 def time_names(names: Iterable[str]) -> list[str]:
     """Return the names that a column with the time of an event may have.
 
-    >>> time_names(["id", "timestamp", "created_at", "eventTime", "event_ts", "y_true", "state", "arr_time"])
-    ['timestamp', 'created_at', 'eventTime', 'event_ts']
+    >>> time_names(["id", "timestamp", "paid_at", "eventTime", "event_ts", "y_true", "state", "arr_time"])
+    ['timestamp', 'paid_at', 'eventTime', 'event_ts']
     """
     return [name for name in names if _TIME_NAME.fullmatch(name) and name.lower() != "at"]
